@@ -3,12 +3,13 @@ import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
-import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
+import { formatIsoUtc } from '../base/time.ts';
 import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
-import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
+import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { type CompleteCommands, completeCommands } from './command-name.ts';
 import { formatOpenDayLines } from './format-archive.ts';
+import { formatCovered, formatNonzero, formatPublished, isUnpublished } from './format-published.ts';
 import { wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
 
@@ -179,7 +180,7 @@ function buildSummaryRows(
     summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
   // The push of a schedule is no run.
   if (summary.run_id === null) return pushRows;
-  const { night, orderbooks, rechecks, restored, published, symbols } = summary;
+  const { night, orderbooks, rechecks, restored, symbols } = summary;
   const inLines = (...parts: (string | null)[]): string[] =>
     joinParts(
       parts.filter((counts) => counts !== null),
@@ -226,11 +227,12 @@ function buildSummaryRows(
     const recoveredText = formatRestored(restored);
     if (recoveredText.length > 0) rows.push(['restored', inLines(...recoveredText)]);
   }
-  rows.push(['published', inLines(...formatPublished(published, summary.generation))]);
+  rows.push(['published', inLines(...formatPublished(summary))]);
   rows.push(...pushRows);
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
-  if (summary.completeness !== undefined) rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
+  if (summary.completeness !== undefined && !isUnpublished(summary))
+    rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
   const openDays = formatOpenDayLines(summary);
   if (openDays.length > 0) rows.push(['days', openDays.flatMap((text) => wrapAction(text, complete, textWidth))]);
   if (night !== undefined && night.fetched_late.count > 0)
@@ -258,9 +260,6 @@ const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [
   formatNonzero(rechecks.doubtful_windows, 'doubtful'),
   rechecks.lateness_ms === 0 ? null : `up to ${formatDuration(rechecks.lateness_ms)} late`,
 ];
-
-const formatNonzero = (count: number, what: string): string | null =>
-  count > 0 ? `${formatNumber(count)} ${what}` : null;
 
 function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)[] {
   return [
@@ -378,40 +377,6 @@ function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary
     files,
     ...(removed > 0 ? [`${formatCount(removed, 'old object')} removed`] : []),
     `${url} (generation ${formatNumber(generation)})`,
-  ];
-}
-
-function formatPublished(published: Summary['published'], generation: number): string[] {
-  if (published.files === 0) return [`nothing new, no file changed (generation ${formatNumber(generation)})`];
-  const { dates } = published;
-  // The list is cut, so that the last day may be missing.
-  const days =
-    published.dates_count > dates.length
-      ? `${formatCount(published.dates_count, 'day')} from ${dates[0]}`
-      : [...new Set([dates[0], dates.at(-1)])].filter((date) => date !== undefined).join(' … ');
-  const ticks = [
-    ...(published.added > 0 ? [`${formatCount(published.added, 'tick')} added`] : []),
-    ...(published.lost > 0 ? [`${formatCount(published.lost, 'tick')} lost`] : []),
-  ];
-  const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}${days === '' ? '' : `, ${days}`}`;
-  return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
-}
-
-function formatCovered(summary: Summary): string[] {
-  const { watermark, reached = watermark, night, symbols: symbolCounts, damaged_count: damaged } = summary;
-  const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
-  const nothingText = symbolCounts.planned > 0 || night !== undefined ? ['nothing yet'] : [];
-  if (reached === null && nothingText.length > 0) return nothingText;
-  const coveredText =
-    reached === null ? [] : [`${formatCoveredSymbols(damaged)} up to ${formatIsoMinute(reached)}${exceptText}`];
-  if (night === undefined) return coveredText;
-  const { symbols, gap_minutes: minutes } = night.covered;
-  // Not all polled symbols needed a request, so that their number is not that of the line "symbols".
-  return [
-    ...coveredText,
-    minutes === 0
-      ? 'no gap in this night'
-      : `in this night ${formatCount(symbols, 'symbol')} without a gap, ${formatCount(minutes, 'minute')} missing in others`,
   ];
 }
 

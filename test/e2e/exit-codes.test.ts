@@ -136,6 +136,14 @@ describe('a run that cannot publish', () => {
     expectSentence(ended, 5, /Another run is still writing/);
     expect(ended.summary.finished_at - ended.summary.started_at).toBeGreaterThanOrEqual(1000);
     expect(addsUp(ended.summary)).toBe(true);
+    // Nothing is published yet, but the archive is not empty.
+    const stated = await run(
+      jobArgs('nightly', output, '--date', fixedDay, '--wait', '0').filter((word) => word !== '--json'),
+      access(box.url),
+    );
+    expect(stated.code, stated.stderr).toBe(5);
+    expect(stated.stdout).toMatch(/published +nothing by this run; what it collected is in the journal/);
+    expect(stated.stdout).not.toMatch(/nothing yet|state +empty|no file changed/);
     lock.release();
     const published = await run(['publish', '--output', output, '--json']);
     expect(published.code, published.stderr).toBe(0);

@@ -61,7 +61,7 @@ const busyAdvice = 'Damaged files are unchanged; run oddslake verify --repair ag
 
 async function withWriteLock<T>(archive: Archive, options: RepairOptions, task: () => T | Promise<T>): Promise<T> {
   const { waitMs, clock, signal } = options;
-  const lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, busyAdvice);
+  const lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, () => busyAdvice);
   try {
     finishIntent(archive);
     return await task();

@@ -69,20 +69,20 @@ function isWriteRefused(path: string): boolean {
 /**
  * Takes the archive's write lock, the right to change published files. Waits up to `waitMs`, then fails with exit code
  * 5.
- * @param advice the end of the error message: the state of the archive and what to do
+ * @param describe the end of the error message: the state of the archive and what to do. Called only if the lock stays held
  */
 export async function takeWriteLock(
   path: string,
   waitMs: number,
   clock: Clock,
   signal?: AbortSignal,
-  advice = 'Nothing was changed; run again once it is done.',
+  describe = () => 'Nothing was changed; run again once it is done.',
 ): Promise<WriteLock> {
   const lock = await waitForLock(path, waitMs, clock, signal);
   if (lock !== null) return lock;
   throw new OddslakeError(
     exitCodes.busy,
-    `Another run is still writing this archive after ${Math.round(waitMs / 1000)} s (${path}). ${advice}`,
+    `Another run is still writing this archive after ${Math.round(waitMs / 1000)} s (${path}). ${describe()}`,
   );
 }
 

@@ -1,3 +1,4 @@
+import { formatIsoUtc } from '../../base/time.ts';
 import type { RunTally } from '../format/tick-columns.ts';
 import type { Database } from './database.ts';
 import { pruneSeriesCounts, takeOverSeriesCounts } from './series-counts.ts';
@@ -102,6 +103,18 @@ export function isRunOver(db: Database, runId: string): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'EPERM';
   }
+}
+
+/** A sentence, with a trailing space, that names the runs of other processes that have not ended. Empty if there is none. */
+export function formatUnfinishedRuns(db: Database, ownRunId: string): string {
+  const names = db
+    .all<{ run_id: string; job: string; pid: number; started_at: number }>(
+      'select run_id, job, pid, started_at from runs where finished_at is null and run_id <> ? order by started_at, run_id',
+      ownRunId,
+    )
+    .filter(({ run_id: runId }) => !isRunOver(db, runId))
+    .map(({ job, pid, started_at: startedAt }) => `${job} (process ${pid}, since ${formatIsoUtc(startedAt)})`);
+  return names.length === 0 ? '' : `Not ended: ${names.join(', ')}. `;
 }
 
 export function addRunTally(db: Database, runId: string, tally: RunTally): void {

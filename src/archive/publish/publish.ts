@@ -25,6 +25,7 @@ import {
   addRecoveredTicks,
   addRunTally,
   createInterruptedRunCheck,
+  formatUnfinishedRuns,
 } from '../journal/runs.ts';
 import { addSeriesTally } from '../journal/series-counts.ts';
 import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
@@ -135,10 +136,17 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
 const publishAttemptsMax = 3;
 
 async function takePublishLock(archive: Archive, options: PublishOptions): Promise<WriteLock> {
-  const busyAdvice =
-    options.upgrades === true ? undefined : 'The collected ticks are in the journal; the next publish includes them.';
+  const { waitMs, clock, signal } = options;
+  const describe = (): string =>
+    `${formatUnfinishedRuns(archive.state.db, options.runId)}The collected ticks are in the journal; the next publish includes them.`;
   try {
-    return await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal, busyAdvice);
+    return await takeWriteLock(
+      archive.layout.lockPath,
+      waitMs,
+      clock,
+      signal,
+      options.upgrades === true ? undefined : describe,
+    );
   } catch (error) {
     // If another process holds the lock for a long time, the imported ticks stay in the journal, like collected ticks.
     if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.journalTo(archive.state);

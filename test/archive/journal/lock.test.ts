@@ -68,7 +68,7 @@ describe('the write lock', () => {
     const clock = createLeapingClock();
     await expect(takeWriteLock(path, 300, clock)).rejects.toEqual(busy);
     expect(clock.monotonicMs()).toBe(300);
-    await expect(takeWriteLock(path, 0, systemClock, undefined, 'Try later.')).rejects.toThrow(
+    await expect(takeWriteLock(path, 0, systemClock, undefined, () => 'Try later.')).rejects.toThrow(
       /after 0 s \(.*\)\. Try later\.$/,
     );
     const waiting = takeWriteLock(path, 5_000, createLeapingClock({ onSleep: () => first.release() }));

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { readRecordedDamage } from '../../../src/archive/journal/published-files.ts';
 import {
   finishRun,
+  formatUnfinishedRuns,
   parseRunSummary,
   readLastEndedRuns,
   readLastRun,
@@ -80,4 +81,18 @@ test('reads damage that was recorded under an older kind', () => {
   const { db } = opened().state;
   db.run("insert into damage (path, kind, found_at, run_id) values ('a', 'size differs', 1, 'r')");
   expect(readRecordedDamage(db)).toEqual([{ path: 'a', kind: 'size mismatch', foundAt: 1, runId: 'r' }]);
+});
+
+test('names the runs that have not ended, but not those whose process is gone', () => {
+  const { db } = opened().state;
+  expect(formatUnfinishedRuns(db, 'own')).toBe('');
+  startRun(db, 'own', 'nightly', process.pid, now);
+  startRun(db, 'other', 'backfill', process.ppid, Date.UTC(2025, 5, 10, 3, 17));
+  startRun(db, 'ended', 'markets', process.ppid, now);
+  finishRun(db, 'ended', now, 0, '{}');
+  // Linux has no process with a number this high.
+  startRun(db, 'killed', 'ticks', 2 ** 30, now);
+  expect(formatUnfinishedRuns(db, 'own')).toBe(
+    `Not ended: backfill (process ${process.ppid}, since 2025-06-10T03:17:00Z). `,
+  );
 });
