@@ -49,7 +49,7 @@ import { measureCoveredShare } from '../run/covered-share.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure } from '../run/summary.ts';
 import { planTickPolls } from './poll-plans.ts';
-import { notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
+import { notePlanningTime, notePolledPlans, noteRecordCoverage, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { applySelectionRules } from './selection-step.ts';
 import { coverUnsettledTails } from './settled-ticks-step.ts';
@@ -157,6 +157,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   ensureSymbols(db, context.settings.symbols, nowMs);
   if (context.settings.source.views.length === 0) applySelectionRules(run);
   const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  notePlanningTime(run, nowMs);
   const plans = await coverUnsettledTails(run, planned);
   run.nightCounters.polledCount += polledCount;
   for (const symbol of fetchedLateSymbols) run.nightCounters.fetchedLateSymbols.push(symbol);
@@ -269,6 +270,7 @@ export async function collectPlans(
         ...sink,
         append(record) {
           covered.noteCovered(record.symbol, record.covered);
+          noteRecordCoverage(run, record);
           return sink.append(record);
         },
         pageLimit: settings.poll.pageLimit,
