@@ -178,7 +178,7 @@ function buildSummaryRows(
         formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
       ),
     ]);
-  if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, textWidth)]);
+  if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, summary.markets, textWidth)]);
   else if (summary.markets !== undefined) rows.push(['markets', [formatCount(summary.markets, 'market')]]);
   if (orderbooks.planned > 0)
     rows.push([
@@ -288,6 +288,7 @@ const formatMedianValue = (median: number): string => formatNumber(median < 10 ?
 
 function formatMarkets(
   { new: newCount, delisted, resolved, overdue }: NightSummary['markets'],
+  listed: number | undefined,
   textWidth: number | null,
 ): string[] {
   const counts = [
@@ -296,7 +297,7 @@ function formatMarkets(
     formatNonzero(delisted.count, 'delisted'),
     formatNonzero(overdue.count, 'overdue'),
   ].filter((part) => part !== null);
-  if (counts.length === 0) return ['none new, none delisted'];
+  if (counts.length === 0) return [listed === undefined ? 'no list was fetched' : 'none new, none delisted'];
   const formatNamed = ([what, { names, count }]: readonly [string, typeof delisted]): string[] => {
     const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
     return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];

@@ -51,6 +51,7 @@ const actionRules: readonly ActionRule[] = [
     when: hasExitCode(exitCodes.unexpected),
     action: suggestRerun('Run it again with the debug log', '--log-level debug'),
   },
+  { when: hasFailure('address'), action: suggestRerun('Correct the address of the service, then run it again') },
   { when: hasFailure('source'), action: suggestRerun('Fix what failed at the source, then run it again') },
   {
     when: (_, { failures, argv }) => argv !== null && findMissingFlags(failures).length > 0,
