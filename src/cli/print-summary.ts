@@ -206,7 +206,9 @@ function buildSummaryRows(
       ),
     ]);
   if (summary.markets !== undefined) rows.push(['markets', [`${formatNumber(summary.markets)} listed`]]);
-  if (night !== undefined) rows.push(['changes', formatChanges(night.markets, textWidth)]);
+  else if (night !== undefined) rows.push(['markets', ['no list was fetched']]);
+  if (night !== undefined && summary.markets !== undefined)
+    rows.push(['changes', formatChanges(night.markets, textWidth)]);
   if (orderbooks.planned > 0)
     rows.push([
       'books',

@@ -3,6 +3,7 @@ import type { Job } from '../collector/job.ts';
 import { emptyFacts, type Summary, summarize } from '../collector/run/summary.ts';
 import type { Context } from '../context/context.ts';
 import { listSecrets } from '../settings/settings.ts';
+import { isSecretSetting } from '../settings/source.ts';
 import { type CliContext, type CommonFlags, type SourceFlags, withContext } from './command-context.ts';
 import type { SummaryDetails } from './print-summary.ts';
 
@@ -50,14 +51,23 @@ export async function runJobCommand<F>(
   reportSummary(shell, flags, summary, root, getDetails());
 }
 
-/** Removes secret values from command line arguments, together with the `--set` before them. */
+/**
+ * Removes secret values from command line arguments, together with the `--set` before them. A secret that a later --set
+ * overrides is in none of the settings, but remains a secret.
+ */
 function removeSecrets(secrets: readonly string[], args: readonly string[]): string[] {
   // A very short secret is in unrelated words, too.
   const isSecret = (arg: string | undefined): boolean =>
     secrets.some((secret) =>
       secret.length >= 4 ? arg?.includes(secret) === true : arg === secret || arg?.endsWith(`=${secret}`) === true,
     );
-  return args.filter((arg, i) => !isSecret(arg) && !(arg === '--set' && isSecret(args[i + 1])));
+  const setsSecret = (assignment: string | undefined): boolean =>
+    isSecret(assignment) || isSecretSetting(assignment?.split('=', 1)[0]?.trim() ?? '');
+  return args.filter((arg, i) => {
+    if (arg === '--set') return !setsSecret(args[i + 1]);
+    if (args[i - 1] === '--set') return !setsSecret(arg);
+    return !(arg.startsWith('--set=') ? setsSecret(arg.slice('--set='.length)) : isSecret(arg));
+  });
 }
 
 /** Summary of a job that ended before it started. Times in epoch ms. */

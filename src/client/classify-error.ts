@@ -86,6 +86,9 @@ const brokenConnectionCodes: Record<string, string> = {
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'body length differs from Content-Length',
 };
 
+/** The first bytes of the response to a TLS handshake are not TLS. */
+const plainHttpCodes: readonly string[] = ['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'];
+
 /**
  * Classifies a connection error. Undefined for any other error, which is a bug. The text never contains the error's
  * message, which may quote transferred data.
@@ -100,6 +103,10 @@ export function classifyConnectionError(error: unknown): AttemptError | undefine
     return new AttemptError('unreachable', unreachableCodes[code]!, { cause: error });
   if (Object.hasOwn(brokenConnectionCodes, code))
     return new AttemptError('transient', brokenConnectionCodes[code]!, { cause: error });
+  if (plainHttpCodes.includes(code))
+    return new AttemptError('unreachable', `it answers plain http: use http:// in its address (${code})`, {
+      cause: error,
+    });
   // Certificates are verified before any data is sent, so the service counts as unreachable.
   if (/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_|EPROTO/.test(code)) {
     return new AttemptError('unreachable', `no trusted connection (${code})`, { cause: error });

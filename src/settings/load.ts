@@ -13,7 +13,14 @@ import {
 import { readConfigFile, readKeyFile } from './files.ts';
 import { cronDescription } from './schema.ts';
 import { attemptStep, type ReportProblem, SettingError, throwProblem, throwProblems } from './setting-error.ts';
-import { freezeDeep, nestSettings, parseServiceUrl, type Settings, type SourceSettings } from './settings.ts';
+import {
+  freezeDeep,
+  nestSettings,
+  parseServiceUrl,
+  type Settings,
+  type SourceSettings,
+  suggestServiceUrl,
+} from './settings.ts';
 import {
   createBadValueError,
   defaultLayer,
@@ -379,7 +386,8 @@ function resolveBaseUrl({ value, from }: SourcedValue, path = 'upstream.base_url
     return parseServiceUrl(value as string, `${from}: ${path}`);
   } catch (error) {
     const shown = /[@?#]/.test(value as string) ? '(hidden)' : formatSettingValue(path, value);
-    const parts = { from, key: path, value: shown, expected: addressExpected, suggestion: null };
+    const suggestion = suggestServiceUrl(value as string);
+    const parts = { from, key: path, value: shown, expected: addressExpected, suggestion };
     throw new SettingError((error as Error).message, parts);
   }
 }

@@ -137,7 +137,19 @@ export function parseServiceUrl(input: string, what: string): string {
   const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
   if (usable && url.search === '' && url.hash === '') return url.href.replace(/\/+$/, '');
   const shown = /[@?#]/.test(text) ? '(hidden)' : JSON.stringify(text);
-  throw new UsageError(`${what} is ${shown}: expected an http or https URL without credentials, query or fragment`);
+  const suggestion = suggestServiceUrl(text);
+  const advice = suggestion === null ? '' : `: did you mean ${suggestion}?`;
+  throw new UsageError(
+    `${what} is ${shown}: expected an http or https URL without credentials, query or fragment${advice}`,
+  );
+}
+
+/** The address that is probably meant by one without a scheme; null if there is none. */
+export function suggestServiceUrl(input: string): string | null {
+  const text = input.trim();
+  if (!/^[\w.-]+(?::\d+)?(?:\/[^@?#\s]*)?$/.test(text) || !/[.:]|^localhost/.test(text)) return null;
+  const isLocal = /^(?:localhost|127\.|0\.0\.0\.0)/.test(text);
+  return URL.canParse(`http://${text}`) ? `${isLocal ? 'http' : 'https'}://${text}` : null;
 }
 
 /** All secrets of the settings, in every form in which they may appear in a log line. */

@@ -149,3 +149,11 @@ test('reports a closed port and an unknown host name as unreachable', async () =
   await using nowhere = open('http://no-such-host.invalid', { retryAttemptsMax: 2 });
   expect(await failure(nowhere.ticks(ticksQuery))).toMatchObject({ failure: 'unreachable' });
 });
+
+test('tells https on a port of plain http', async () => {
+  await using server = await serve((_, response) => sendJson(response, page));
+  await using client = open(server.url.replace('http:', 'https:'), { retryAttemptsMax: 1 });
+  const refused = await failure(client.ticks(ticksQuery));
+  expect(refused.message).toMatch(/: it answers plain http: use http:\/\/ in its address/);
+  expect(refused).toMatchObject({ failure: 'unreachable' });
+});

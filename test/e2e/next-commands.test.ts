@@ -69,10 +69,11 @@ test('the printed command repeats a run after an unreachable service, without se
     '--set',
     'upstream.retry_attempts_max=1',
   ];
-  const away = ['--set', 'upstream.api_key=very-secret'];
+  // The last one counts; the other is a secret all the same.
+  const away = ['--set', 'upstream.api_key=overridden', '--set=upstream.api_key=very-secret'];
   const ended = await run([...args, ...away], { ODDSLAKE_BASE_URL: 'http://127.0.0.1:9' });
   expect(ended.code).toBe(7);
-  expect(ended.summary.next_action).not.toContain('very-secret');
+  expect(ended.summary.next_action).not.toMatch(/very-secret|overridden|api_key/);
   const next = await runNext(ended, box);
   expect(next.code, next.stderr).toBe(0);
   expect(next.summary.job).toBe('nightly');

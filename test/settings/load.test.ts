@@ -318,9 +318,20 @@ describe('the upstream', () => {
     expect(await at('http://127.0.0.1:8080/prefix//')).toBe('http://127.0.0.1:8080/prefix');
   });
 
-  test.each(['example.org', 'ftp://example.org', 'file:///etc', 'https://'])('is rejected: %s', async (url) => {
+  test.each(['ftp://example.org', 'file:///etc', 'https://'])('is rejected: %s', async (url) => {
     expect(await refusal({ env: { ODDSLAKE_BASE_URL: url } })).toBe(
       `ODDSLAKE_BASE_URL: upstream.base_url is "${url}": expected an http or https URL without credentials, query or fragment`,
+    );
+  });
+
+  test.each([
+    ['example.org', 'https://example.org'],
+    ['api.example.org:8443/v1', 'https://api.example.org:8443/v1'],
+    ['localhost:8080', 'http://localhost:8080'],
+    ['127.0.0.1:8080', 'http://127.0.0.1:8080'],
+  ])('without a scheme is rejected with the one that is probably meant: %s', async (url, meant) => {
+    expect(await refusal({ env: { ODDSLAKE_BASE_URL: url } })).toBe(
+      `ODDSLAKE_BASE_URL: upstream.base_url is "${url}": expected an http or https URL without credentials, query or fragment: did you mean ${meant}?`,
     );
   });
 

@@ -6,7 +6,7 @@ import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
-import type { MarketFacts } from '../format/market.ts';
+import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
 import { recordOldestServedTick } from './coverage-store.ts';
@@ -305,6 +305,17 @@ export function readLastJournaledTick(db: Database, symbol: string): number | nu
     symbol,
   );
   return rows.reduce<number | null>((best, { last }) => Math.max(best ?? 0, toDoubles(last)[0]!), null);
+}
+
+/**
+ * Returns the facts with the last tick that is published or journaled. Stored facts are of published ticks: compared with an
+ * older tick, the journaled ones would look like late ticks and contradict the coverage that came with them.
+ */
+export function includeJournaledTicks(db: Database, facts: SymbolFacts): SymbolFacts {
+  const journaled = readLastJournaledTick(db, facts.symbol);
+  return journaled === null || journaled <= (facts.lastTick ?? Number.NEGATIVE_INFINITY)
+    ? facts
+    : { ...facts, lastTick: journaled };
 }
 
 /** Reads the journaled ticks of one symbol and day in the order of acceptance. @throws JournalDamageError */

@@ -40,6 +40,8 @@ export interface Run {
   /** The shapes of the responses, and their changes since earlier runs. */
   readonly shapes: ResponseShapes;
   readonly drifts: DriftLine[];
+  /** What its polls covered, to tell it from what another run withdrew or listed since. */
+  readonly polled: PolledState;
   /** The lost windows that the run requested; see `LostWindowState`. */
   readonly lostWindows: LostWindowState;
   /**
@@ -91,6 +93,7 @@ export function createRun(
     bookCounts: { ...emptyBookCounts },
     shapes,
     drifts: [],
+    polled: { covered: new Map(), plannedAt: Number.POSITIVE_INFINITY, firstSeenLater: new Set() },
     lostWindows: { requested: new Map(), tried: new Set(), confirmedLost: new Set() },
     usesOtherUpstream,
     nightCounters: createNightCounters(),
@@ -132,6 +135,16 @@ const createNightCounters = (): NightCounters => ({
   fetchedLateSymbols: [],
   isPagingContradicted: false,
 });
+
+/** What the polls of a run planned and covered. Other runs may collect at the same time. */
+export interface PolledState {
+  /** Windows that its responses covered, by symbol. */
+  readonly covered: Map<string, readonly Window[]>;
+  /** Symbols that were first seen after this time, epoch ms, became known after the polls were planned. Infinite without a poll. */
+  plannedAt: number;
+  /** Exceptions: symbols that were known then, although a wrong clock dated them later. */
+  firstSeenLater: ReadonlySet<string>;
+}
 
 /** How a run deals with lost windows. */
 export interface LostWindowState {

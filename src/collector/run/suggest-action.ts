@@ -51,6 +51,7 @@ const actionRules: readonly ActionRule[] = [
     when: hasExitCode(exitCodes.unexpected),
     action: suggestRerun('Run it again with the debug log', '--log-level debug'),
   },
+  { when: hasFailure('address'), action: suggestRerun('Correct the address of the service, then run it again') },
   { when: hasFailure('source'), action: suggestRerun('Fix what failed at the source, then run it again') },
   {
     when: (_, { failures, argv }) => argv !== null && findMissingFlags(failures).length > 0,
@@ -116,13 +117,17 @@ function formatRerunCommand({ job }: Summary, { flags, argv }: ActionFacts): str
   return `oddslake ${job}${flags}${rest}`;
 }
 
-/** A backfill from the first window to the last, limited to the symbol if there is only one. */
+/** Maximum number of symbols that a suggested command names. */
+const namedSymbolsMax = 5;
+
+/** A backfill from the first window to the last, limited to the symbols if there are only a few. */
 function formatBackfillCommand(windows: readonly RunFailure[]): string {
   const symbols = [...new Set(windows.map(({ symbol }) => symbol!))];
   const from = windows.reduce((min, window) => Math.min(min, window.from!), Number.POSITIVE_INFINITY);
   const to = windows.reduce((max, window) => Math.max(max, window.to!), Number.NEGATIVE_INFINITY);
-  const symbolFlag = symbols.length === 1 ? ` --symbol ${quoteShellWord(symbols[0]!)}` : '';
-  return `oddslake backfill --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)}${symbolFlag}`;
+  const named = symbols.length > namedSymbolsMax ? [] : symbols;
+  const symbolFlags = named.map((symbol) => ` --symbol ${quoteShellWord(symbol)}`).join('');
+  return `oddslake backfill --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)}${symbolFlags}`;
 }
 
 /** The UTC day of the run and the day before it. */

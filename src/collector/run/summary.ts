@@ -40,6 +40,7 @@ export const createJobFailure = (kind: FailureKind, reason: string): RunFailure 
 
 export type FailureKind =
   | 'accepted'
+  | 'address'
   | 'expired'
   | 'input file'
   | 'lost'

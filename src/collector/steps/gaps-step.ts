@@ -22,13 +22,13 @@ import { UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import { intersect, overlaps, type Window } from '../../base/window.ts';
+import { intersect, overlaps, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure } from '../run/summary.ts';
 import { formatSymbolList } from './poll-steps.ts';
-import { readNamedSymbolFacts } from './polled-symbols.ts';
+import { isKnownSincePlanning, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishCompleteness } from './publish-step.ts';
 import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
 
@@ -52,7 +52,9 @@ export function reportGaps(run: Run, { symbols, window, isFromNamed }: GapsRange
   const nowMs = context.clock.nowMs();
   const rules = toCompletenessRules(context.settings);
   const all = (): SymbolFacts[] =>
-    readAllSymbols(db, run.source).filter((facts) => isFromNamed || isActive(facts, rules.namedSymbols));
+    readAllSymbols(db, run.source).filter(
+      (facts) => isFromNamed || (isActive(facts, rules.namedSymbols) && !isKnownSincePlanning(run, facts)),
+    );
   const facts = symbols.length === 0 ? all() : readNamedSymbolFacts(db, symbols, nowMs);
   const reported = Map.groupBy([...run.failures, ...run.nightCounters.missingWindows], ({ symbol }) => symbol ?? '');
   const isReported = ({ symbol, from, to }: Gap): boolean =>
@@ -63,12 +65,23 @@ export function reportGaps(run: Run, { symbols, window, isFromNamed }: GapsRange
     range,
   );
   const settled: Gap[] = [];
+  const withdrawn = new Set<string>();
   for (const gap of gaps) {
     const { symbol, from, to, reason, detail } = gap;
     if (reason === 'damaged' || reason === 'lost' || reason === 'suspended' || isReported(gap)) continue;
     if (reason === 'accepted' || reason === 'expired') settled.push(gap);
-    else run.failures.push({ symbol, from, to, reason: `still a gap: ${detail ?? reason}` });
+    else {
+      // Another run that collects at the same time found that a response was incomplete, and fetches the window again.
+      const rest = reason === 'never asked' ? subtract([gap], run.polled.covered.get(symbol) ?? []) : [gap];
+      for (const w of rest)
+        run.failures.push({ symbol, from: w.from, to: w.to, reason: `still a gap: ${detail ?? reason}` });
+      if (rest.length !== 1 || rest[0]!.from !== from || rest[0]!.to !== to) withdrawn.add(symbol);
+    }
   }
+  if (withdrawn.size > 0)
+    run.warnings.push(
+      `Another run has withdrawn coverage of ${formatSymbolList([...withdrawn])} that this run had fetched, and fetches it again. To list what is missing: oddslake gaps`,
+    );
   reportSettledGaps(run, settled, nowMs);
 }
 

@@ -3,6 +3,7 @@ import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readCollectedEnds } from '../../archive/journal/collected-ends.ts';
 import { findInferredTails, readEvidenceSince } from '../../archive/journal/coverage-store.ts';
 import { readAllLostTicks, readAllOwedWindows, readSettledGaps } from '../../archive/journal/gap-records.ts';
+import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { isThinnedBeforeFetch } from '../../archive/journal/nightly-comparison.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { dayMs, union } from '../../base/window.ts';
@@ -28,7 +29,16 @@ export interface TickPollPlans {
  * lists. Reads only.
  * @param foresee see listPolledSymbols
  */
-export function planTickPolls(
+export const planTickPolls = (
+  run: Pick<Run, 'context' | 'archive' | 'source'>,
+  end: number,
+  chosen: readonly string[],
+  foresee?: (facts: SymbolFacts) => SymbolFacts,
+): TickPollPlans =>
+  // Another run may journal or publish meanwhile. Ticks and coverage of different moments would contradict each other.
+  run.archive.state.db.snapshot(() => planInSnapshot(run, end, chosen, foresee));
+
+function planInSnapshot(
   run: Pick<Run, 'context' | 'archive' | 'source'>,
   end: number,
   chosen: readonly string[],
@@ -67,7 +77,7 @@ export function planTickPolls(
     // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
     const plan = omitsTicks
       ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
-      : addTail(windows, facts, coverage, inferred.get(facts.symbol), rules, confirm);
+      : addTail(windows, includeJournaledTicks(db, facts), coverage, inferred.get(facts.symbol), rules, confirm);
     if (
       downsampledAfterDays !== null &&
       isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)

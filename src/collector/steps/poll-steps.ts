@@ -40,6 +40,8 @@ import { dayMs, hourMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
+import { requireUpstream } from '../../settings/settings.ts';
+import { nameVariables } from '../../settings/source.ts';
 import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../paging/collect-ticks.ts';
 import { openTickJournalWriter } from '../paging/journal-writer.ts';
 import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/plan.ts';
@@ -49,7 +51,7 @@ import { measureCoveredShare } from '../run/covered-share.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure } from '../run/summary.ts';
 import { planTickPolls } from './poll-plans.ts';
-import { notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
+import { notePlanningTime, notePolledPlans, noteRecordCoverage, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { applySelectionRules } from './selection-step.ts';
 import { coverUnsettledTails } from './settled-ticks-step.ts';
@@ -97,7 +99,11 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable')
       throw error;
-    run.failures.push(createJobFailure('market list', `markets: ${error.reason}`));
+    run.failures.push(
+      isAddressError(error)
+        ? createJobFailure('address', formatAddressError(error, requireUpstream(context.settings).baseUrl, run))
+        : createJobFailure('market list', `markets: ${error.reason}`),
+    );
     const none = { at: context.clock.nowMs(), named: 0, reason: error.reason };
     recordListings(
       archive.state.db,
@@ -109,6 +115,12 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     return null;
   }
 }
+
+/** Whether the service does not know the route of the market lists, so that its address is probably wrong. */
+const isAddressError = ({ status }: UpstreamError): boolean => status === 404 || status === 410;
+
+const formatAddressError = ({ reason }: UpstreamError, address: string, { context, source }: Run): string =>
+  `The service at ${address} has no market lists (${reason}). Check the path in ${context.settings.upstreamFrom.baseUrl ?? nameVariables(source).baseUrl}.`;
 
 /**
  * Journals a poll of the market lists. The poll is durable when this returns. Returns why complete lists are
@@ -157,6 +169,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   ensureSymbols(db, context.settings.symbols, nowMs);
   if (context.settings.source.views.length === 0) applySelectionRules(run);
   const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  notePlanningTime(run, nowMs);
   const plans = await coverUnsettledTails(run, planned);
   run.nightCounters.polledCount += polledCount;
   for (const symbol of fetchedLateSymbols) run.nightCounters.fetchedLateSymbols.push(symbol);
@@ -269,6 +282,7 @@ export async function collectPlans(
         ...sink,
         append(record) {
           covered.noteCovered(record.symbol, record.covered);
+          noteRecordCoverage(run, record);
           return sink.append(record);
         },
         pageLimit: settings.poll.pageLimit,

@@ -3,10 +3,11 @@ import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/mark
 import { isUnselected } from '../../archive/format/selection.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
+import type { TickRecord } from '../../archive/journal/journal.ts';
 import { readWatchedNames } from '../../archive/journal/selection-store.ts';
 import { readAllSymbols, readSymbol, readUnsettledSymbols, recordPolledFrom } from '../../archive/journal/symbols.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
-import { union, type Window } from '../../base/window.ts';
+import { subtract, union, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { needsPolling, type SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
@@ -73,4 +74,28 @@ export function notePolledPlans(db: Database, plans: readonly SymbolPlan[]): voi
   db.transaction(() => {
     for (const { symbol, windows } of plans) if (windows.length > 0) recordPolledFrom(db, symbol, windows[0]!.from);
   });
+}
+
+/** Notes which symbols are known to a poll that is planned now, epoch ms. Another run may list further ones meanwhile. */
+export function notePlanningTime({ archive, polled, nightCounters, source }: Run, nowMs: number): void {
+  polled.plannedAt = Math.max(nowMs, nightCounters.listedAt ?? nowMs);
+  polled.firstSeenLater = new Set(
+    readAllSymbols(archive.state.db, source).flatMap(({ symbol, firstSeen }) =>
+      firstSeen > polled.plannedAt ? [symbol] : [],
+    ),
+  );
+}
+
+/** Whether a symbol became known after the polls of a run were planned, so that they are not expected to cover it. */
+export const isKnownSincePlanning = ({ polled }: Run, { symbol, firstSeen }: SymbolFacts): boolean =>
+  firstSeen > polled.plannedAt && !polled.firstSeenLater.has(symbol);
+
+/** Notes what a response of this run covered or withdrew. */
+export function noteRecordCoverage(
+  { polled: { covered } }: Run,
+  { symbol, covered: added, withdrawn = [] }: Pick<TickRecord, 'symbol' | 'covered' | 'withdrawn'>,
+): void {
+  if (added.length === 0 && withdrawn.length === 0) return;
+  const kept = subtract(covered.get(symbol) ?? [], withdrawn);
+  covered.set(symbol, union([...kept, ...added]));
 }

@@ -10,7 +10,7 @@ import {
   readSymbolCoverage,
 } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
-import { appendTicks, readLastJournaledTick, type TickRecord } from '../../archive/journal/journal.ts';
+import { appendTicks, includeJournaledTicks, type TickRecord } from '../../archive/journal/journal.ts';
 import { appendBooks, readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readPollBytes } from '../../archive/journal/journal-markets.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
@@ -314,9 +314,6 @@ function planTicks(
   const lost = readLostTicks(db, symbol);
   const coverage = readCoverageWithoutLost(db, symbol, nowMs + getFutureSkewMs(context), lost);
   const rules = getLingerRules(context);
-  // The stored facts are of published ticks. Compared with an older tick, the journaled ones would look like late ticks.
-  const lastTick = Math.max(published.lastTick ?? 0, readLastJournaledTick(db, symbol) ?? 0);
-  const facts = { ...published, lastTick: lastTick === 0 ? null : lastTick };
   const endsAt = computeLifetime(published, coverage, rules).to;
   const activeMs =
     published.firstTick === null || published.lastTick === null ? 0 : published.lastTick - published.firstTick;
@@ -344,6 +341,13 @@ function planTicks(
       planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' } }, known },
     };
   const inferred = findInferredTails(db, readEvidenceSince(db), symbol).get(symbol);
-  const withTail = addTail(plan, facts, coverage, inferred, { ...rules, overlapMs: 0 }, poll.confirm);
+  const withTail = addTail(
+    plan,
+    includeJournaledTicks(db, published),
+    coverage,
+    inferred,
+    { ...rules, overlapMs: 0 },
+    poll.confirm,
+  );
   return { covered, planned: { plan: withTail, known } };
 }

@@ -99,6 +99,10 @@ test('suggests a backfill of the missing windows', () => {
   );
   const two = [...one, createFailure("B'S", 'answered 500')];
   expect(suggestNextAction(createSummary({ failures: two, job: 'backfill' }), { ...facts, failures: two })).toBe(
+    `Fetch the missing windows: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --symbol A --symbol 'B'\\''S' --output lake`,
+  );
+  const six = ['A', 'B', 'C', 'D', 'E', 'F'].map((symbol) => createFailure(symbol, 'answered 500'));
+  expect(suggestNextAction(createSummary({ failures: six }), { ...facts, failures: six })).toBe(
     'Fetch the missing windows: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --output lake',
   );
 });

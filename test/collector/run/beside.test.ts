@@ -1,0 +1,164 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { job as nightly } from '../../../jobs/nightly.ts';
+import { job as publish } from '../../../jobs/publish.ts';
+import { readStatus } from '../../../src/archive/read/status.ts';
+import type { Context } from '../../../src/context/context.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
+import { dayMs, hourMs } from './nights.ts';
+import { archiveFolder, contextOf } from './one-process.ts';
+import { type Reply, startScripted, type Tick } from './scripted-service.ts';
+
+// Two nights of one archive at once. Each is judged by its own work.
+
+const minuteMs = 60_000;
+const first = Date.UTC(2025, 5, 10, 3, 17);
+const quietSince = first - 3 * hourMs;
+
+function every(stepMs: number, from: number, to: number): Tick[] {
+  const out: Tick[] = [];
+  for (let t = from; t < to; t += stepMs) out.push({ t, p: (out.length % 90) / 100 });
+  return out;
+}
+
+/** A service whose pages keep the latest ticks. `late` are visible from the second night on. */
+async function startService(late: readonly Tick[] = []) {
+  const box = await startScripted(first, ['BUSY', 'QUIET', 'STEADY']);
+  onTestFinished(() => box.stop());
+  const ticks: Record<string, readonly Tick[]> = {
+    BUSY: every(5 * minuteMs, first - 8 * dayMs, first),
+    QUIET: every(hourMs, first - 8 * dayMs, quietSince),
+    STEADY: every(11 * minuteMs, first - 8 * dayMs, first),
+    NEW: [],
+  };
+  /** The tick requests since the last night began, by symbol. */
+  let asked: string[] = [];
+  let isSecond = false;
+  const held: (() => void)[] = [];
+  let holds: ((symbol: string, n: number) => boolean) | null = null;
+  let onHeld = (): void => {};
+  box.script = {
+    ticks(_, { symbol, from, to, limit }): Reply {
+      box.nowMs += 20;
+      asked.push(symbol);
+      const visible = [...ticks[symbol]!, ...(isSecond && symbol === 'QUIET' ? late : [])];
+      const page = visible.filter(({ t }) => from <= t && t < Math.min(to, box.nowMs)).slice(-Math.min(200, limit));
+      const body = { symbol, ticks: page, count: page.length, from, to, generated_at: box.nowMs };
+      if (holds?.(symbol, asked.filter((one) => one === symbol).length) !== true) return body;
+      return (response) => {
+        held.push(() => response.setHeader('content-type', 'application/json').end(JSON.stringify(body)));
+        onHeld();
+      };
+    },
+  };
+  const release = (): void => {
+    holds = null;
+    for (const send of held.splice(0)) send();
+  };
+  onTestFinished(release);
+  return {
+    box,
+    asked: () => asked,
+    /** Lets the second night begin two seconds after the first one. Responses that `hold` chooses are held. */
+    beginSecond(hold: typeof holds = null): Promise<void> {
+      isSecond = true;
+      asked = [];
+      holds = hold;
+      box.nowMs = first + 2000;
+      return new Promise((resolve) => {
+        onHeld = resolve;
+      });
+    },
+    release,
+  };
+}
+
+/** A night that stops before its publish until it is let go. */
+async function startUnpublished(context: Context) {
+  let letGo = (): void => {};
+  const stop = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  let collected = (): void => {};
+  const hasCollected = new Promise<void>((resolve) => {
+    collected = resolve;
+  });
+  const startDisplay: Context['startDisplay'] = async (label, ...rest) => {
+    if (label === 'publish') {
+      collected();
+      await stop;
+    }
+    return context.startDisplay(label, ...rest);
+  };
+  const ended = nightly.run({ ...context, startDisplay }, { day: null });
+  await hasCollected;
+  return { ended, letGo };
+}
+
+const settings = ['archive.parts=1', 'archive.candles=[]', 'poll.recheck_share=0'];
+
+async function setUp(late?: readonly Tick[]) {
+  const service = await startService(late);
+  const { output, remove } = archiveFolder();
+  onTestFinished(remove);
+  const context = () => contextOf(output, service.box.url, () => service.box.nowMs, settings);
+  const readGaps = async () => {
+    const archive = openConfiguredArchive(await context(), false);
+    try {
+      return readStatus(archive, toCompletenessRules((await context()).settings), service.box.nowMs).gaps.symbols;
+    } finally {
+      archive.close();
+    }
+  };
+  return { ...service, context, readGaps };
+}
+
+test('a night continues from what another one has journaled, and takes none of it for late', async () => {
+  const { asked, beginSecond, context } = await setUp();
+  const one = await startUnpublished(await context());
+  void beginSecond();
+  const archive = openConfiguredArchive(await context(), false);
+  onTestFinished(() => archive.close());
+  const other = await startUnpublished(await context());
+  expect(archive.state.db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
+  // One page brings the last known tick of the other night again.
+  expect([...asked()].sort()).toEqual(['BUSY', 'QUIET', 'STEADY']);
+  one.letGo();
+  expect(await one.ended).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  other.letGo();
+  expect(await other.ended).toMatchObject({ exit_code: 0, failures: [], ticks: { accepted: 0 } });
+});
+
+test('a night that did all of its work is not incomplete because another one fetches a window again', async () => {
+  // A late tick contradicts what the first night covered: the second one withdraws it until it has fetched it again.
+  const service = await setUp([{ t: quietSince + hourMs, p: 0.5 }]);
+  const one = await startUnpublished(await service.context());
+  const isHeld = service.beginSecond((symbol, n) => symbol === 'QUIET' && n > 1);
+  const other = nightly.run(await service.context(), { day: null });
+  await isHeld;
+  one.letGo();
+  const summary = await one.ended;
+  expect(summary).toMatchObject({ exit_code: 0, failures: [] });
+  expect(summary.warnings).toEqual([
+    expect.stringMatching(/^Another run has withdrawn coverage of 1 symbol \(QUIET\)/),
+  ]);
+  // The archive itself has the gap until the other night is over.
+  expect(await service.readGaps()).toBe(1);
+  service.release();
+  expect(await other).toMatchObject({ exit_code: 0, failures: [], ticks: { accepted: 1 } });
+  expect(await service.readGaps()).toBe(0);
+});
+
+test('a night is not expected to cover a symbol that another one lists for the first time', async () => {
+  const service = await setUp();
+  const one = await startUnpublished(await service.context());
+  service.box.symbols = [...service.box.symbols, 'NEW'];
+  const isHeld = service.beginSecond((symbol) => symbol === 'NEW');
+  const other = nightly.run(await service.context(), { day: null });
+  await isHeld;
+  one.letGo();
+  expect(await one.ended).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  expect(await service.readGaps()).toBe(1);
+  service.release();
+  expect(await other).toMatchObject({ exit_code: 0, failures: [] });
+  expect(await publish.run(await service.context(), undefined)).toMatchObject({ exit_code: 0 });
+});
