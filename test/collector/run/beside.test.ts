@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as publish } from '../../../jobs/publish.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
@@ -135,6 +135,8 @@ test('a night that did all of its work is not incomplete because another one fet
   const isHeld = service.beginSecond((symbol, n) => symbol === 'QUIET' && n > 1);
   const other = nightly.run(await service.context(), { day: null });
   await isHeld;
+  // The withdrawal is written while the next request is on its way.
+  await vi.waitFor(async () => expect(await service.readGaps()).toBe(1));
   one.letGo();
   const summary = await one.ended;
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
