@@ -228,8 +228,12 @@ describe('poll', () => {
     ] as const) {
       const output = folder();
       await job('nightly', box.url, output, ...briefly, ...set(`poll.confirm=${confirm}`));
+      // The last poll of a market that has ended confirms its end at once, and which have ended depends on the time of the test.
+      const active = new Set(rows(output, 'markets').flatMap(({ symbol, is_active }) => (is_active ? [symbol] : [])));
+      expect(active.size).toBeGreaterThan(0);
       const evidence = rows(output, 'coverage')
         .filter(({ dataset, t_to }) => dataset === 'ticks' && t_to === manifestOf(output).reached)
+        .filter(({ symbol }) => active.has(symbol))
         .map((row) => row.evidence);
       expect(evidence.includes('confirmed'), `${confirm}: ${evidence}`).toBe(isProven);
     }
