@@ -54,7 +54,7 @@ function planSource(
   const { db } = archive.state;
   const run = { context, archive, source };
   const foresee = createForesight(context);
-  const { plans, facts } = planTickPolls(run, end, [], foresee);
+  const { plans, facts } = planTickPolls(run, context.clock.nowMs(), end, [], foresee);
   const ticks = estimatePlans(run, plans, facts);
   const marketLists = countListRequests(run);
   const hasBooks = day === null || day + dayMs > end;

@@ -27,26 +27,28 @@ export interface TickPollPlans {
 /**
  * Plans a poll of ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market
  * lists. Reads only.
+ * @param nowMs when the poll begins, epoch ms; also when a chosen symbol that is not known yet counts as first seen
  * @param foresee see listPolledSymbols
  */
 export const planTickPolls = (
   run: Pick<Run, 'context' | 'archive' | 'source'>,
+  nowMs: number,
   end: number,
   chosen: readonly string[],
   foresee?: (facts: SymbolFacts) => SymbolFacts,
 ): TickPollPlans =>
   // Another run may journal or publish meanwhile. Ticks and coverage of different moments would contradict each other.
-  run.archive.state.db.snapshot(() => planInSnapshot(run, end, chosen, foresee));
+  run.archive.state.db.snapshot(() => planInSnapshot(run, nowMs, end, chosen, foresee));
 
 function planInSnapshot(
   run: Pick<Run, 'context' | 'archive' | 'source'>,
+  nowMs: number,
   end: number,
   chosen: readonly string[],
   foresee?: (facts: SymbolFacts) => SymbolFacts,
 ): TickPollPlans {
   const { context, archive } = run;
   const { db } = archive.state;
-  const nowMs = context.clock.nowMs();
   const rechecks = readRecheckHistory(db, run.source);
   const omitsTicks = rechecks.caughtAt !== null;
   const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };

@@ -168,7 +168,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
   if (context.settings.source.views.length === 0) applySelectionRules(run);
-  const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, end, chosen);
+  const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, nowMs, end, chosen);
   notePlanningTime(run, nowMs);
   const plans = await coverUnsettledTails(run, planned);
   run.nightCounters.polledCount += polledCount;

@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { job as ticks } from '../../../jobs/ticks.ts';
 import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { appendTicks } from '../../../src/archive/journal/journal.ts';
 import { ensureSymbols, readSymbol } from '../../../src/archive/journal/symbols.ts';
@@ -10,7 +11,7 @@ import { planPoll } from '../../../src/collector/paging/plan.ts';
 import { notePolledPlans } from '../../../src/collector/steps/polled-symbols.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
 import { answer, day0, dayMs, hourMs, opened } from '../../archive/scratch.ts';
-import { firstNight, type Nights, startNights } from './nights.ts';
+import { fewFiles, firstNight, type Nights, startNights } from './nights.ts';
 
 const rules = { overlapMs: hourMs, lookbackMs: 3 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
 
@@ -24,6 +25,14 @@ test('the next poll requests the earlier pages of an interrupted first poll', ()
   expect(readSymbol(state.db, 'AAA')!.polledFrom).toBe(day0);
   const next = () => planPoll(readSymbol(state.db, 'AAA')!, readSymbolCoverage(state.db, 'AAA'), end, rules);
   expect(next()).toEqual({ symbol: 'AAA', windows: [{ from: day0, to: end - hourMs }], isFirst: false });
+});
+
+test('a symbol of the command line is expected from where its poll begins, however long the planning takes', async () => {
+  const nights = await startNights({ seed: 3, markets: 4, ticksPerDay: 50 }, fewFiles, { runs: true });
+  const context = await nights.contextAt(firstNight);
+  const symbols = nights.box().symbols().slice(0, 3);
+  const summary = await ticks.run(context, { symbols });
+  expect(summary).toMatchObject({ exit_code: 0, failures: [], symbols: { planned: 3, done: 3 } });
 });
 
 describe('a first night in which every tick request fails', () => {
