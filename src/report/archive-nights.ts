@@ -75,7 +75,7 @@ export function renderNightSection({ runs, lastNight, nightHistory }: ReportData
     isCompared || isFirst
       ? ''
       : hasPrevious
-        ? ' It polled less than an hour more than the night before, so that it is not compared with the usual counts.'
+        ? ' No earlier night polled a similar length of time, so that it is not compared with the usual counts.'
         : ' No earlier night is recorded that it could be compared with.';
   return [
     renderSection(heading, [

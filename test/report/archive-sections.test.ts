@@ -59,7 +59,12 @@ test('the first night has nothing to compare with, and shows no zeros', () => {
 });
 
 test.each([
-  [true, true, 'Since the previous night', 'and the polls since the run before it. It polled less than an hour more'],
+  [
+    true,
+    true,
+    'Since the previous night',
+    'and the polls since the run before it. No earlier night polled a similar length of time',
+  ],
   // The state was rebuilt.
   [false, true, 'The last night', '01:00. No earlier night is recorded'],
 ])('a night without medians is not always the first one (%j, %j)', (hasEarlierNight, hasEarlierLists, ...texts) => {

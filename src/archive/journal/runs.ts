@@ -105,15 +105,27 @@ export function isRunOver(db: Database, runId: string): boolean {
   }
 }
 
-/** A sentence, with a trailing space, that names the runs of other processes that have not ended. Empty if there is none. */
-export function formatUnfinishedRuns(db: Database, ownRunId: string): string {
-  const names = db
-    .all<{ run_id: string; job: string; pid: number; started_at: number }>(
-      'select run_id, job, pid, started_at from runs where finished_at is null and run_id <> ? order by started_at, run_id',
+interface UnfinishedRun {
+  readonly job: string;
+  readonly pid: number;
+  readonly startedAt: number;
+}
+
+/** The other runs of this archive whose processes are at work, the first started first. Times in epoch ms. */
+export const listUnfinishedRuns = (db: Database, ownRunId: string): readonly UnfinishedRun[] =>
+  db
+    .all<{ runId: string; job: string; pid: number; startedAt: number }>(
+      `select run_id as "runId", job, pid, started_at as "startedAt" from runs
+       where finished_at is null and run_id <> ? order by started_at, run_id`,
       ownRunId,
     )
-    .filter(({ run_id: runId }) => !isRunOver(db, runId))
-    .map(({ job, pid, started_at: startedAt }) => `${job} (process ${pid}, since ${formatIsoUtc(startedAt)})`);
+    .filter(({ runId }) => !isRunOver(db, runId));
+
+/** A sentence, with a trailing space, that names the other runs that have not ended. Empty if there is none. */
+export function formatUnfinishedRuns(db: Database, ownRunId: string): string {
+  const names = listUnfinishedRuns(db, ownRunId).map(
+    ({ job, pid, startedAt }) => `${job} (process ${pid}, since ${formatIsoUtc(startedAt)})`,
+  );
   return names.length === 0 ? '' : `Not ended: ${names.join(', ')}. `;
 }
 

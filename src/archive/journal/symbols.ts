@@ -166,6 +166,10 @@ export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: n
 export const resetTriedAt = (db: Database, symbol: string): void =>
   void db.run('update symbols set tried_at = null where symbol = ?', symbol);
 
+/** Names of the symbols that were first seen after a time, epoch ms. */
+export const listFirstSeenAfter = (db: Database, atMs: number): string[] =>
+  db.all<{ symbol: string }>('select symbol from symbols where first_seen > ?', atMs).map(({ symbol }) => symbol);
+
 /** Sets when symbols were first seen, epoch ms. Unknown symbols are ignored. */
 export function setFirstSeen(db: Database, symbols: readonly string[], atMs: number): void {
   for (const symbol of symbols) db.run('update symbols set first_seen = ? where symbol = ?', atMs, symbol);

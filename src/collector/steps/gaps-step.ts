@@ -12,6 +12,7 @@ import {
   readAcceptedWindows,
   revokeAccepted,
 } from '../../archive/journal/gap-records.ts';
+import { listUnfinishedRuns } from '../../archive/journal/runs.ts';
 import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
@@ -66,13 +67,16 @@ export function reportGaps(run: Run, { symbols, window, isFromNamed }: GapsRange
   );
   const settled: Gap[] = [];
   const withdrawn = new Set<string>();
+  const isOtherAtWork = listUnfinishedRuns(db, run.id).length > 0;
   for (const gap of gaps) {
     const { symbol, from, to, reason, detail } = gap;
     if (reason === 'damaged' || reason === 'lost' || reason === 'suspended' || isReported(gap)) continue;
     if (reason === 'accepted' || reason === 'expired') settled.push(gap);
     else {
-      // Another run that collects at the same time found that a response was incomplete, and fetches the window again.
-      const rest = reason === 'never asked' ? subtract([gap], run.polled.covered.get(symbol) ?? []) : [gap];
+      // Another run that collects at the same time found that a response was incomplete, and fetches the window again. If no
+      // other run is at work, nobody does.
+      const isWithdrawal = isOtherAtWork && reason === 'never asked';
+      const rest = isWithdrawal ? subtract([gap], run.polled.covered.get(symbol) ?? []) : [gap];
       for (const w of rest)
         run.failures.push({ symbol, from: w.from, to: w.to, reason: `still a gap: ${detail ?? reason}` });
       if (rest.length !== 1 || rest[0]!.from !== from || rest[0]!.to !== to) withdrawn.add(symbol);

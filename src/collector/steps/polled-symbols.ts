@@ -5,7 +5,13 @@ import type { Database } from '../../archive/journal/database.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { readWatchedNames } from '../../archive/journal/selection-store.ts';
-import { readAllSymbols, readSymbol, readUnsettledSymbols, recordPolledFrom } from '../../archive/journal/symbols.ts';
+import {
+  listFirstSeenAfter,
+  readAllSymbols,
+  readSymbol,
+  readUnsettledSymbols,
+  recordPolledFrom,
+} from '../../archive/journal/symbols.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
 import { subtract, union, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
@@ -77,13 +83,9 @@ export function notePolledPlans(db: Database, plans: readonly SymbolPlan[]): voi
 }
 
 /** Notes which symbols are known to a poll that is planned now, epoch ms. Another run may list further ones meanwhile. */
-export function notePlanningTime({ archive, polled, nightCounters, source }: Run, nowMs: number): void {
+export function notePlanningTime({ archive, polled, nightCounters }: Run, nowMs: number): void {
   polled.plannedAt = Math.max(nowMs, nightCounters.listedAt ?? nowMs);
-  polled.firstSeenLater = new Set(
-    readAllSymbols(archive.state.db, source).flatMap(({ symbol, firstSeen }) =>
-      firstSeen > polled.plannedAt ? [symbol] : [],
-    ),
-  );
+  polled.firstSeenLater = new Set(listFirstSeenAfter(archive.state.db, polled.plannedAt));
 }
 
 /** Whether a symbol became known after the polls of a run were planned, so that they are not expected to cover it. */

@@ -73,7 +73,11 @@ export async function publishJournal(
         (known) => (known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), latenessMs, nowMs)),
         source,
       );
-    if (published.quarantined !== null) run.warnings.push(formatQuarantinedRows(published.quarantined));
+    if (published.quarantined !== null) {
+      run.warnings.push(formatQuarantinedRows(published.quarantined));
+      // Coverage may be missing because of the damage: no gap is put down to another run.
+      run.polled.covered.clear();
+    }
     if (published.refused.length > 0) {
       throw new DamageError(
         `${published.refused.join(' ')} It was not merged; the ticks for it stay in the journal. Run oddslake verify.`,

@@ -25,6 +25,7 @@ import { createDemotion, type RecheckNightContext, recheckNight } from '../reche
 import { countRechecks, countRereadRequests } from '../rechecks/recheck-plan.ts';
 import type { Run } from '../run/run.ts';
 import { collectPlans } from './poll-steps.ts';
+import { noteRecordCoverage } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 
 /** Size of the cache of published ticks that responses are compared with, in bytes. */
@@ -147,6 +148,7 @@ function createRecheckContext(
     ...fields,
   });
   async function write(record: TickRecord): Promise<void> {
+    noteRecordCoverage(run, record);
     await sink.append(record);
     await sink.drain();
   }

@@ -1,9 +1,11 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as publish } from '../../../jobs/publish.ts';
+import { appendTicks } from '../../../src/archive/journal/journal.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
+import { answer } from '../../archive/scratch.ts';
 import { dayMs, hourMs } from './nights.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
 import { type Reply, startScripted, type Tick } from './scripted-service.ts';
@@ -148,6 +150,42 @@ test('a night that did all of its work is not incomplete because another one fet
   service.release();
   expect(await other).toMatchObject({ exit_code: 0, failures: [], ticks: { accepted: 1 } });
   expect(await service.readGaps()).toBe(0);
+});
+
+test.for([false, true])(
+  'what a damaged journal loses is a gap of the night, also if another one is at work: %o',
+  async (isOtherAtWork) => {
+    const service = await setUp();
+    const one = await startUnpublished(await service.context());
+    let other: Awaited<ReturnType<typeof startUnpublished>> | null = null;
+    if (isOtherAtWork) {
+      void service.beginSecond();
+      other = await startUnpublished(await service.context());
+    }
+    const archive = openConfiguredArchive(await service.context(), false);
+    // The row no longer matches its checksum.
+    archive.state.db.run(`update journal_cover set t_to = t_to - 1 where symbol = 'STEADY'`);
+    archive.close();
+    one.letGo();
+    const { exit_code: exitCode, warnings, failures } = await one.ended;
+    expect(warnings.join()).toMatch(/The journal was damaged/);
+    expect(warnings.join()).not.toMatch(/Another run/);
+    expect(exitCode).toBe(4);
+    expect(failures.map(({ symbol }) => symbol)).toContain('STEADY');
+    other?.letGo();
+    await other?.ended;
+  },
+);
+
+test('what another night withdrew before it was killed is a gap of the night: nobody fetches it again', async () => {
+  const service = await setUp();
+  const one = await startUnpublished(await service.context());
+  const archive = openConfiguredArchive(await service.context(), false);
+  const symbol = 'QUIET';
+  appendTicks(archive.state, [answer(symbol, [], { withdrawn: [{ from: quietSince, to: first }], windows: [] })]);
+  archive.close();
+  one.letGo();
+  expect(await one.ended).toMatchObject({ exit_code: 4, failures: [{ symbol }] });
 });
 
 test('a night is not expected to cover a symbol that another one lists for the first time', async () => {
