@@ -1,36 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help } from 'commander';
 import { exitCodes, UsageError } from '../base/errors.ts';
 import type { JobLoaders } from '../collector/job.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
 import { toExitCode } from '../collector/run/summary.ts';
 import type { CliContext } from './command-context.ts';
+import { commandGroups } from './command-list.ts';
 import { completeCommands, setRunArgs } from './command-name.ts';
-import { addBackfill } from './commands/backfill.ts';
-import { addBacktest } from './commands/backtest.ts';
-import { addPull, addPush } from './commands/bucket.ts';
-import { addCompletion } from './commands/completion.ts';
-import { addConfig } from './commands/config.ts';
-import { addChanges, addSnapshot } from './commands/copies.ts';
-import { addKeys, addTokens } from './commands/credentials.ts';
-import { addDemo } from './commands/demo.ts';
-import { addDoctor } from './commands/doctor.ts';
-import { addExport } from './commands/export.ts';
-import { addGaps } from './commands/gaps.ts';
-import { addImport } from './commands/import.ts';
-import { addInit } from './commands/init.ts';
-import { addMarkets, addNightly, addOrderbook, addPublish, addTicks } from './commands/jobs.ts';
-import { addReport } from './commands/report.ts';
-import { addSandbox } from './commands/sandbox.ts';
-import { addSchedule } from './commands/schedule.ts';
-import { addServe } from './commands/serve.ts';
-import { addSql } from './commands/sql.ts';
-import { addStandby } from './commands/standby.ts';
-import { addStatus } from './commands/status.ts';
-import { addSymbols } from './commands/symbols.ts';
-import { addTail } from './commands/tail.ts';
-import { addUpgrade } from './commands/upgrade.ts';
-import { addVerify } from './commands/verify.ts';
 import { callAsUser, configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
 import { getTerminalStyle } from './terminal-style.ts';
 
@@ -51,16 +27,30 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
   const onEnd = (code: number): void => {
     exitCode = code;
   };
-  const program = createProgram(readVersion(), jobs, onEnd, argv.slice(2));
-  callAsUser(program);
-  try {
+  const args = argv.slice(2);
+  let program: Command | undefined;
+  let isStarted = false;
+  const parse = async (loaded: LoadedCommands): Promise<void> => {
+    program = await createProgram(readVersion(), jobs, onEnd, args, loaded);
+    callAsUser(program);
+    program.hook('preAction', () => {
+      isStarted = true;
+    });
     await program.parseAsync(argv);
+  };
+  try {
+    const selected = selectCommands(args);
+    await parse(selected).catch((error: unknown) => {
+      const isUsageError = error instanceof CommanderError && error.exitCode !== 0 && !isStarted;
+      if (isUsageError && selected !== 'all') return parse('all');
+      throw error;
+    });
     return exitCode;
   } catch (error) {
     // Commander has already printed the error.
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return exitCodes.done;
-      await printUsageErrorJson(argv, jobs, new UsageError(formatCommanderError(program, argv, error)));
+      await printUsageErrorJson(argv, jobs, new UsageError(formatCommanderError(program!, argv, error)));
       return exitCodes.usage;
     }
     const { width } = getTerminalStyle(process.stderr);
@@ -126,42 +116,59 @@ function readVersion(): string {
   throw new Error('package.json was not found next to the program');
 }
 
+/** The commands that a program is created with: all, or those of these names. Of the others it has only what the list shows. */
+export type LoadedCommands = 'all' | readonly string[];
+
+/** The commands that a run needs. Only the list of commands needs none, and a completion script is made of all. */
+function selectCommands([first, second, ...rest]: readonly string[]): LoadedCommands {
+  const isListed = (name: string): boolean =>
+    commandGroups.some(({ commands }) => commands.some((command) => command.name === name));
+  if (first === '--help' || first === '--version') return second === undefined ? [] : 'all';
+  if (first === 'help' && rest.length === 0) return second === undefined ? [] : isListed(second) ? [second] : 'all';
+  return first !== undefined && first !== 'completion' && isListed(first) ? [first] : 'all';
+}
+
 /**
  * Creates the command line. Commands import their modules when they run, so that help starts fast.
- * @param words arguments after the program name
+ * @param args arguments after the program name
  */
-export function createProgram(
+export async function createProgram(
   version: string,
   jobs: JobLoaders,
   setExitCode: (code: number) => void,
   args: readonly string[] = [],
-): Command {
+  loaded: LoadedCommands = 'all',
+): Promise<Command> {
   const program = new Command('oddslake')
     .description('Records a prediction-market data service: every tick exactly once, as day-partitioned Parquet.')
     .version(version, '--version', 'show the version')
     .helpOption('--help', 'show help; after a command, the help of that command')
     .helpCommand('help [command]', 'show help for a command')
     .exitOverride();
+  // Without the other commands, no error can suggest one of their flags. `main` then repeats it with all of them.
+  if (loaded !== 'all') program.configureOutput({ writeErr: () => {} });
   withExamples(program, examples);
   withNotes(program, notes);
-  const cli: CliContext = { program, version, args: args, jobs, setExitCode: setExitCode };
-  program.commandsGroup('Collect:');
-  for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(cli);
-  for (const add of [addSchedule, addStandby, addPublish]) add(cli);
-  program.commandsGroup('Inspect:');
-  for (const add of [addStatus, addReport, addSymbols, addGaps, addTail, addSql, addExport, addChanges]) add(cli);
-  program.commandsGroup('Research:');
-  addBacktest(cli);
-  program.commandsGroup('Maintain:');
-  for (const add of [addDoctor, addConfig, addVerify, addSnapshot, addPush, addPull, addUpgrade]) add(cli);
-  program.commandsGroup('Serve:');
-  for (const add of [addServe, addKeys, addTokens]) add(cli);
-  program.commandsGroup('Try:');
-  for (const add of [addSandbox, addDemo]) add(cli);
-  program.commandsGroup('Shell:');
-  addCompletion(cli);
+  const added = commandGroups.flatMap(({ heading, commands }) => {
+    program.commandsGroup(heading);
+    return commands.map(({ name, description, load }) => {
+      const command = program.command(name).description(description);
+      return loaded === 'all' || loaded.includes(name) ? { command, load } : null;
+    });
+  });
+  const cli: CliContext = { program, version, args, jobs, setExitCode };
+  const modules = await Promise.all(added.map((one) => one?.load()));
+  for (const [i, add] of modules.entries()) add?.(added[i]!.command, cli);
+  const usages = new Map(commandGroups.flatMap(({ commands }) => commands.map(({ name, usage }) => [name, usage])));
+  // Commands added before have their own configuration.
+  program.configureHelp({
+    subcommandTerm: (command) =>
+      usages.has(command.name())
+        ? `${command.name()} ${usages.get(command.name())}`.trim()
+        : new Help().subcommandTerm(command),
+  });
   for (const command of program.commands.flatMap((each) => [each, ...each.commands])) command.exitOverride();
-  configureUsageErrors(program);
+  if (loaded === 'all') configureUsageErrors(program);
   return program;
 }
 

@@ -1,5 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { type Command, Help } from 'commander';
 import { expect, test } from 'vitest';
+import { commandGroups } from '../../src/cli/command-list.ts';
+import { createProgram } from '../../src/cli/main.ts';
+import type { JobLoaders } from '../../src/collector/job.ts';
+import { program } from '../docs/program.ts';
 
 const root = new URL('../../', import.meta.url);
 
@@ -16,12 +21,30 @@ function loadedWith(path: string, seen = new Set<string>()): Set<string> {
   return seen;
 }
 
-test('help loads neither plotting nor computing modules', () => {
-  const loaded = loadedWith('src/cli/main.ts');
-  expect([...loaded]).toEqual(expect.arrayContaining(['commander', 'src/cli/commands/backtest.ts']));
-  const packages = [...loaded].filter((name) => !name.startsWith('src/') && !name.startsWith('node:'));
+test('help loads no module of a command, nor of what commands do', () => {
+  const loaded = [...loadedWith('src/cli/main.ts')];
+  const packages = loaded.filter((name) => !name.startsWith('src/') && !name.startsWith('node:'));
   expect(packages).toEqual(['commander']);
-  expect([...loaded]).not.toContain('src/backtest/backtest-spec.ts');
+  expect(loaded).toContain('src/cli/command-list.ts');
+  expect(loaded.filter((name) => name.startsWith('src/cli/commands/'))).toEqual([]);
+});
+
+test('the list of commands shows them as Commander would', () => {
+  const help = new Help();
+  const shown = commandGroups.flatMap(({ commands }) => commands.map(({ name, usage }) => `${name} ${usage}`.trim()));
+  expect(shown).toEqual(program.commands.map((command) => help.subcommandTerm(command)));
+});
+
+test('the help is the same whether the commands are loaded or not', async () => {
+  const jobs = {} as JobLoaders;
+  const [none, some] = await Promise.all(
+    [[], ['status']].map((names) => createProgram('0.0.0', jobs, () => {}, [], names)),
+  );
+  expect(none!.helpInformation()).toBe(program.helpInformation());
+  expect(some!.helpInformation()).toBe(program.helpInformation());
+  const find = (root: Command): Command => root.commands.find((command) => command.name() === 'status')!;
+  expect(find(some!).helpInformation()).toBe(find(program).helpInformation());
+  expect(find(none!).options).toEqual([]);
 });
 
 test('only pages load the plotting library', () => {

@@ -7,7 +7,7 @@ import { commands, commonFlags, exitCodes as promisedCodes, variables } from './
 
 const noJob = () => Promise.reject(new Error('commands must not run in this test'));
 const jobs = new Proxy({}, { get: () => noJob }) as JobLoaders;
-const program = createProgram('0.0.0', jobs, () => {});
+const program = await createProgram('0.0.0', jobs, () => {});
 /** Commands with an action by their full names: `serve`, `keys create`. */
 const byName = new Map(
   program.commands.flatMap((command) =>

@@ -46,7 +46,7 @@ function describeInvalidValue(flag: string, value: string | undefined): string[]
   }
 }
 
-const program = createProgram('0.0.0', {} as JobLoaders, () => {});
+const program = await createProgram('0.0.0', {} as JobLoaders, () => {});
 
 /** Every call of the program in a shell text, up to the end of the command; also commented lines of a crontab. */
 export const findCalls = (text: string): string[][] =>

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { mapCommands, program } from './program.ts';
 
-const root = program();
+const root = program;
 const commands = mapCommands(root);
 const groups = new Set(root.commands.filter((each) => each.commands.length > 0).map((each) => each.name()));
 

@@ -8,7 +8,7 @@ import { escapeRoff, formatManPage } from './man-page.ts';
 import { mapCommands, program } from './program.ts';
 
 const { version, man, files } = JSON.parse(readFileSync(`${project}package.json`, 'utf8'));
-const page = () => formatManPage(program(), version, exitCodes);
+const page = () => formatManPage(program, version, exitCodes);
 
 test('man/oddslake.1 is current', () => {
   expectUpToDate('man/oddslake.1', page());
@@ -22,7 +22,7 @@ test('the package contains the man page and declares it to npm', () => {
 
 test('the man page has every command and flag', () => {
   const text = page();
-  for (const [name, command] of mapCommands(program())) {
+  for (const [name, command] of mapCommands(program)) {
     expect(text).toContain(`.SS "${escapeRoff(name)}`);
     for (const option of command.options.filter(({ hidden }) => !hidden))
       expect(text, `${name} ${option.long}`).toContain(escapeRoff(option.long!));

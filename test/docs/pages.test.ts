@@ -27,11 +27,7 @@ test('the table of commands in README lists every command, with flags that exist
   );
   expect(cells.flatMap((code) => findUnknownCalls(`oddslake ${code}`))).toEqual([]);
   const named = new Set(cells.map((code) => code.split(' ')[0]));
-  expect(
-    program()
-      .commands.map((command) => command.name())
-      .filter((name) => !named.has(name)),
-  ).toEqual([]);
+  expect(program.commands.map((command) => command.name()).filter((name) => !named.has(name))).toEqual([]);
 });
 
 /** A line that starts like a shell command: a prompt, a program that pages mention, or an assignment before one. */

@@ -5,8 +5,11 @@ import type { JobLoaders } from '../../src/collector/job.ts';
 const noJob = () => Promise.reject(new Error('nothing is run here'));
 
 /** The complete command line, for inspection. */
-export const program = (): Command =>
-  createProgram('0.0.0', new Proxy({}, { get: () => noJob }) as JobLoaders, () => {});
+export const program: Command = await createProgram(
+  '0.0.0',
+  new Proxy({}, { get: () => noJob }) as JobLoaders,
+  () => {},
+);
 
 /** Every command that can run, by its name: `serve`, `keys create`. */
 export const mapCommands = (root: Command): Map<string, Command> =>

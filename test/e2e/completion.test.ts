@@ -73,7 +73,7 @@ describe.each(shells)('%s', (shell) => {
   test('completes commands, subcommands, flags and values', needsCommands(shell), () => {
     const cwd = folder();
     writeFileSync(join(cwd, 'lake.yaml'), '');
-    const commands = program().commands.map((command) => command.name());
+    const commands = program.commands.map((command) => command.name());
     const lines = [
       'oddslake ',
       'oddslake gaps ',
@@ -133,7 +133,7 @@ test('completes symbols of the archive on the command line', needsCommands(...sh
 
 test('the scripts name every command and every setting', () => {
   for (const shell of shells) {
-    for (const command of program().commands) expect(scripts[shell]).toContain(command.name());
+    for (const command of program.commands) expect(scripts[shell]).toContain(command.name());
     for (const key of settingSchemas.keys()) expect(scripts[shell]).toContain(`'${key}='`);
   }
 });

@@ -21,7 +21,7 @@ import {
 // With --json, the last line of every command is one JSON object, whatever the outcome.
 
 const jobs = new Proxy({}, { get: () => () => Promise.reject(new Error('nothing is run here')) }) as JobLoaders;
-const names = createProgram('0', jobs, () => {}).commands.flatMap((command) => [
+const names = (await createProgram('0', jobs, () => {})).commands.flatMap((command) => [
   // A command with subcommands may also have its own action.
   ...(command.commands.length === 0 || ['gaps', 'symbols', 'sandbox'].includes(command.name())
     ? [[command.name()]]

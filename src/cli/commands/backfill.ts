@@ -1,4 +1,4 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { systemClock } from '../../base/system.ts';
 import type { BackfillFlags } from '../../collector/job.ts';
 import type { BackfillPlan } from '../../collector/steps/estimate-step.ts';
@@ -27,10 +27,8 @@ interface BackfillOptions extends CommonFlags, TimeRangeFlags {
 }
 
 /** `backfill`: fetches past windows that are not covered. */
-export function addBackfill(shell: CliContext): void {
-  const command = shell.program
-    .command('backfill')
-    .description('fetch past windows that are not covered; resumes after an interruption')
+export function addBackfill(command: Command, shell: CliContext): void {
+  command
     .addOption(createFromOption(' (required, unless --since is given)'))
     .addOption(createToOption(' (required with --from)'))
     .addOption(createSinceOption())

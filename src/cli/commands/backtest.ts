@@ -42,11 +42,9 @@ interface ShowFlags extends CommonFlags {
 const rowsMax = 1000;
 
 /** `backtest run`, `backtest list`, `backtest show`: strategies on the archive's ticks. */
-export function addBacktest(shell: CliContext): void {
+export function addBacktest(backtest: Command, shell: CliContext): void {
   const { version } = shell;
-  const backtest = shell.program
-    .command('backtest')
-    .description("run trading strategies on the archive's ticks, without look-ahead: run, list, show");
+
   addBacktestRun(shell, backtest);
 
   const list = backtest

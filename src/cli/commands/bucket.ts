@@ -1,4 +1,4 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
@@ -16,10 +16,8 @@ interface PushFlags extends CommonFlags {
 }
 
 /** `push`: uploads the published generation to a bucket. */
-export function addPush(shell: CliContext): void {
-  const command = shell.program
-    .command('push')
-    .description('upload the published generation to object storage; its readers switch to it in one step')
+export function addPush(command: Command, shell: CliContext): void {
+  command
     .argument('[url]', 's3://BUCKET/PREFIX (default: the setting bucket.url)')
     .addOption(
       new Option(
@@ -83,10 +81,8 @@ const pushExamples = `
   oddslake push --config oddslake.yaml --json      # bucket.url in the config`;
 
 /** `pull`: makes a local archive of a generation in a bucket. */
-export function addPull(shell: CliContext): void {
-  const command = shell.program
-    .command('pull')
-    .description('download the generation in object storage as a local archive, or update an earlier pull')
+export function addPull(command: Command, shell: CliContext): void {
+  command
     .argument('<url>', 's3://BUCKET/PREFIX')
     .argument('<dir>', 'a new or empty folder, or one that was pulled before');
   withNotes(command, pullNotes);

@@ -1,4 +1,4 @@
-import { Argument } from 'commander';
+import { Argument, type Command } from 'commander';
 import {
   type CliContext,
   type CommonFlags,
@@ -17,10 +17,8 @@ interface CompletionFlags extends CommonFlags {
 const symbolsMax = 200;
 
 /** `completion`: prints a script with which a shell completes command lines. */
-export function addCompletion(cli: CliContext): void {
-  const command = cli.program
-    .command('completion')
-    .description('print a script with which bash, zsh or fish completes commands, flags, values and symbols')
+export function addCompletion(command: Command, cli: CliContext): void {
+  command
     .addArgument(new Argument('<shell>', 'shell that runs the script').choices(['bash', 'zsh', 'fish']))
     .option('--symbols <prefix>', 'print the symbols of the archive that begin with this; the script calls it');
   withNotes(command, notes);

@@ -21,8 +21,7 @@ interface ShowFlags extends CommonFlags {
 }
 
 /** `config show` lists the settings and their sources; `config check` lists everything that is wrong with them. */
-export function addConfig(cli: CliContext): void {
-  const config = cli.program.command('config').description('show and check the settings, from all of their sources');
+export function addConfig(config: Command, cli: CliContext): void {
   addShow(config);
   addCheck(cli, config);
 }

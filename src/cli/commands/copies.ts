@@ -1,4 +1,4 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import {
   type CliContext,
@@ -16,15 +16,12 @@ interface ChangesFlags extends CommonFlags {
 }
 
 /** `changes`: files to add to a copy of an earlier generation. */
-export function addChanges(shell: CliContext): void {
-  const command = shell.program
-    .command('changes')
-    .description('list the published files that changed since a generation, for incremental copies')
-    .addOption(
-      new Option('--since <generation>', 'generation that the copy already has; 0 to list every file (required)')
-        .argParser(createIntegerParser(0))
-        .makeOptionMandatory(),
-    );
+export function addChanges(command: Command, shell: CliContext): void {
+  command.addOption(
+    new Option('--since <generation>', 'generation that the copy already has; 0 to list every file (required)')
+      .argParser(createIntegerParser(0))
+      .makeOptionMandatory(),
+  );
   withNotes(command, changesNotes);
   withExamples(command, changesExamples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ChangesFlags) =>
@@ -65,14 +62,11 @@ const changesExamples = `
   oddslake changes --since 0 --json | jq .generation`;
 
 /** `snapshot`: a permanent copy of one generation. */
-export function addSnapshot(shell: CliContext): void {
-  const command = shell.program
-    .command('snapshot')
-    .description('make a consistent copy of the published archive with hard links, for backups or repeatable studies')
-    .argument(
-      '<dir>',
-      'a new or empty folder outside of the archive; files are copied if it is on another file system',
-    );
+export function addSnapshot(command: Command, shell: CliContext): void {
+  command.argument(
+    '<dir>',
+    'a new or empty folder outside of the archive; files are copied if it is on another file system',
+  );
   withNotes(command, snapshotNotes);
   withExamples(command, snapshotExamples);
   withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>

@@ -44,11 +44,8 @@ const parseExpiry = (text: string, nowMs: number): number =>
 const requestsMax = 10_000_000;
 
 /** `keys create`, `list`, `rotate`, `usage`, `revoke`: API keys for market data. */
-export function addKeys(shell: CliContext): void {
+export function addKeys(keys: Command, shell: CliContext): void {
   const { version } = shell;
-  const keys = shell.program
-    .command('keys')
-    .description('create, list, rotate and revoke the market data keys of the service, and show their usage');
 
   const create = keys
     .command('create')
@@ -227,8 +224,7 @@ const tokenIdBytes = 12;
 const tokenScopes = ['research'];
 
 /** `tokens issue`, `list`, `revoke`: user tokens, for operators of the service. */
-export function addTokens(shell: CliContext): void {
-  const tokens = shell.program.command('tokens').description('issue and revoke user tokens of the service');
+export function addTokens(tokens: Command, shell: CliContext): void {
   const issue = tokens
     .command('issue')
     .description("sign a user token (JWT) with the service's secret")

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
@@ -10,10 +11,7 @@ import { withExamples, withNotes } from '../help.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: runs the nightly job against the sandbox. */
-export function addDemo(shell: CliContext): void {
-  const command = shell.program
-    .command('demo')
-    .description('run the sandbox and one nightly job against it, and print how to load the result (output/demo)');
+export function addDemo(command: Command, shell: CliContext): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action(async (flags: CommonFlags) => {

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { OddslakeError } from '../../base/errors.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
 import { readProcessEnvironment } from '../../settings/environment.ts';
@@ -19,12 +20,8 @@ interface DoctorFlags extends CommonFlags {
 }
 
 /** `doctor`: checks everything that a run needs. */
-export function addDoctor(shell: CliContext): void {
-  const command = shell.program
-    .command('doctor')
-    .description('check the machine, disk, settings, key, upstream and archive, and suggest fixes')
-    .option('--offline', 'make no network requests')
-    .addOption(createSourceOption());
+export function addDoctor(command: Command, shell: CliContext): void {
+  command.option('--offline', 'make no network requests').addOption(createSourceOption());
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {

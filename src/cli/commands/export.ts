@@ -1,4 +1,4 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import type { ExportResult } from '../../archive/query/export.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
@@ -36,12 +36,8 @@ interface ExportFlags extends CommonFlags, SourceFlags, TimeRangeFlags {
 }
 
 /** `export`: writes one slice of a dataset to one file. */
-export function addExport(shell: CliContext): void {
-  const command = shell.program
-    .command('export')
-    .description(
-      "export a consistent slice of a dataset to one file, in the dataset's sort order; replaces an existing file atomically",
-    )
+export function addExport(command: Command, shell: CliContext): void {
+  command
     .requiredOption(
       '--out <file>',
       'output file: .parquet, .csv, .csv.gz, .csv.zst, .ndjson(.gz|.zst), .jsonl(.gz|.zst), .arrow or .feather (required)',

@@ -39,10 +39,8 @@ interface GapsFlags extends CommonFlags, SourceFlags, TimeRangeFlags {
 const gapDatasets = ['ticks', 'quotes', 'trades'] as const;
 
 /** `gaps` lists windows without coverage and their reasons; `gaps accept` accepts gaps, `gaps revoke` revokes that. */
-export function addGaps(shell: CliContext): void {
-  const command = shell.program
-    .command('gaps')
-    .description("list the windows of each symbol's lifetime that no request has covered, with the reasons")
+export function addGaps(command: Command, shell: CliContext): void {
+  command
     .addOption(createFromOption(' (default: the first covered time or tick)'))
     .addOption(createToOption(' (default: the last covered time or tick)'))
     .addOption(createSinceOption())

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
 import { parseTime } from '../../base/time.ts';
@@ -48,12 +48,8 @@ interface ImportOptions extends CommonFlags {
 }
 
 /** `import`: imports recordings from files. */
-export function addImport(shell: CliContext): void {
-  const command = shell.program
-    .command('import')
-    .description(
-      'import recordings from files: saved pages, CSV, NDJSON or Parquet, optionally compressed with gzip or zstd',
-    )
+export function addImport(command: Command, shell: CliContext): void {
+  command
     .argument('<file|dir...>', 'files or folders (searched recursively)')
     .addOption(
       new Option('--dataset <name>', 'datasets that the files contain (default: one, inferred from their columns)')

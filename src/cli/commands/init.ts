@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
+import type { Command } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { type Context, InterruptedError } from '../../context/context.ts';
@@ -28,10 +29,8 @@ interface InitFlags {
 }
 
 /** `init`: writes a config file and creates an empty archive. */
-export function addInit(shell: CliContext): void {
-  const command = shell.program
-    .command('init')
-    .description('write a config file from flags and environment, with prompts on a terminal, and create the archive')
+export function addInit(command: Command, shell: CliContext): void {
+  command
     .argument('[file]', 'config file to write; an existing one is never overwritten', configFileDefault)
     .option('--base-url <url>', 'base URL of the market data service, e.g. https://example.org')
     .option('--api-key-file <file>', 'file with the market data key (default: ODDSLAKE_API_KEY)')

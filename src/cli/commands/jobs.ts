@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { systemClock } from '../../base/system.ts';
 import { parseRelativeDay } from '../../base/time.ts';
 import {
@@ -14,12 +15,8 @@ import { runJobCommand } from '../run-job.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `nightly`: the main job. */
-export function addNightly(shell: CliContext): void {
-  const command = shell.program
-    .command('nightly')
-    .description(
-      'run the main job: poll the market lists, the new ticks of every live symbol and (if configured) the order books; then publish and verify',
-    )
+export function addNightly(command: Command, shell: CliContext): void {
+  command
     .option(
       '--date <day>',
       'poll up to the end of this UTC day, YYYY-MM-DD or yesterday; a repeated run changes nothing (default: up to now)',
@@ -84,11 +81,8 @@ const nightlyExamples = `
   oddslake nightly --config sources.yaml --source alpha`;
 
 /** `markets`: one poll of the market lists. */
-export function addMarkets(shell: CliContext): void {
-  const command = shell.program
-    .command('markets')
-    .description('poll the market lists once, and publish')
-    .addOption(createSourceOption());
+export function addMarkets(command: Command, shell: CliContext): void {
+  command.addOption(createSourceOption());
   withNotes(command, marketsNotes);
   withExamples(command, marketsExamples);
   withCommonFlags(command).action((flags: CommonFlags) =>
@@ -104,12 +98,8 @@ const marketsExamples = `
   oddslake markets --output lake --set source.views=matched`;
 
 /** `ticks`: one poll of ticks. */
-export function addTicks(shell: CliContext): void {
-  const command = shell.program
-    .command('ticks')
-    .description('poll new ticks once, and publish')
-    .addOption(createSymbolOption())
-    .addOption(createSourceOption());
+export function addTicks(command: Command, shell: CliContext): void {
+  command.addOption(createSymbolOption()).addOption(createSourceOption());
   withNotes(command, ticksNotes);
   withExamples(command, ticksExamples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
@@ -125,12 +115,8 @@ const ticksExamples = `
   oddslake ticks --output lake --symbol KXBTC-26DEC0204-T28`;
 
 /** `orderbook`: one poll of order books. */
-export function addOrderbook(shell: CliContext): void {
-  const command = shell.program
-    .command('orderbook')
-    .description('poll the order books of orderbooks.symbols (default: every live symbol) once, and publish them')
-    .addOption(createSymbolOption())
-    .addOption(createSourceOption());
+export function addOrderbook(command: Command, shell: CliContext): void {
+  command.addOption(createSymbolOption()).addOption(createSourceOption());
   withNotes(command, orderbookNotes);
   withExamples(command, orderbookExamples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
@@ -146,8 +132,7 @@ const orderbookExamples = `
   oddslake orderbook --output lake --symbol KXBTC-26DEC0204-T28 --symbol KXBTC-26NOV2305-T25.5`;
 
 /** `publish`: merges the journal into the day partitions. */
-export function addPublish(shell: CliContext): void {
-  const command = shell.program.command('publish').description('merge the journal into the day partitions');
+export function addPublish(command: Command, shell: CliContext): void {
   withNotes(command, publishNotes);
   withExamples(command, publishExamples);
   withCommonFlags(command).action((flags: CommonFlags) =>

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/format-quantity.ts';
 import {
@@ -17,11 +18,8 @@ interface ReportFlags extends CommonFlags {
 }
 
 /** `report`: writes the status of the archive as an HTML page. */
-export function addReport(shell: CliContext): void {
-  const command = shell.program
-    .command('report')
-    .description('write an HTML page about the state of the archive: runs, ticks, coverage, gaps, growth')
-    .option('--out <file>', "output file, replaced if it exists (default: report.html in the archive's root)");
+export function addReport(command: Command, shell: CliContext): void {
+  command.option('--out <file>', "output file, replaced if it exists (default: report.html in the archive's root)");
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: ReportFlags) =>

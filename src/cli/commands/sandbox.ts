@@ -1,4 +1,4 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import {
@@ -22,12 +22,8 @@ interface SandboxCommandFlags extends CommonFlags {
 }
 
 /** `sandbox` runs a simulated upstream service on loopback until it is stopped; `sandbox files` writes its data to files. */
-export function addSandbox(shell: CliContext): void {
-  const command = shell.program
-    .command('sandbox')
-    .description(
-      'run a simulated upstream service on loopback: same interface, deterministic from a seed, with faults on request',
-    )
+export function addSandbox(command: Command, shell: CliContext): void {
+  command
     .option('--ticks <file>', 'replay a recording instead of simulating: Parquet with symbol, t, p')
     .option('--markets <file>', 'markets of the recording: Parquet with symbol, question, category, resolved_yes')
     .addOption(

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { addLogFields, type Log } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
@@ -28,13 +29,8 @@ const jobStarters: Record<ScheduledJobName, (jobs: JobLoaders, context: Context)
 const scheduledJobNames = Object.keys(jobStarters) as ScheduledJobName[];
 
 /** `schedule`: runs the jobs at their scheduled times until a signal. */
-export function addSchedule(shell: CliContext): void {
-  const command = shell.program
-    .command('schedule')
-    .description(
-      'run jobs at the times in the settings (schedule.nightly and others, cron expressions in UTC) until stopped',
-    )
-    .addOption(createSourceOption());
+export function addSchedule(command: Command, shell: CliContext): void {
+  command.addOption(createSourceOption());
   withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
     // Progress bars of concurrent jobs would overwrite each other.
     withContext({ ...flags, progress: false }, shell.version, false, (context) => runSchedule(shell, flags, context)),

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import type { Archive } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
@@ -17,10 +18,7 @@ import { completeCommands, toShortPath } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */
-export function addServe(shell: CliContext): void {
-  const command = shell.program
-    .command('serve')
-    .description('serve the archive over HTTP until stopped; clients need a key from oddslake keys create');
+export function addServe(command: Command, shell: CliContext): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: CommonFlags) =>

@@ -1,4 +1,4 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import {
@@ -19,10 +19,8 @@ interface SqlFlags extends CommonFlags {
 }
 
 /** `sql`: read-only DuckDB SQL over the published datasets. */
-export function addSql(shell: CliContext): void {
-  const command = shell.program
-    .command('sql')
-    .description('run read-only SQL (DuckDB); each dataset is a view: ticks, symbols, markets, …; times are UTC')
+export function addSql(command: Command, shell: CliContext): void {
+  command
     .argument('<statement>', 'a SELECT statement, e.g. "SELECT symbol, count(*) FROM ticks GROUP BY 1"')
     .addOption(
       new Option('--format <format>', 'format of the result; a table shows only the first rows')

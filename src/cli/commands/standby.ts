@@ -1,4 +1,4 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { exitCodes } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
@@ -12,12 +12,8 @@ interface StandbyFlags extends CommonFlags {
 }
 
 /** `standby`: waits for the lease of the bucket, then collects. */
-export function addStandby(shell: CliContext): void {
-  const command = shell.program
-    .command('standby')
-    .description(
-      'keep a copy of the archive in the bucket, and take over collecting when the machine that collects is gone',
-    )
+export function addStandby(command: Command, shell: CliContext): void {
+  command
     .addOption(new Option('--now', 'take over at once, also from a machine whose lease has not expired'))
     .addOption(new Option('--exit', 'end once this machine holds the lease, instead of running the schedule'))
     .addOption(createSourceOption());

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { exitCodes } from '../../base/errors.ts';
 import { parseDuration } from '../../base/time.ts';
 import {
@@ -19,10 +20,8 @@ interface StatusFlags extends CommonFlags, SourceFlags {
 }
 
 /** `status`: coverage, gaps and the last run. */
-export function addStatus(shell: CliContext): void {
-  const command = shell.program
-    .command('status')
-    .description('print cursors, lag, journaled ticks, gaps and the last run; exit 4 if the lag exceeds --max-lag')
+export function addStatus(command: Command, shell: CliContext): void {
+  command
     .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d')
     .addOption(createSourceOption());
   withExamples(command, examples);

@@ -23,10 +23,8 @@ interface SymbolsFlags extends CommonFlags, SourceFlags {
  * `symbols` lists and searches symbols; `symbols retry` polls suspended ones now; `symbols forget` and `symbols watch` choose
  * which are collected.
  */
-export function addSymbols(shell: CliContext): void {
-  const command = shell.program
-    .command('symbols')
-    .description('list known symbols, live ones first; search by ticker, question, category, market ID or venue')
+export function addSymbols(command: Command, shell: CliContext): void {
+  command
     .argument('[text...]', 'words that must all match, case-insensitive (default: every symbol)')
     .addOption(
       new Option('--rows <n>', 'maximum number of rows of the table; --json prints all')

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { Command } from 'commander';
 import { formatCount } from '../../base/format-quantity.ts';
 import { systemClock } from '../../base/system.ts';
 import { formatIsoUtc } from '../../base/time.ts';
@@ -23,10 +24,8 @@ interface TailFlags extends CommonFlags {
 }
 
 /** `tail`: prints ticks as they arrive. */
-export function addTail(shell: CliContext): void {
-  const command = shell.program
-    .command('tail')
-    .description('print new ticks of symbols as they arrive, until stopped')
+export function addTail(command: Command, shell: CliContext): void {
+  command
     .argument('<symbol...>', 'symbols to follow')
     .option('--url <url>', 'follow the stream of this oddslake service (default: the local archive)')
     .option('--since <time>', 'print the ticks since this time first, e.g. 2h or 2026-11-20 (default: only new ticks)');

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { DamageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
@@ -7,10 +8,7 @@ import { completeCommands } from '../command-name.ts';
 import { withNotes } from '../help.ts';
 
 /** `upgrade`: converts an archive of an older oddslake to the current format. */
-export function addUpgrade(shell: CliContext): void {
-  const command = shell.program
-    .command('upgrade')
-    .description('upgrade an archive from an older format; writes one new generation and changes no ticks');
+export function addUpgrade(command: Command, shell: CliContext): void {
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import type { VerifyFinding, VerifyResult } from '../../archive/integrity/verify.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
@@ -16,10 +17,8 @@ interface VerifyOptions extends CommonFlags {
 }
 
 /** `verify`: checks every published file, and repairs damage with `--repair`. */
-export function addVerify(shell: CliContext): void {
-  const command = shell.program
-    .command('verify')
-    .description('check every published file against the SHA-256 in the manifest; exit 6 if one differs')
+export function addVerify(command: Command, shell: CliContext): void {
+  command
     .argument('[url]', 's3://BUCKET/PREFIX: check the objects there instead of the archive')
     .option('--repair', 'move damaged files aside, keep their intact row groups, and fetch the lost rows again')
     .option('--from-url <url>', 'with --repair: fetch lost rows from this oddslake service instead of the upstream')
