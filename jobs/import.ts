@@ -1,5 +1,3 @@
-import { prepareFolded } from '../src/collector/import/folded-input.ts';
-import { importFolded } from '../src/collector/import/import-folded.ts';
 import { type ImportFlags, importFiles, prepareImport } from '../src/collector/import/import-step.ts';
 import { type Job, runJob } from '../src/collector/job.ts';
 import type { Run } from '../src/collector/run/run.ts';
@@ -15,6 +13,10 @@ interface PreparedImport {
 
 async function prepare(context: Context, flags: ImportFlags): Promise<PreparedImport> {
   if (flags.isFolded === true) {
+    const [{ prepareFolded }, { importFolded }] = await Promise.all([
+      import('../src/collector/import/folded-input.ts'),
+      import('../src/collector/import/import-folded.ts'),
+    ]);
     const folded = await prepareFolded(context, flags.paths[0]!);
     return { import: (run) => importFolded(run, folded, flags.preferred), release: folded.release };
   }

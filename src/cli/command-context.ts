@@ -145,7 +145,7 @@ export async function withContext<T>(
     ...(flags.logLevel === undefined ? {} : { logLevel: flags.logLevel }),
   });
   const canDraw = process.stderr.isTTY && environment.TERM !== 'dumb';
-  const log: Log = await createLog({
+  const log: Log = createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
     format: settings.log.format,

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import type { Writable } from 'node:stream';
 import type { Log } from '../base/ports.ts';
 import { createRedactor, type Settings } from '../settings/settings.ts';
@@ -23,8 +24,31 @@ export interface CliLogOptions {
   readonly complete?: CompleteCommands;
 }
 
-/** Opens the log. Imports pino lazily, because most commands log nothing. */
-export async function createLog({
+/** Opens the log. Loads pino at the first line that is written, because most commands log nothing. */
+export function createLog(options: CliLogOptions): Log {
+  const { level } = options;
+  let opened: Log | undefined;
+  const createMethod =
+    (name: keyof Log): Log[keyof Log] =>
+    (facts, message) => {
+      if (levels.indexOf(name) < levels.indexOf(level)) return;
+      opened ??= openPino(options);
+      opened[name](facts, message);
+    };
+  return {
+    debug: createMethod('debug'),
+    info: createMethod('info'),
+    warn: createMethod('warn'),
+    error: createMethod('error'),
+  };
+}
+
+/** In ascending order. */
+const levels: readonly LogLevel[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+const require = createRequire(import.meta.url);
+
+function openPino({
   level,
   stream,
   format = 'auto',
@@ -32,8 +56,8 @@ export async function createLog({
   draws = true,
   secrets = [],
   complete = (text) => text,
-}: CliLogOptions): Promise<Log> {
-  const { pino, stdTimeFunctions } = await import('pino');
+}: CliLogOptions): Log {
+  const { pino, stdTimeFunctions } = require('pino') as typeof import('pino');
   const redact = createRedactor(secrets);
   // Clears a progress bar on this line; the bar is then redrawn below.
   const isTerminal = stream.isTTY === true;
@@ -51,8 +75,7 @@ export async function createLog({
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: secretPaths, censor: '(hidden)' },
   };
-  const log: Log = pino(options, { write: (line: string) => void stream.write(redact(formatLine(line))) });
-  return log;
+  return pino(options, { write: (line: string) => void stream.write(redact(formatLine(line))) });
 }
 
 const secretNames = [

@@ -1,4 +1,3 @@
-import stringWidth from 'string-width';
 import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
@@ -12,6 +11,7 @@ import { formatOpenDayLines } from './format-archive.ts';
 import { formatCovered, formatNonzero, formatPublished, isUnpublished } from './format-published.ts';
 import { wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
+import { measureText } from './text-width.ts';
 
 /** Texts of each outcome, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
@@ -408,7 +408,7 @@ function formatNames(names: readonly string[], count: number, width: number | nu
     return shown === count ? shownNames : `${shownNames} and ${formatNumber(count - shown)} more`;
   };
   let shown = Math.min(1, names.length);
-  while (shown < names.length && stringWidth(formatShown(shown + 1)) <= (width ?? widthDefault)) shown++;
+  while (shown < names.length && measureText(formatShown(shown + 1)) <= (width ?? widthDefault)) shown++;
   return formatShown(shown);
 }
 

@@ -1,8 +1,7 @@
-import stringWidth from 'string-width';
-import wrapAnsi from 'wrap-ansi';
 import type { ResultTable } from '../archive/query/query.ts';
 import type { CompleteCommands } from './command-name.ts';
 import { createPaints, escapeControls, type Paint, type TerminalStyle } from './terminal-style.ts';
+import { measureText, wrapLines } from './text-width.ts';
 
 /** The line under a table. */
 export interface TableFooter {
@@ -42,7 +41,7 @@ export function renderTable(
       .trimEnd();
   const alignCell = (c: number, width: number, text: string, paint: Paint): string => {
     const shownCount = truncateCell(text, width);
-    const padding = ' '.repeat(Math.max(0, width - stringWidth(shownCount)));
+    const padding = ' '.repeat(Math.max(0, width - measureText(shownCount)));
     return table.columns[c]!.kind === 'number' ? padding + paint(shownCount) : paint(shownCount) + padding;
   };
   return [
@@ -76,7 +75,7 @@ export function renderList<T>(
 
 const asIs: Paint = (text) => text;
 
-const measureCell = (cell: string | null): number => (cell === null ? 'NULL'.length : stringWidth(cell));
+const measureCell = (cell: string | null): number => (cell === null ? 'NULL'.length : measureText(cell));
 
 /** Column widths that fit into `width`. Shortens the widest text columns first, then omits the last columns. */
 function fitColumns({ columns }: ResultTable, naturalWidths: readonly number[], width: number): number[] {
@@ -100,19 +99,18 @@ const sumWidths = (widths: readonly number[]): number =>
 
 /** Wraps a text at spaces to lines of a width; the last one has the rest, and a longer word is not broken. */
 function wrapCell(text: string, width: number, linesMax: number): string[] {
-  if (linesMax === 1 || stringWidth(text) <= width) return [text];
-  const lines = wrapAnsi(text, width).split('\n');
+  if (linesMax === 1 || measureText(text) <= width) return [text];
+  const lines = wrapLines(text, width);
   return lines.length <= linesMax ? lines : [...lines.slice(0, linesMax - 1), lines.slice(linesMax - 1).join(' ')];
 }
 
-const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
-
 function truncateCell(text: string, width: number): string {
-  if (stringWidth(text) <= width) return text;
+  if (measureText(text) <= width) return text;
+  const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
   let out = '';
   let used = 1;
   for (const { segment } of graphemes.segment(text)) {
-    used += stringWidth(segment);
+    used += measureText(segment);
     if (used > width) break;
     out += segment;
   }
@@ -147,11 +145,11 @@ export const keepTogether = (name: string): string => name.replaceAll(' ', keptS
  */
 export function wrapAction(text: string, complete: CompleteCommands, width: number | null, rest = ''): string[] {
   const [, clause, original] = /^(.*?:) ((?:oddslake|gzip) .*)$/s.exec(text) ?? [];
-  const isOneLine = width === null || stringWidth(rest + complete(text)) <= width;
+  const isOneLine = width === null || measureText(rest + complete(text)) <= width;
   if (clause === undefined || original === undefined || original.includes('. ') || isOneLine)
     return wrapAdvice(text, complete, width, rest, rest);
   const command = complete(original);
-  const indent = stringWidth(rest + command) + 2 <= width ? `${rest}  ` : '    ';
+  const indent = measureText(rest + command) + 2 <= width ? `${rest}  ` : '    ';
   return [...wrapText(clause, width, rest, rest), `${indent}${command}`];
 }
 
@@ -161,7 +159,7 @@ export function wrapAction(text: string, complete: CompleteCommands, width: numb
  * @param rest prefix of the other lines
  */
 export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
-  const lines = width === null ? [text] : wrapAnsi(text, Math.max(20, width - rest.length)).split('\n');
+  const lines = width === null ? [text] : wrapLines(text, Math.max(20, width - rest.length));
   return lines.map((line, i) => (i === 0 ? first : rest) + line.replaceAll(keptSpace, ' '));
 }
 

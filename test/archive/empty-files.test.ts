@@ -1,12 +1,15 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { deflateRawSync } from 'node:zlib';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type DatasetName, datasetNames, isDated } from '../../src/archive/format/datasets.ts';
+import { type DatasetName, datasetNames, datasets, isDated } from '../../src/archive/format/datasets.ts';
 import { hasRows, listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readOpenIntent } from '../../src/archive/journal/intent.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
+import { readEmptyMarkets } from '../../src/archive/parquet/empty-markets.ts';
+import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { listChangedFiles } from '../../src/archive/publish/prune-files.ts';
 import { hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
@@ -420,4 +423,13 @@ describe('a repair', () => {
     expect(existsSync(join(root, quotesPath))).toBe(true);
     expect(await findingsOf(again)).toEqual([]);
   });
+});
+
+test('the stored file of no markets is the one that the encoder writes', () => {
+  const encoded = encodeRows(datasets.markets.columns, []);
+  const renewed = deflateRawSync(encoded, { level: 9 }).toString('base64');
+  expect(
+    Buffer.from(readEmptyMarkets()).equals(encoded),
+    `src/archive/parquet/empty-markets.ts needs: ${renewed}`,
+  ).toBe(true);
 });

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import type { Log } from '../../src/base/ports.ts';
 import { type CliLogOptions, createLog } from '../../src/cli/log.ts';
 
 /** A stream that stores written text. */
@@ -15,13 +16,10 @@ function sink(isTTY = false) {
   return { stream: Object.assign(stream, { isTTY }), text: () => written.join('') };
 }
 
-async function logged(
-  write: (log: Awaited<ReturnType<typeof createLog>>) => void,
-  options: Partial<CliLogOptions> = {},
-) {
+async function logged(write: (log: Log) => void, options: Partial<CliLogOptions> = {}) {
   const { stream, text } = sink(options.stream?.isTTY);
   if (options.stream?.columns !== undefined) Object.assign(stream, { columns: options.stream.columns });
-  write(await createLog({ level: 'info', ...options, stream }));
+  write(createLog({ level: 'info', ...options, stream }));
   return text();
 }
 
@@ -79,7 +77,7 @@ describe('on a terminal', () => {
 });
 
 describe('the format', () => {
-  const write = (log: Awaited<ReturnType<typeof createLog>>) => log.warn({ symbol: 'A' }, 'symbol suspended');
+  const write = (log: Log) => log.warn({ symbol: 'A' }, 'symbol suspended');
 
   test('text writes one plain line with the date without a terminal', async () => {
     expect(await logged(write, { format: 'text' })).toMatch(

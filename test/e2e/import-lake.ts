@@ -72,7 +72,7 @@ export async function importInto(
     threads,
     canCreateArchive: false,
     disk: systemDisk,
-    log: await createLog({ level: 'silent', stream: process.stderr }),
+    log: createLog({ level: 'silent', stream: process.stderr }),
     signal: new AbortController().signal,
     startDisplay: async (label) => ({
       update: ({ done }) => {

@@ -50,7 +50,7 @@ async function openCheckedLog(check: (line: string) => void) {
       done();
     },
   });
-  return { log: await createLog({ level: 'debug', stream }), countLines: () => lines };
+  return { log: createLog({ level: 'debug', stream }), countLines: () => lines };
 }
 
 test(`${cases} requests generated from the document get documented responses without internals or secrets`, async () => {

@@ -3,6 +3,7 @@ import { type EmptyFile, listMissingEmptyFiles } from '../format/empty-files.ts'
 import { emptyBooks } from '../format/order-book.ts';
 import type { Archive } from '../open-archive.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
+import { readEmptyMarkets } from '../parquet/empty-markets.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { encodeRows } from '../parquet/rows.ts';
 import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
@@ -22,6 +23,7 @@ export function encodeEmptyFile({ dataset, path, date }: EmptyFile): EncodedFile
 
 /** Uses the encoder of the dataset, because Arrow and our own writer describe the same columns with other metadata. */
 function encodeNoRows(dataset: DatasetName): Uint8Array {
+  if (dataset === 'markets') return readEmptyMarkets();
   const { columns }: DatasetDefinition = datasets[dataset];
   return dataset === 'orderbooks' ? encodeBooks(emptyBooks) : encodeRows(columns, []);
 }

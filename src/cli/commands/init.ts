@@ -136,7 +136,7 @@ async function createContext(settings: Settings, { version }: CliContext, signal
     settings,
     clock: systemClock,
     random: systemRandom,
-    log: await createLog({ level: 'silent', stream: process.stderr }),
+    log: createLog({ level: 'silent', stream: process.stderr }),
     signal: signal ?? new AbortController().signal,
     version,
     canCreateArchive: false,

@@ -1,0 +1,24 @@
+import { inflateRawSync } from 'node:zlib';
+
+/**
+ * The file of `markets` without rows, as `encodeRows` writes it: every new archive has one. Its list column needs Arrow and
+ * parquet-wasm, and loading them takes longer than an import of one page. A test compares the two.
+ */
+export const readEmptyMarkets = (): Uint8Array =>
+  new Uint8Array(inflateRawSync(Buffer.from(compressed.join(''), 'base64')));
+
+const compressed = [
+  'rVVNb+JWFLVQZjrJoJFaiZGjZptVFuYj6YSqXVzbYCDBwRRs7A2yn1+MweAUG0z4Df2J/SOVZlHdZ0OAJHRTC0Huxzn3vuP7bjrQLRVy599/buTt+TxMhhEZ',
+  '0aldKHKF/CXH54k9C2c+sYOh715y9xcch4Ec/zF6njphsO8KF3NCM9cNx39Y+jSJCrnCx/vf0HPCnwR+FBdyaf6JH9PpLsEnYsfUC+fPG+fZZY4/I+Hs0Xfp',
+  'jFCuwF3m+FM/Gtok9pc0Q/25oFHsh7MN6gSTSBBGNBra8eVP93/9eIGBLPR5TqMwWFL3MIjVfggXMQmnFFM5/uzRn0fxMKJ0dkDD8aeB/VYIO/pAV/Hc3j3Z',
+  'l4x2uCdRlryks3jjYQekKxIsInZApkAUz/0JHQZhkjo+Z46R743SM+Xp6omSmLpDOnNf9zNfBDTaLZpnnmE0sss3v+wFHillI+AuArr7Gk5jn0yGkb+m3Ffu',
+  'PH9+weeh230wfk3nhf/7i4BPJakDgAbpcweQgORBC12SBwBiFtE0kACakLo2vwAiJoEpagAVpLmDGoDYxJiCtprIABKBBMCBNoCkyQDyBDyAGGkamgQARbQl',
+  'tFVNBJBChFKkqqENGtrrrEMAMcLvh7QxQNIrQRBqLLQ5Sk1mtvLtVhBuIWsZACaYVLQNdT6oqE902gcAGRBfZ/Fkg6/LsHnEa4wzW7ECS6+uzfIosBp6ZLFy',
+  'cnIcL4VbfKNVchR9PaioodlrllQmH3hC5xheNhHPjpbh0ftHZy0IK9ZAe9OoNEq2qFKnIgiJt+FLqet6X0vSfGswSixDLVpG99EybiYsrTlGvRhpfUOktZlt',
+  'LZEPu81OhX831CKZBnNLr4a24YZw/z4+OMR7e/jIqRCAB4bvs1Nv8WZ7e6g7GeOtrP+x09DX9sAKWD0874Eeovaixxr1SpBaDNypvnBZkXX1db3+S71OD+ux',
+  'UXMqetEsV2N8/05FfzbLfQDlP/BSD+P1rN8imeJUikR4PHzfcNfYgsDDqylt+VJqXe/K2fxG5kAtDipqYBnXWMQ8zieS9/lCjE/tQWvt1qtry9AXqJ+wfOc+',
+  'Pcyv9u8TwaSlO+iOnXIpAHl89VqPkGxbafcEQbjdgMX0VYm6Xmtn89QKSLkauVN9MijXi9DoIR854JvsSIX+O7avMvuNeWfzYpZXS1LW14wXABadb0fnhWCc',
+  '3R9x5Rr62lWCpcPo5Qnqc3BflZ37TjAuIbUSYL2xqwRltitEgLqHS+sa5ASYpFK2fxXWwZZPVjZNeSi2ma3ag/ujqEtnaj1Zir5g81gfC0fnUZS3+pvletEy',
+  '3CWZpXL2OoIgrLxdPUCWve2ql9K2BEG4mgjH9yWbNwZSgqJlFGE7Sg3ryRq4bH+VWb339Z9gPDHR/XLfRLZX3tTvyP5ssn7SfXPjGK2lk05IP/v/1skomplt',
+  '7ukHfe1l3jRMqW3jijpyptWFbagjp159stKk3zn+U+i6UWBP6Pl3/oLj/pcP988px3WgW/oX',
+];
