@@ -1,11 +1,9 @@
-import { type DatasetDefinition, type DatasetName, datasets } from '../format/datasets.ts';
+import { type DatasetName, datasets } from '../format/datasets.ts';
 import { type EmptyFile, listMissingEmptyFiles } from '../format/empty-files.ts';
-import { emptyBooks } from '../format/order-book.ts';
 import type { Archive } from '../open-archive.ts';
-import { encodeBooks } from '../parquet/books-file.ts';
-import { readEmptyMarkets } from '../parquet/empty-markets.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { encodeRows } from '../parquet/rows.ts';
+import { readStoredEmptyFile } from '../parquet/stored-empty-files.ts';
 import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
 import { listNextFiles, type Stage, stageFile } from './staging.ts';
 
@@ -21,9 +19,8 @@ export function encodeEmptyFile({ dataset, path, date }: EmptyFile): EncodedFile
   return createEncodedFile(dataset, path, encodeNoRows(dataset), statistics, createRowKeyReader(dataset, []));
 }
 
-/** Uses the encoder of the dataset, because Arrow and our own writer describe the same columns with other metadata. */
-function encodeNoRows(dataset: DatasetName): Uint8Array {
-  if (dataset === 'markets') return readEmptyMarkets();
-  const { columns }: DatasetDefinition = datasets[dataset];
-  return dataset === 'orderbooks' ? encodeBooks(emptyBooks) : encodeRows(columns, []);
-}
+/** The bytes are those of the dataset's encoder, because Arrow and our own writer describe the same columns with other metadata. */
+const encodeNoRows = (dataset: DatasetName): Uint8Array =>
+  dataset === 'markets' || dataset === 'orderbooks'
+    ? readStoredEmptyFile(dataset)
+    : encodeRows(datasets[dataset].columns, []);
