@@ -1,5 +1,6 @@
-import { mkdirSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { build } from '../bin/bundle.ts';
 import type { Bench } from './bench.ts';
 import { generatedPages } from './generated-pages.ts';
 import { startUp } from './goals.ts';
@@ -9,7 +10,10 @@ import { writePages } from './pages.ts';
 import { type Comparison, type Report, timeText } from './results.ts';
 import { pairRatios } from './statistics.ts';
 
-/** CPU time of commands that do almost nothing, compared with an empty Node program, the least for any program on Node. */
+/**
+ * CPU time of commands that do almost nothing, compared with an empty Node program, the least for any program on Node. Users start the
+ * program from a checkout or from the npm package, which has the same code in few files, so both are measured.
+ */
 
 const bare = 'empty Node';
 const cases = [
@@ -41,11 +45,27 @@ export async function createStartUps({ folder, env, seed }: Bench, launcher: str
   ];
 }
 
+/** Puts together what npm installs, from this checkout. Returns its launcher. */
+async function installPackage(folder: string): Promise<string> {
+  await build(join(folder, 'dist/program'));
+  for (const path of ['bin/oddslake', 'package.json', 'config'])
+    cpSync(join(root, path), join(folder, path), { recursive: true });
+  for (const path of ['node_modules', '.node'])
+    if (existsSync(join(root, path))) symlinkSync(join(root, path), join(folder, path));
+  return join(folder, 'bin/oddslake');
+}
+
+const root = join(import.meta.dirname, '..');
+
 export async function benchStartUp(bench: Bench): Promise<Report> {
   const { folder: cwd, env } = bench;
-  const contenders = await createStartUps(bench, bench.launcher, 'start-up');
-  const archive = contenders.pop()!;
-  await alternate([archive], { ...bench, runs: 0 });
+  const launchers = { checkout: bench.launcher, package: await installPackage(join(cwd, 'package')) };
+  const contenders: Contender[] = [];
+  for (const [form, launcher] of Object.entries(launchers)) {
+    const created = await createStartUps(bench, launcher, `start-up-${form}`);
+    await alternate([created.pop()!], { ...bench, runs: 0 });
+    contenders.push(...created.map((one) => ({ ...one, name: `${one.name}, ${form}` })));
+  }
   const empty = { name: bare, out: null, command: { argv: [process.execPath, '--eval', '0'] as const, cwd, env } };
   const outcomes = await alternate([...contenders, empty], bench);
   const cpuOf = (name: string): number[] | null => {
@@ -58,7 +78,10 @@ export async function benchStartUp(bench: Bench): Promise<Report> {
     const ms = isMeasured(outcome) ? summarise(outcome.runs).cpuMs : null;
     return ms === null ? '–' : timeText(ms);
   };
-  const comparisons = cases.map(({ what, name, goal }): Comparison => {
+  const measured = cases.flatMap(({ what, name, goal }) =>
+    Object.keys(launchers).map((form) => ({ what: `${what}, ${form}`, name: `${name}, ${form}`, goal })),
+  );
+  const comparisons = measured.map(({ what, name, goal }): Comparison => {
     const [ours, theirs] = [cpuOf(name), cpuOf(bare)];
     const outcome = outcomes.find((one) => one.name === name)!;
     return {

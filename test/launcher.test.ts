@@ -80,7 +80,7 @@ describe('the launcher', () => {
   test('inside the npm package, where there is no source, runs the built program', () => {
     cpSync(join(folder, 'bin'), join(folder, 'node_modules/oddslake/bin'), { recursive: true });
     file('node_modules/oddslake/package.json', '{"type": "module"}');
-    file('node_modules/oddslake/dist/bin/main.js', 'process.exitCode = 9;');
+    file('node_modules/oddslake/dist/program/main.js', 'process.exitCode = 9;');
     mkdirSync(join(folder, 'node_modules/.bin'));
     symlinkSync('../oddslake/bin/oddslake', join(folder, 'node_modules/.bin/oddslake'));
     expect(run('node_modules/.bin/oddslake').status).toBe(9);

@@ -15,9 +15,8 @@ export interface Launch {
 
 /** Command that starts this program again from the working folder, quoted for a shell. */
 export function getCommandName(): string {
-  const root = new URL(import.meta.url.endsWith('.ts') ? '../../' : '../../../', import.meta.url);
   return findCommandName({
-    launcher: fileURLToPath(new URL('bin/oddslake', root)),
+    launcher: fileURLToPath(new URL('../../bin/oddslake', import.meta.url)),
     env: readProcessEnvironment(),
     cwd: resolve('.'),
   });

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parse } from 'yaml';
@@ -68,11 +67,8 @@ function formatScalar(value: unknown): string {
   return parse(`${value}`) === value && !value.endsWith(':') ? value : JSON.stringify(value);
 }
 
-/** Absolute path of a file of the package. The built program is one folder further down. */
-function findPackageFile(path: string): string {
-  const places = ['../..', '../../..'].map((up) => fileURLToPath(new URL(`${up}/${path}`, import.meta.url)));
-  return places.find((each) => existsSync(each)) ?? path;
-}
+/** Absolute path of a file of the package. */
+const findPackageFile = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 
 /**
  * The reference of a config to its JSON Schema, as the YAML language server reads it: up to the first space. Relative if

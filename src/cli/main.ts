@@ -104,17 +104,8 @@ function printErrorJson(argv: readonly string[], error: unknown): void {
   );
 }
 
-/** Reads the version from package.json, which is one folder further up in the built package. */
-function readVersion(): string {
-  for (const prefix of ['../../package.json', '../../../package.json']) {
-    try {
-      return (JSON.parse(readFileSync(new URL(prefix, import.meta.url), 'utf8')) as { version: string }).version;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    }
-  }
-  throw new Error('package.json was not found next to the program');
-}
+const readVersion = (): string =>
+  (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version;
 
 /** The commands that a program is created with: all, or those of these names. Of the others it has only what the list shows. */
 export type LoadedCommands = 'all' | readonly string[];

@@ -65,7 +65,8 @@ function judgeTime({ nowMs }: MachineFacts): Finding[] {
   return [problem('clock', exitCodes.unexpected, message, 'Set the clock and run again.')];
 }
 
-/** Path in a checkout. In the built package it points outside the package and does not exist. */
+/** The Node of `bin/setup`. An npm package has none, and the tarball's is its own. */
+const isCheckout = import.meta.url.endsWith('.ts');
 const bundledNodeUrl = new URL('../../.node/bin/node', import.meta.url);
 
 export function probeMachine(clock: Clock): MachineFacts {
@@ -74,7 +75,7 @@ export function probeMachine(clock: Clock): MachineFacts {
     platform: process.platform,
     arch: process.arch,
     nodePath: realpathSync(process.execPath),
-    bundledNodePath: existsSync(bundledNodeUrl) ? realpathSync(bundledNodeUrl) : null,
+    bundledNodePath: isCheckout && existsSync(bundledNodeUrl) ? realpathSync(bundledNodeUrl) : null,
     // Without a limit this is larger than the total memory.
     memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
     availableBytes: process.availableMemory(),
