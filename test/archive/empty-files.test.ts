@@ -1,12 +1,17 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { deflateRawSync } from 'node:zlib';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type DatasetName, datasetNames, isDated } from '../../src/archive/format/datasets.ts';
+import { type DatasetName, datasetNames, datasets, isDated } from '../../src/archive/format/datasets.ts';
 import { hasRows, listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { emptyBooks } from '../../src/archive/format/order-book.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readOpenIntent } from '../../src/archive/journal/intent.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
+import { encodeBooks } from '../../src/archive/parquet/books-file.ts';
+import { isArrowDataset, unpackEmptyFile } from '../../src/archive/parquet/files-without-rows.ts';
+import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { listChangedFiles } from '../../src/archive/publish/prune-files.ts';
 import { hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
@@ -419,5 +424,23 @@ describe('a repair', () => {
     await publishWithoutCandles(again);
     expect(existsSync(join(root, quotesPath))).toBe(true);
     expect(await findingsOf(again)).toEqual([]);
+  });
+});
+
+describe('the file without rows of a dataset that Arrow encodes', () => {
+  test.each([
+    ['markets', () => encodeRows(datasets.markets.columns, [])],
+    ['orderbooks', () => encodeBooks(emptyBooks)],
+  ] as const)('is what the encoder writes: %s', (dataset, encode) => {
+    const bytes = encode();
+    const expected = deflateRawSync(bytes, { level: 9 }).toString('base64');
+    expect(Buffer.from(unpackEmptyFile(dataset)), `put this into files-without-rows.ts: ${expected}`).toEqual(
+      Buffer.from(bytes),
+    );
+  });
+
+  test('is stored for each dataset with a list, which only Arrow encodes', () => {
+    const withLists = datasetNames.filter((name) => datasets[name].columns.some(({ type }) => type === 'strings'));
+    expect(withLists.filter((name) => !isArrowDataset(name))).toEqual([]);
   });
 });

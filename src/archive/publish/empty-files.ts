@@ -1,8 +1,7 @@
 import { type DatasetDefinition, type DatasetName, datasets } from '../format/datasets.ts';
 import { type EmptyFile, listMissingEmptyFiles } from '../format/empty-files.ts';
-import { emptyBooks } from '../format/order-book.ts';
 import type { Archive } from '../open-archive.ts';
-import { encodeBooks } from '../parquet/books-file.ts';
+import { isArrowDataset, unpackEmptyFile } from '../parquet/files-without-rows.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { encodeRows } from '../parquet/rows.ts';
 import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
@@ -23,5 +22,5 @@ export function encodeEmptyFile({ dataset, path, date }: EmptyFile): EncodedFile
 /** Uses the encoder of the dataset, because Arrow and our own writer describe the same columns with other metadata. */
 function encodeNoRows(dataset: DatasetName): Uint8Array {
   const { columns }: DatasetDefinition = datasets[dataset];
-  return dataset === 'orderbooks' ? encodeBooks(emptyBooks) : encodeRows(columns, []);
+  return isArrowDataset(dataset) ? unpackEmptyFile(dataset) : encodeRows(columns, []);
 }
