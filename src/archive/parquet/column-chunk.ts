@@ -49,7 +49,8 @@ export function encodeNumberChunk(
   if (physical === 'int64') {
     const bounds = computeBounds(values);
     if (bounds.max - bounds.min <= deltaSpanMax && Math.max(bounds.max, -bounds.min) <= deltaSpanMax) {
-      const distinct = buildDictionary(values, computeDistinctMax(values, 8));
+      const distinctMax = computeDistinctMax(values, 8);
+      const distinct = hasAscendingRun(values, distinctMax + 1) ? undefined : buildDictionary(values, distinctMax);
       const statistics = statisticsFor(bounds);
       if (distinct === undefined) return encodeDeltaChunk(values, pages, statistics);
       const indexed = encodeDictionaryChunk(distinct, physical, pairPages(pages), statistics);
@@ -69,6 +70,16 @@ export function encodeNumberChunk(
 /** At most one distinct value per `parts` rows, and no more than the indexes can address. */
 const computeDistinctMax = (values: Float64Array, parts: number): number =>
   Math.min(dictionaryValuesMax, Math.ceil(values.length / parts));
+
+/** Whether `length` adjacent values ascend, and so are all different. This is much faster than to look each of them up. */
+function hasAscendingRun(values: Float64Array, length: number): boolean {
+  let start = 0;
+  for (let i = 1; i < values.length; i++) {
+    if (!(values[i]! > values[i - 1]!)) start = i;
+    if (i - start + 1 >= length) return true;
+  }
+  return false;
+}
 
 /** Merges pages in pairs: indexes of shared times compress well only if a page holds several symbols. */
 function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
