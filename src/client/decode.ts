@@ -1,6 +1,6 @@
 import type { RejectedInput } from '../base/ticks.ts';
 import { isEmpty, type Window } from '../base/window.ts';
-import { decodeCompactPage } from './fast-page-decoder.ts';
+import { type ColumnBuffers, decodeCompactPage } from './fast-page-decoder.ts';
 import {
   decodeText,
   parseObject,
@@ -15,10 +15,11 @@ import type { DecodedTickPage, MarketsPage, OrderbookResponse } from './upstream
  *
  * Prices are the doubles that JSON.parse returns. Times are not validated: a `t` of 1.5 or in the year 9999 is passed on.
  * @param expectedSymbol the expected symbol, unless the page states none; omit it to accept any
+ * @param buffers the columns may be in these buffers, and are valid until they are passed in again
  * @throws UnreadableResponseError for invalid UTF-8 or JSON, a missing `ticks` array, another symbol, a wrong count
  */
-export function decodeTickPage(bytes: Uint8Array, expectedSymbol?: string): DecodedTickPage {
-  const page = decodeCompactPage(bytes) ?? decodeJsonPage(bytes);
+export function decodeTickPage(bytes: Uint8Array, expectedSymbol?: string, buffers?: ColumnBuffers): DecodedTickPage {
+  const page = decodeCompactPage(bytes, buffers) ?? decodeJsonPage(bytes);
   if (expectedSymbol !== undefined && page.symbol !== null && page.symbol !== expectedSymbol) {
     throw new UnreadableResponseError(`ticks of another symbol, ${JSON.stringify(page.symbol.slice(0, 80))}`);
   }

@@ -12,6 +12,12 @@ const quote = 0x22;
 const backslash = 0x5c;
 const closingBrace = 0x7d;
 
+/** Reusable buffers for columns: new ones would have to be zeroed, and collected as garbage. */
+export interface ColumnBuffers {
+  t: Float64Array;
+  p: Float64Array;
+}
+
 /** Longer symbols are left to decodeJsonPage. */
 const symbolBytesMax = 1024;
 
@@ -24,8 +30,9 @@ const symbolBytesMax = 1024;
  * Returns undefined at the first deviation: another order, white space, escapes, non-ASCII, exponents, minus signs,
  * numbers outside the JSON grammar, a wrong count. The result is identical to that of decodeJsonPage, which decodes all
  * pages for which this function returns undefined.
+ * @param buffers the columns are in these buffers, and valid until they are passed in again; default: new columns
  */
-export function decodeCompactPage(page: Uint8Array): DecodedTickPage | undefined {
+export function decodeCompactPage(page: Uint8Array, buffers?: ColumnBuffers): DecodedTickPage | undefined {
   const bytes = Buffer.from(page.buffer, page.byteOffset, page.length);
   if (!matchesAt(bytes, 0, pageHead)) return undefined;
   const symbolEnd = findPlainTextEnd(bytes, pageHead.length);
@@ -36,7 +43,7 @@ export function decodeCompactPage(page: Uint8Array): DecodedTickPage | undefined
   const tail = readTail(bytes, end);
   if (tail === undefined) return undefined;
   const [received, from, to, generatedAt] = tail;
-  const ticks = readTicks(bytes, start, end, received);
+  const ticks = readTicks(bytes, start, end, received, buffers);
   if (ticks === undefined) return undefined;
   const symbol = bytes.toString('latin1', pageHead.length, symbolEnd);
   return { t: ticks.t, p: ticks.p, received, rejected: [], symbol, from, to, generatedAt, gaps: [] };
@@ -94,12 +101,17 @@ const aheadMax = 32;
  * eight digits of a time are parsed only if they differ from the previous ones. `readNumber` reads all other numbers. This
  * is one loop because passing the state to a function costs as much as the reading itself.
  */
-function readTicks(bytes: Buffer, start: number, end: number, count: number): TickColumns | undefined {
+function readTicks(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  count: number,
+  buffers?: ColumnBuffers,
+): TickColumns | undefined {
   // The count is not trusted: it must not exceed the number of ticks that the bytes can hold.
   if (count * tickBytesMin > end + 1 - start || end + aheadMax > bytes.length) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  const t = new Float64Array(count);
-  const p = new Float64Array(count);
+  const { t, p } = buffers === undefined ? allocateColumns(count) : reserveColumns(buffers, count);
   let at = start;
   // The first eight digits of the last time, as bytes, and their value. -1 if not set.
   let high = 0;
@@ -148,6 +160,14 @@ function readTicks(bytes: Buffer, start: number, end: number, count: number): Ti
     if (bytes[at++] !== closingBrace) return undefined;
   }
   return at === end ? { t, p } : undefined;
+}
+
+const allocateColumns = (count: number): ColumnBuffers => ({ t: new Float64Array(count), p: new Float64Array(count) });
+
+/** Returns the beginnings of the buffers, which grow on demand. */
+function reserveColumns(buffers: ColumnBuffers, count: number): ColumnBuffers {
+  if (buffers.t.length < count) Object.assign(buffers, allocateColumns(2 * count));
+  return { t: buffers.t.subarray(0, count), p: buffers.p.subarray(0, count) };
 }
 
 /** Whether all four bytes are digits: their high nibbles are 3, and stay 3 when 6 is added. */

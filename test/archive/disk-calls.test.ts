@@ -147,6 +147,41 @@ describe('a folder', () => {
     expect(statSync(join(root, 'c/d')).isDirectory()).toBe(true);
   });
 
+  test('and its missing parents are created together with others, and each parent is synced once', () => {
+    const root = scratchFolder();
+    const made: string[] = [];
+    const files = new Map<number, string>();
+    const name = (path: string): string => path.slice(root.length);
+    const disk = diskWith({
+      makeFolder(path) {
+        systemCalls.makeFolder(path);
+        made.push(`make ${name(path)}`);
+      },
+      openFolder(path) {
+        const file = systemCalls.openFolder(path);
+        files.set(file, path);
+        return file;
+      },
+      sync: (file) => void made.push(`sync ${name(files.get(file)!)}`),
+    });
+    writeFileSync(join(root, 'file'), '');
+    disk.makeFolders(['a/1', 'a/2', 'b', 'c/1'].map((path) => join(root, path)));
+    expect(made.splice(0)).toEqual([
+      'make /a',
+      'make /b',
+      'make /c',
+      'sync ',
+      'make /a/1',
+      'make /a/2',
+      'make /c/1',
+      'sync /a',
+      'sync /c',
+    ]);
+    // The name of an empty folder may not have been synced before a crash.
+    disk.makeFolders(['a/1/x', 'b', 'c'].map((path) => join(root, path)));
+    expect(made).toEqual(['sync /a', 'sync ', 'make /a/1/x', 'sync /a/1']);
+  });
+
   test.each(['makeFolder', 'makeVolatileFolder'] as const)(
     'that another process made first is accepted by %s',
     (make) => {

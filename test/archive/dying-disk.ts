@@ -18,15 +18,21 @@ export function dyingDisk(changes: number): Disk & { readonly made: () => number
     if (made >= changes) systemDisk.write(path, bytes.subarray(0, bytes.length >> 1));
     dying(systemDisk.write)(path, bytes);
   };
-  const { makeFolder, makeVolatileFolder, rename, link, syncFolder, remove } = systemDisk;
+  const writeInBackground = async (path: string, bytes: Uint8Array | Iterable<Uint8Array>): Promise<void> =>
+    write(path, bytes);
+  const { makeFolder, makeFolders, makeVolatileFolder, rename, link, syncFolder, remove } = systemDisk;
+  const syncNow = dying(syncFolder);
   return {
     ...systemDisk,
     write,
+    writeInBackground,
+    syncFolderInBackground: async (path) => syncNow(path),
+    makeFolders: dying(makeFolders),
     makeFolder: dying(makeFolder),
     makeVolatileFolder: dying(makeVolatileFolder),
     rename: dying(rename),
     link: dying(link),
-    syncFolder: dying(syncFolder),
+    syncFolder: syncNow,
     remove: dying(remove),
     made: () => made,
   };

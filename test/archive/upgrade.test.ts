@@ -296,12 +296,16 @@ test('an upgrade that was interrupted before its commit is repeated', async () =
 /** The system's disk, which fails after a number of files in staging. */
 function failingAfterWrites(count: number): Disk {
   let written = 0;
+  const failing =
+    <T>(write: (path: string, bytes: Uint8Array | Iterable<Uint8Array>) => T): typeof write =>
+    (path, bytes) => {
+      if (path.includes('/staging/') && ++written > count) throw new Error('no more writes');
+      return write(path, bytes);
+    };
   return {
     ...systemDisk,
-    write(path, bytes) {
-      if (path.includes('/staging/') && ++written > count) throw new Error('no more writes');
-      systemDisk.write(path, bytes);
-    },
+    write: failing(systemDisk.write),
+    writeInBackground: failing(systemDisk.writeInBackground),
   };
 }
 

@@ -92,11 +92,16 @@ function outcome(decode: (bytes: Uint8Array) => DecodedTickPage | undefined, byt
 const same = (left: Float64Array, right: Float64Array) =>
   left.length === right.length && left.every((value, index) => Object.is(value, right[index]));
 
+/** They hold the ticks of earlier pages. */
+const buffers = { t: new Float64Array(0), p: new Float64Array(0) };
+
 function expectSame(bytes: Uint8Array): void {
   const plain = outcome(decodeJsonPage, bytes);
   const page = outcome(decodeTickPage, bytes);
   const compact = decodeCompactPage(bytes);
-  for (const fast of compact === undefined ? [page] : [page, compact]) {
+  const reused = decodeCompactPage(bytes, buffers);
+  expect(reused === undefined).toBe(compact === undefined);
+  for (const fast of compact === undefined ? [page] : [page, compact, reused!]) {
     if (typeof plain !== 'object' || typeof fast !== 'object') {
       expect(fast).toBe(plain);
       continue;

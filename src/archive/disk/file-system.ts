@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import {
   closeSync,
   createReadStream,
+  fsync,
   fsyncSync,
   linkSync,
   lstatSync,
@@ -18,7 +19,8 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve, sep } from 'node:path';
+import { promisify } from 'node:util';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 
 /**
@@ -54,6 +56,9 @@ export const systemCalls: FileSystemCalls = {
   removeFolder: (path) => rmdirSync(path),
 };
 
+/** Starts a sync of an open file. */
+export type StartSync = (file: number) => Promise<void>;
+
 /** All file system operations of the archive. Writes are durable when a call returns, unless stated otherwise. */
 export interface Disk {
   read(path: string): Uint8Array;
@@ -71,10 +76,18 @@ export interface Disk {
   isLink(path: string): boolean;
   /** Creates or replaces a file and syncs it, but not its folder. */
   write(path: string, bytes: Uint8Array | Iterable<Uint8Array>): void;
-  /** The same for chunks that arrive asynchronously. */
+  /**
+   * Creates or replaces a file, which can be read from then on. It is durable, but not its name, when the promise is
+   * fulfilled: the disk works meanwhile.
+   * @throws Error if the file cannot be written. The promise is rejected if it cannot be synced
+   */
+  writeInBackground(path: string, bytes: Uint8Array | Iterable<Uint8Array>): Promise<void>;
+  /** Writes and syncs a file as `write` does, of chunks that arrive asynchronously. */
   writeStream(path: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   /** Creates a folder and its missing parents, and syncs the parent of each. */
   makeFolder(path: string): void;
+  /** Creates several folders as `makeFolder` does, but syncs each parent once. */
+  makeFolders(paths: readonly string[]): void;
   /** Creates a folder that may be lost in a crash. */
   makeVolatileFolder(path: string): void;
   /** Replaces `to` atomically. Durable only after `syncFolder` of both folders. */
@@ -83,14 +96,19 @@ export interface Disk {
   /** The absolute path with symbolic links resolved, as far as it exists. */
   realPath(path: string): string;
   syncFolder(path: string): void;
+  /** Syncs a folder while other work goes on. */
+  syncFolderInBackground(path: string): Promise<void>;
   /** Removes a file, or a folder with its contents. Does nothing if it is missing. */
   remove(path: string): void;
 }
 
 const readStreamBytes = 512 * 1024;
 
-/** Creates a disk that makes all its changes through `calls`, in order. */
-export function createDisk(calls: FileSystemCalls): Disk {
+/**
+ * Creates a disk that makes all its changes through `calls`, in order.
+ * @param startSync syncs files in the background; by default at once, through `calls`
+ */
+export function createDisk(calls: FileSystemCalls, startSync: StartSync = async (file) => calls.sync(file)): Disk {
   const syncFolder = (path: string): void => {
     const folder = calls.openFolder(path);
     try {
@@ -121,6 +139,10 @@ export function createDisk(calls: FileSystemCalls): Disk {
       return;
     }
     makeFolder(dirname(path));
+    createFolder(path);
+    syncFolder(dirname(path));
+  }
+  function createFolder(path: string): void {
     try {
       calls.makeFolder(path);
     } catch (error) {
@@ -128,7 +150,30 @@ export function createDisk(calls: FileSystemCalls): Disk {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
       requireLinkTarget(path);
     }
-    syncFolder(dirname(path));
+  }
+  /** Creates the missing folders from the root down, so that a folder's name is synced before anything is put into it. */
+  function makeFolders(paths: readonly string[]): void {
+    const missing = new Set<string>();
+    const existing = new Set<string>();
+    const addMissing = (path: string): void => {
+      if (missing.has(path) || existing.has(path)) return;
+      if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+        existing.add(path);
+        return;
+      }
+      addMissing(dirname(path));
+      missing.add(path);
+    };
+    for (const path of paths) addMissing(path);
+    for (const path of existing) explainDiskErrors('sync', path, () => syncEmpty(path));
+    const levels = Map.groupBy(missing, (path) => path.split(sep).length);
+    for (const [, level] of [...levels].sort(([a], [b]) => a - b)) {
+      for (const path of level) {
+        explainDiskErrors('create', path, () => createFolder(path));
+      }
+      for (const parent of new Set(level.map((path) => dirname(path))))
+        explainDiskErrors('sync', parent, () => syncFolder(parent));
+    }
   }
   function makeScratch(path: string): void {
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
@@ -152,6 +197,17 @@ export function createDisk(calls: FileSystemCalls): Disk {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
   }
+  async function syncAndClose(operation: string, path: string, file: number): Promise<void> {
+    try {
+      await startSync(file);
+    } catch (error) {
+      explainDiskErrors(operation, path, () => {
+        throw error;
+      });
+    } finally {
+      calls.close(file);
+    }
+  }
   return {
     ...diskReads,
     write: (path, bytes) =>
@@ -164,6 +220,18 @@ export function createDisk(calls: FileSystemCalls): Disk {
           calls.close(file);
         }
       }),
+    writeInBackground(path, bytes) {
+      const file = explainDiskErrors('write', path, () => calls.create(path));
+      try {
+        explainDiskErrors('write', path, () => {
+          for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(file, piece);
+        });
+      } catch (error) {
+        calls.close(file);
+        throw error;
+      }
+      return syncAndClose('write', path, file);
+    },
     async writeStream(path, pieces) {
       const file = explainDiskErrors('write', path, () => calls.create(path));
       try {
@@ -174,10 +242,17 @@ export function createDisk(calls: FileSystemCalls): Disk {
       }
     },
     makeFolder: (path) => explainDiskErrors('create', path, () => makeFolder(path)),
+    makeFolders,
     makeVolatileFolder: (path) => explainDiskErrors('create', path, () => makeScratch(path)),
     rename: (from, to) => explainDiskErrors('rename', `${from} to ${to}`, () => calls.rename(from, to)),
     link: (from, to) => explainDiskErrors('link', `${from} to ${to}`, () => calls.link(from, to)),
     syncFolder: (path) => explainDiskErrors('sync', path, () => syncFolder(path)),
+    syncFolderInBackground: (path) =>
+      syncAndClose(
+        'sync',
+        path,
+        explainDiskErrors('sync', path, () => calls.openFolder(path)),
+      ),
     remove: (path) => explainDiskErrors('remove', path, () => remove(path)),
   };
 }
@@ -223,7 +298,7 @@ function requireLinkTarget(path: string): void {
 }
 
 /** The file system of this machine. */
-export const systemDisk: Disk = createDisk(systemCalls);
+export const systemDisk: Disk = createDisk(systemCalls, promisify(fsync));
 
 function realPath(path: string): string {
   const absolute = resolve(path);

@@ -7,6 +7,13 @@ import {
   viewTextBytes,
 } from '../format/text-columns.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
+import {
+  computeBounds,
+  encodeNumberStatistics,
+  encodeStatistics,
+  encodeStringStatistics,
+  type NumberBounds,
+} from './column-statistics.ts';
 import { compressPage } from './compress-page.ts';
 import {
   buildDictionary,
@@ -42,7 +49,8 @@ export function encodeNumberChunk(
   if (physical === 'int64') {
     const bounds = computeBounds(values);
     if (bounds.max - bounds.min <= deltaSpanMax && Math.max(bounds.max, -bounds.min) <= deltaSpanMax) {
-      const distinct = buildDictionary(values, computeDistinctMax(values, 8));
+      const distinctMax = computeDistinctMax(values, 8);
+      const distinct = hasAscendingRun(values, distinctMax + 1) ? undefined : buildDictionary(values, distinctMax);
       const statistics = statisticsFor(bounds);
       if (distinct === undefined) return encodeDeltaChunk(values, pages, statistics);
       const indexed = encodeDictionaryChunk(distinct, physical, pairPages(pages), statistics);
@@ -63,6 +71,16 @@ export function encodeNumberChunk(
 const computeDistinctMax = (values: Float64Array, parts: number): number =>
   Math.min(dictionaryValuesMax, Math.ceil(values.length / parts));
 
+/** Whether `length` adjacent values ascend, and so are all different. This is much faster than to look each of them up. */
+function hasAscendingRun(values: Float64Array, length: number): boolean {
+  let start = 0;
+  for (let i = 1; i < values.length; i++) {
+    if (!(values[i]! > values[i - 1]!)) start = i;
+    if (i - start + 1 >= length) return true;
+  }
+  return false;
+}
+
 /** Merges pages in pairs: indexes of shared times compress well only if a page holds several symbols. */
 function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
   if (pages.some(({ definitionLevels }) => definitionLevels.length > 0)) return pages;
@@ -75,20 +93,44 @@ function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
 
 function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], statistics: Statistics): ColumnChunk {
   const builder = new ColumnChunkBuilder();
-  const sample = pages[pages.length >> 1]!;
-  const level = chooseDeltaLevel(encodeDeltaPage(values.subarray(sample.from, sample.to)));
-  for (const page of pages)
-    builder.addDataPage(encodeDeltaPage(values.subarray(page.from, page.to)), page, level, encodings.deltaBinaryPacked);
+  const sampled = pages[pages.length >> 1]!;
+  const { level, sample } = chooseDeltaLevel(encodeDeltaPage(values.subarray(sampled.from, sampled.to)));
+  for (const page of pages) {
+    if (page === sampled && hasNoLevels(page)) builder.addCompressedPage(sample, page, encodings.deltaBinaryPacked);
+    else
+      builder.addDataPage(
+        encodeDeltaPage(values.subarray(page.from, page.to)),
+        page,
+        level,
+        encodings.deltaBinaryPacked,
+      );
+  }
   return builder.finish(statistics);
 }
+
+/** The values of a page, which was compressed to choose how the pages of its chunk are stored. */
+interface CompressedValues {
+  readonly plainBytes: number;
+  readonly packed: Uint8Array;
+}
+
+const compressValues = (bytes: Uint8Array, level: number): CompressedValues => ({
+  plainBytes: bytes.length,
+  packed: compressPage(bytes, level),
+});
+
+const hasNoLevels = ({ definitionLevels }: PageRange): boolean => definitionLevels.length === 0;
 
 /**
  * Chooses the level that stores incompressible data uncompressed, which readers decode a fifth faster, unless the other
  * level saves more than 3 %.
  */
-function chooseDeltaLevel(page: Uint8Array): number {
+function chooseDeltaLevel(page: Uint8Array): { readonly level: number; readonly sample: CompressedValues } {
   const { deltas, rawDeltas } = zstdLevels;
-  return compressPage(page, deltas).length < 0.97 * compressPage(page, rawDeltas).length ? deltas : rawDeltas;
+  const [small, raw] = [compressValues(page, deltas), compressValues(page, rawDeltas)];
+  return small.packed.length < 0.97 * raw.packed.length
+    ? { level: deltas, sample: small }
+    : { level: rawDeltas, sample: raw };
 }
 
 function encodePlainChunk(
@@ -128,16 +170,27 @@ function addIndexPages(
   pages: readonly PageRange[],
   level: number,
 ): ColumnChunkBuilder {
-  const sample = pages[pages.length >> 1]!;
-  const width = chooseIndexWidth(indexes.subarray(sample.from, sample.to), computeBitWidth(values), level);
-  for (const page of pages)
-    builder.addDataPage(
-      encodeIndexPage(indexes.subarray(page.from, page.to), width),
-      page,
-      level,
-      encodings.rleDictionary,
-    );
+  const sampled = pages[pages.length >> 1]!;
+  const sampledIndexes = indexes.subarray(sampled.from, sampled.to);
+  const { width, sample } = chooseIndexWidth(sampledIndexes, computeBitWidth(values), level);
+  for (const page of pages) {
+    if (page === sampled && sample !== null && hasNoLevels(page))
+      builder.addCompressedPage(sample, page, encodings.rleDictionary);
+    else
+      builder.addDataPage(
+        encodeIndexPage(indexes.subarray(page.from, page.to), width),
+        page,
+        level,
+        encodings.rleDictionary,
+      );
+  }
   return builder;
+}
+
+interface IndexWidth {
+  readonly width: number;
+  /** The page at this width; null if no width had to be tried. */
+  readonly sample: CompressedValues | null;
 }
 
 /**
@@ -146,39 +199,14 @@ function addIndexPages(
  * cannot make up for the extra bits. Whole bytes are used only for times and for pages that consist mostly of runs: in
  * other pages, readers take longer to unpack them.
  */
-function chooseIndexWidth(indexes: Uint16Array, min: number, level: number): number {
+function chooseIndexWidth(indexes: Uint16Array, min: number, level: number): IndexWidth {
   const wholeBytes = Math.ceil(min / 8) * 8;
   const needsWholeBytes = level === zstdLevels.times || encodeIndexPage(indexes, wholeBytes).length < indexes.length;
   const rounded = needsWholeBytes ? wholeBytes : Math.ceil(min / 4) * 4;
-  if (min === rounded) return rounded;
-  const computeSize = (width: number): number => compressPage(encodeIndexPage(indexes, width), level).length;
-  return computeSize(min) < computeSize(rounded) ? min : rounded;
-}
-
-interface NumberBounds {
-  readonly min: number;
-  readonly max: number;
-}
-
-/** Computes the minimum and maximum, ignoring NaN. The minimum exceeds the maximum if there is no value. */
-function computeBounds(values: Float64Array): NumberBounds {
-  let min = Number.POSITIVE_INFINITY;
-  let max = Number.NEGATIVE_INFINITY;
-  // A loop without branches takes half the time.
-  for (let i = 0; i < values.length; i++) {
-    min = Math.min(min, values[i]!);
-    max = Math.max(max, values[i]!);
-  }
-  return Number.isNaN(min) ? computeBounds(values.filter((value) => !Number.isNaN(value))) : { min, max };
-}
-
-function encodeNumberStatistics({ min, max }: NumberBounds, physical: PhysicalNumberType, nulls: number): Statistics {
-  if (min > max) return encodeStatistics(nulls);
-  // -0 and 0 compare equal, so bounds at zero must include both.
-  const bounds = Float64Array.of(min === 0 ? -0 : min, max === 0 ? 0 : max);
-  const bytes = encodePlainNumbers(bounds, physical);
-  const half = bytes.length / 2;
-  return encodeStatistics(nulls, { min: bytes.slice(0, half), max: bytes.slice(half) });
+  if (min === rounded) return { width: rounded, sample: null };
+  const compressAt = (width: number): CompressedValues => compressValues(encodeIndexPage(indexes, width), level);
+  const [narrow, wide] = [compressAt(min), compressAt(rounded)];
+  return narrow.packed.length < wide.packed.length ? { width: min, sample: narrow } : { width: rounded, sample: wide };
 }
 
 /** The distinct texts in order of first appearance, and the index of each row's text. */
@@ -266,18 +294,6 @@ export function encodeBooleanChunk(values: readonly boolean[], pages: readonly P
   );
 }
 
-/** Encodes the bounds of strings, in byte order. */
-function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): Statistics {
-  if (texts.length === 0) return encodeStatistics(nulls);
-  const min = texts.reduce((a, b) => (Buffer.compare(a, b) <= 0 ? a : b));
-  const max = texts.reduce((a, b) => (Buffer.compare(a, b) >= 0 ? a : b));
-  const isShort = Math.max(min.length, max.length) <= boundBytesMax;
-  return encodeStatistics(nulls, isShort ? { min, max } : undefined);
-}
-
-/** Longer bounds would enlarge footers and let readers skip little more. */
-const boundBytesMax = 256;
-
 /** Encodes the symbols of rows `from` to `to` with a dictionary and runs. `pages` count rows from `from`. */
 export function encodeSymbolChunk(
   { symbols, offsets }: SymbolOffsets,
@@ -349,7 +365,7 @@ class ColumnChunkBuilder {
 
   addDictionaryPage(bytes: Uint8Array, level: number, values: number): this {
     this.usedEncodings.add(encodings.plain);
-    this.addPage(bytes, level, {
+    this.addPage(compressValues(bytes, level), {
       type: pageTypes.dictionary,
       dictionary_page_header: { num_values: values, encoding: encodings.plain, is_sorted: false },
     });
@@ -357,30 +373,33 @@ class ColumnChunkBuilder {
     return this;
   }
 
-  addDataPage(values: Uint8Array, { rows, definitionLevels }: PageRange, level: number, encoding: number): this {
+  addDataPage(values: Uint8Array, page: PageRange, level: number, encoding: number): this {
+    const bytes = hasNoLevels(page) ? values : Buffer.concat([page.definitionLevels, values]);
+    return this.addCompressedPage(compressValues(bytes, level), page, encoding);
+  }
+
+  /** Adds a data page, of which all that it stores is compressed already. */
+  addCompressedPage(compressed: CompressedValues, { rows }: PageRange, encoding: number): this {
     this.usedEncodings.add(encoding);
-    const bytes = definitionLevels.length === 0 ? values : Buffer.concat([definitionLevels, values]);
     const levels = { definition_level_encoding: encodings.rle, repetition_level_encoding: encodings.rle };
-    return this.addPage(bytes, level, {
+    return this.addPage(compressed, {
       type: pageTypes.data,
       data_page_header: { num_values: rows, encoding, ...levels },
     });
   }
 
   private addPage(
-    bytes: Uint8Array,
-    level: number,
+    { plainBytes, packed }: CompressedValues,
     header: Omit<PageHeader, 'uncompressed_page_size' | 'compressed_page_size'>,
   ): this {
-    const packed = compressPage(bytes, level);
     const headerBytes = encodeStruct(pageHeader, {
       ...header,
-      uncompressed_page_size: bytes.length,
+      uncompressed_page_size: plainBytes,
       compressed_page_size: packed.length,
     });
     this.pieces.push(headerBytes, packed);
     this.size += headerBytes.length + packed.length;
-    this.plainSize += headerBytes.length + bytes.length;
+    this.plainSize += headerBytes.length + plainBytes;
     return this;
   }
 
@@ -396,18 +415,3 @@ class ColumnChunkBuilder {
     };
   }
 }
-
-/** @param bounds the minimum and maximum in PLAIN encoding; undefined if there are none */
-const encodeStatistics = (
-  nulls: number,
-  bounds?: { readonly min: Uint8Array; readonly max: Uint8Array } | undefined,
-): Statistics =>
-  bounds === undefined
-    ? { null_count: nulls }
-    : {
-        null_count: nulls,
-        max_value: bounds.max,
-        min_value: bounds.min,
-        is_max_value_exact: true,
-        is_min_value_exact: true,
-      };

@@ -36,11 +36,17 @@ export function commitStage(
   const text = formatManifest(manifest);
   const { generation } = manifest;
   const { commitId, builtOn } = stage;
-  commitIntent(archive, builtOn, { generation, commitId, manifest: text, moves }, record, manifest);
+  const intent = { generation, commitId, manifest: text, moves };
+  if (stage.writes === null) {
+    commitIntent(archive, builtOn, intent, record, manifest);
+    return;
+  }
+  if (!stage.isDurable) throw new Error('Staged files are not durable yet; nothing was committed. This is a bug.');
+  commitDurable(archive, builtOn, intent, record, manifest);
 }
 
 /**
- * Commits an intent; its generation may be the current one.
+ * Commits an intent; its generation may be the current one. The contents of its staged files must be durable.
  * @param manifest the parsed manifest of the intent, if the caller has it
  * @throws SupersededError as `commitStage` does
  */
@@ -51,8 +57,19 @@ export function commitIntent(
   record: () => void,
   manifest?: Manifest,
 ): void {
-  const { db } = archive.state;
   syncStagedFolders(archive, intent.moves);
+  commitDurable(archive, builtOn, intent, record, manifest);
+}
+
+/** The same, but the names of the staged files must be durable too. */
+function commitDurable(
+  archive: Archive,
+  builtOn: CommitState,
+  intent: PublishIntent,
+  record: () => void,
+  manifest: Manifest | undefined,
+): void {
+  const { db } = archive.state;
   const hash = sha256(Buffer.from(intent.manifest));
   if (manifest !== undefined) archive.setCommittedManifest(hash, manifest);
   db.transaction(() => {
@@ -118,9 +135,7 @@ function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: 
   const { moves } = intent;
   for (let at = 0; at < moves.length; at += movesPerTransaction) {
     const batch = moves.slice(at, at + movesPerTransaction);
-    const isOpen = runWhileOpen(() => {
-      for (const move of batch) executeMove(archive, move);
-    });
+    const isOpen = runWhileOpen(() => executeMoves(archive, batch));
     if (!isOpen) return;
   }
   // The folder of a removed file may be missing too.
@@ -139,17 +154,14 @@ function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: 
   if (isDone) removeStaging(archive);
 }
 
-function executeMove({ disk, layout }: Archive, { from, to }: FileMove): void {
-  const target = join(layout.root, to);
-  if (from === null) {
-    disk.remove(target);
-    return;
-  }
-  const staged = join(layout.root, from);
+function executeMoves({ disk, layout }: Archive, moves: readonly FileMove[]): void {
   // A missing staged file was already moved, by a process that crashed or by one that executes the same intent.
-  if (disk.size(staged) === null) return;
-  disk.makeFolder(dirname(target));
-  moveFile(disk, staged, target);
+  const remaining = moves.filter(({ from }) => from === null || disk.size(join(layout.root, from)) !== null);
+  disk.makeFolders(remaining.flatMap(({ from, to }) => (from === null ? [] : [dirname(join(layout.root, to))])));
+  for (const { from, to } of remaining) {
+    if (from === null) disk.remove(join(layout.root, to));
+    else moveFile(disk, join(layout.root, from), join(layout.root, to));
+  }
 }
 
 /** Atomically replaces a file in the root folder. Durable after a sync of that folder. */

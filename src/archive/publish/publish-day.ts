@@ -108,6 +108,9 @@ interface PendingPart {
 }
 type MergeSettlement = { readonly done: MergeSliceResult } | { readonly error: unknown };
 
+/** Maximum number of staged files that are being synced when the next part begins. */
+const openFilesMax = 64;
+
 /**
  * Merges the input of each day into the published files, part by part, and stages the changed files. Results are in the
  * order of the parts. Holds at most `workers.concurrency` parts in memory.
@@ -141,6 +144,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
   async function yieldToOthers(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     signal?.throwIfAborted();
+    await stage.writes?.wait(openFilesMax);
   }
 
   /** Stages a merged part at once, so that its files need not stay in memory until earlier parts are done. */

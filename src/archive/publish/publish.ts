@@ -2,6 +2,7 @@ import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { floorToDay } from '../../base/window.ts';
+import { createBackgroundWrites } from '../disk/background-writes.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
@@ -44,6 +45,7 @@ import { commitQuietly, isQuiet } from './quiet-publish.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
 import {
   createNextManifest,
+  finishWrites,
   isPublishedCompletenessOutdated,
   isSuperseded,
   type JudgeContext,
@@ -180,11 +182,14 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   if (!isUpgrade) requireCurrentFormat(archive);
   else if (base.format_version === formatVersion && listOutdatedFiles(db, base).length === 0)
     return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused: [] };
-  const stage = startStage(archive, base, builtOn);
+  const writes = createBackgroundWrites();
+  const stage = startStage(archive, base, builtOn, writes);
   try {
     return await mergeAndCommit(archive, stage, options);
   } catch (error) {
     throw isSuperseded(archive, stage, error) ? new SupersededError({ cause: error }) : error;
+  } finally {
+    await writes.settle();
   }
 }
 
@@ -275,6 +280,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     commitQuietly(archive, stage, manifest, { runId: options.runId, results, bins: journalBins, end });
     return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
   }
+  await finishWrites(archive, stage);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     consumeBooks(db, books.bins, coveredResponses, end);
     recordBooksObserved(db, books.observed);

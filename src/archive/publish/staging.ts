@@ -1,8 +1,9 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Clock } from '../../base/ports.ts';
 import { formatDay } from '../../base/time.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import { type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
+import type { BackgroundWrites } from '../disk/background-writes.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
 import { privateFolderName, symbolsPath } from '../format/layout.ts';
@@ -57,6 +58,10 @@ import { createEncodedFile, type EncodedFile, type FileStatistics } from './enco
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
 export interface Stage {
+  /** The files that are being synced. Null: each file is synced before the next one is staged. */
+  readonly writes: BackgroundWrites | null;
+  /** Whether `finishWrites` has waited for all of `writes`. */
+  isDurable: boolean;
   readonly generation: number;
   /** ID of the commit. The staged files are in a folder of this name, which no other publish writes to. */
   readonly commitId: string;
@@ -80,11 +85,19 @@ export interface Stage {
 /**
  * Starts a stage, and removes staged files of an interrupted publish that did not commit. Requires the write lock.
  * @param builtOn must be read before `base`, so that the commit fails if another publish came in between
+ * @param writes set to sync the files in the background; `finishWrites` has to be called before the commit
  */
-export function startStage(archive: Archive, base: Manifest, builtOn: CommitState): Stage {
+export function startStage(
+  archive: Archive,
+  base: Manifest,
+  builtOn: CommitState,
+  writes: BackgroundWrites | null = null,
+): Stage {
   removeStaging(archive);
   const commitId = archive.createCommitId();
   return {
+    writes,
+    isDurable: false,
     generation: base.generation + 1,
     commitId,
     builtOn,
@@ -179,10 +192,33 @@ export function stageBytes(
 ): string {
   const from = toStagedPath(stage, path);
   const target = join(archive.layout.root, from);
-  archive.disk.makeFolder(join(target, '..'));
-  archive.disk.write(target, bytes);
+  if (stage.writes === null) {
+    archive.disk.makeFolder(dirname(target));
+    archive.disk.write(target, bytes);
+  } else {
+    archive.disk.makeVolatileFolder(dirname(target));
+    stage.writes.add(archive.disk.writeInBackground(target, bytes));
+    stage.isDurable = false;
+  }
   stage.moves.push({ from, to: path });
   return target;
+}
+
+/**
+ * Waits until the staged files and their names are durable. Without it, those that are synced in the background cannot be
+ * committed.
+ */
+export async function finishWrites({ disk, layout }: Archive, stage: Stage): Promise<void> {
+  const { writes, moves } = stage;
+  if (writes === null) return;
+  const folders = new Set<string>();
+  for (const { from } of moves) {
+    // These folders were created without a sync.
+    for (let path = from === null ? '.' : dirname(from); path !== '.'; path = dirname(path)) folders.add(path);
+  }
+  for (const folder of folders) writes.add(disk.syncFolderInBackground(join(layout.root, folder)));
+  await writes.wait(0);
+  stage.isDurable = true;
 }
 
 /** The path under which a file is staged, relative to the root. */

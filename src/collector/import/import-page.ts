@@ -4,6 +4,7 @@ import type { RejectedInput } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import { isEmpty, subtract, type Window } from '../../base/window.ts';
 import { decodeTickPage, readDataTime } from '../../client/decode.ts';
+import type { ColumnBuffers } from '../../client/fast-page-decoder.ts';
 import { decodeText, parseObject, UnreadableResponseError } from '../../client/response-body.ts';
 import type { DecodedTickPage } from '../../client/upstream.ts';
 import { resolveObservedAt, type ValidatedTicks, validateTicks } from '../paging/observation.ts';
@@ -37,13 +38,19 @@ export type SavedPage =
 
 /**
  * Reads a saved response of the tick or the market route. `dataset`: the expected kind, or null for either.
+ * @param buffers the ticks may be in these buffers, and are valid until they are passed in again
  * @throws UnreadableResponseError for anything else. Its message is one clause
  */
-export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | null, times: PageTimes): SavedPage {
+export function readSavedPage(
+  bytes: Uint8Array,
+  dataset: 'ticks' | 'markets' | null,
+  times: PageTimes,
+  buffers?: ColumnBuffers,
+): SavedPage {
   if (dataset === 'markets') return readMarketsPage(parseObject(decodeText(bytes)), times);
   let page: DecodedTickPage;
   try {
-    page = decodeTickPage(bytes);
+    page = decodeTickPage(bytes, undefined, buffers);
   } catch (error) {
     if (dataset === 'ticks' || !(error instanceof UnreadableResponseError)) throw error;
     const object = parseObject(decodeText(bytes));

@@ -4,6 +4,7 @@ import { sortTicksByTime } from '../../archive/journal/journal.ts';
 import { type ImportedSymbolTicks, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
+import type { ColumnBuffers } from '../../client/fast-page-decoder.ts';
 import { UnreadableResponseError } from '../../client/response-body.ts';
 import { type MergeThreads, openMergeThreads } from '../steps/merge-workers.ts';
 import { formatErrorLine, type ImportFile, readWholeFile } from './files.ts';
@@ -99,11 +100,14 @@ const readBatch = ({ files, ...rules }: ReadPagesTask, spill: SpillFile): (PageR
     return page.kind === 'markets' || (page.kind === 'unreadable' && !page.isInvalid) ? null : page;
   });
 
+/** The ticks of a page are in the scratch file before the next page is read. */
+const pageBuffers: ColumnBuffers = { t: new Float64Array(0), p: new Float64Array(0) };
+
 /** Reads a page, and writes its ticks to the scratch file. */
 function readPage(file: PageFile, { dataset, futureMs, bytesMax }: PageRules, spill: SpillFile): PageRead {
   let page: SavedPage;
   try {
-    page = readSavedPage(readWholeFile(file, bytesMax), dataset, { writtenAt: file.writtenAt, futureMs });
+    page = readSavedPage(readWholeFile(file, bytesMax), dataset, { writtenAt: file.writtenAt, futureMs }, pageBuffers);
   } catch (error) {
     const isInvalid = error instanceof UnreadableResponseError;
     return {
