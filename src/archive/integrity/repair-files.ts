@@ -18,6 +18,7 @@ import { commitStage } from '../publish/commit.ts';
 import { isTable, stageTable, type TableName } from '../publish/day-tables.ts';
 import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/empty-files.ts';
 import { stageRowsOfOtherParts } from '../publish/split-tables.ts';
+import { stageSymbols } from '../publish/stage-symbols.ts';
 import {
   createNextManifest,
   type JudgeContext,
@@ -27,7 +28,6 @@ import {
   sortMoves,
   stageFile,
   stageRemoval,
-  stageSymbols,
 } from '../publish/staging.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { repairDay } from './repair-day.ts';

@@ -372,20 +372,30 @@ export const encodeFlatRows = (
   columns: readonly Column[],
   rows: readonly (readonly CellValue[])[],
   groupRows: number,
+): Uint8Array => encodeCells(columns, rows.length, (row, column) => rows[row]![column] ?? null, groupRows);
+
+/**
+ * Encodes a Parquet file from cells. List columns are not supported.
+ * @param getCell returns the value of a row in a column; both are counted from 0
+ */
+export const encodeCells = (
+  columns: readonly Column[],
+  rows: number,
+  getCell: (row: number, column: number) => CellValue,
+  groupRows: number,
 ): Uint8Array =>
   encodeColumns(
     columns.map(({ name, type, nullable }, c) => ({
       name,
       type: type as ScalarColumnType,
       nullable,
-      encodeChunk: (from: number, to: number): ColumnChunk =>
-        encodeColumnChunk(
-          type as ScalarColumnType,
-          nullable,
-          rows.slice(from, to).map((row) => row[c] ?? null),
-        ),
+      encodeChunk: (from: number, to: number): ColumnChunk => {
+        const cells = new Array<CellValue>(to - from);
+        for (let row = from; row < to; row++) cells[row - from] = getCell(row, c);
+        return encodeColumnChunk(type as ScalarColumnType, nullable, cells);
+      },
     })),
-    rows.length,
+    rows,
     groupRows,
   );
 

@@ -1,12 +1,11 @@
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
-import { compareUtf8 } from '../../base/symbol-name.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { formatVersion, hasRows, lacksEvidence, type Manifest, type PublishedFile } from '../format/manifest.ts';
-import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../format/market.ts';
+import { mergeMarkets } from '../format/market.ts';
 import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
@@ -42,6 +41,7 @@ import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-s
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import { commitQuietly, isQuiet } from './quiet-publish.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
+import { computeSymbolsAfter, stageSymbols } from './stage-symbols.ts';
 import {
   createNextManifest,
   isPublishedCompletenessOutdated,
@@ -50,7 +50,6 @@ import {
   recordStagedFiles,
   type Stage,
   sortMoves,
-  stageSymbols,
   startStage,
 } from './staging.ts';
 import { listOutdatedFiles, recordUpgrade, stageOutdatedFiles } from './upgrade-files.ts';
@@ -355,28 +354,6 @@ const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly Bi
       ...results.reduce((sum, { late }) => addLateTicks(sum, late[i]!), noLateTicks),
     }))
     .filter(({ ticks }) => ticks > 0);
-
-/** The symbols after the commit. `addTickDeltas` makes the same change in the state database. */
-function computeSymbolsAfter(
-  symbols: readonly SymbolFacts[],
-  seen: Iterable<readonly [symbol: string, firstSeen: number]>,
-  results: readonly BinResult[],
-  nowMs: number,
-): SymbolFacts[] {
-  const bySymbol = new Map(symbols.map((facts) => [facts.symbol, facts]));
-  for (const [symbol, firstSeen] of seen)
-    if (!bySymbol.has(symbol)) bySymbol.set(symbol, createUnknownSymbol(symbol, firstSeen));
-  for (const { symbol, added, first, last } of results.flatMap((bin) => bin.deltas)) {
-    const facts = bySymbol.get(symbol) ?? createUnknownSymbol(symbol, nowMs);
-    bySymbol.set(symbol, {
-      ...facts,
-      ticks: facts.ticks + added,
-      firstTick: Math.min(facts.firstTick ?? first, first),
-      lastTick: Math.max(facts.lastTick ?? last, last),
-    });
-  }
-  return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
-}
 
 /** The published coverage after the commit. */
 function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
