@@ -25,7 +25,7 @@ import {
   type TickChunk,
 } from '../format/tick-columns.ts';
 import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
-import type { TickDelta } from '../journal/symbols.ts';
+import type { TickDelta } from '../journal/tick-counts.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import {
   type CandleSeriesFiles,

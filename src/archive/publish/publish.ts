@@ -27,7 +27,8 @@ import {
   formatUnfinishedRuns,
 } from '../journal/runs.ts';
 import { addSeriesTally } from '../journal/series-counts.ts';
-import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbols.ts';
+import { addTickDeltas } from '../journal/tick-counts.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
@@ -386,9 +387,16 @@ function recordPublish(
   const { runId: ownRunId } = options;
   const isBrokenRun = createInterruptedRunCheck(db, ownRunId);
   let added = 0;
-  for (const { merged, deltas } of results) {
-    addTickDeltas(db, deltas, options.clock.nowMs());
-    recordPrecedence(db, merged.precedence);
+  addTickDeltas(
+    db,
+    results.flatMap(({ deltas }) => deltas),
+    options.clock.nowMs(),
+  );
+  recordPrecedence(
+    db,
+    results.flatMap(({ merged }) => merged.precedence),
+  );
+  for (const { merged } of results) {
     for (const [runId, tally] of merged.tallies) {
       if (isBrokenRun(runId)) addRecoveredTicks(db, ownRunId, runId, tally);
       else addRunTally(db, runId, tally);
