@@ -4,7 +4,7 @@ import type { PartColumns } from '../src/archive/format/tick-columns.ts';
 import { restoreSegments } from '../src/archive/journal/coverage-store.ts';
 import { readCommitState } from '../src/archive/journal/intent.ts';
 import { recordRowGroups } from '../src/archive/journal/published-files.ts';
-import { addTickDeltas } from '../src/archive/journal/symbols.ts';
+import { addTickDeltas } from '../src/archive/journal/tick-counts.ts';
 import { type Archive, openArchive } from '../src/archive/open-archive.ts';
 import { commitStage } from '../src/archive/publish/commit.ts';
 import { stageTable } from '../src/archive/publish/day-tables.ts';

@@ -3,15 +3,19 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import type { CoveredWindow, LostWindow } from '../../src/archive/format/coverage.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import type { TickChunk } from '../../src/archive/format/tick-columns.ts';
 import { sortTicksByTime } from '../../src/archive/journal/journal.ts';
 import { toKnownPrecedence } from '../../src/archive/journal/precedence-store.ts';
+import { findKeptRowGroups } from '../../src/archive/parquet/kept-row-groups.ts';
 import { encodeSeries } from '../../src/archive/parquet/series-file.ts';
-import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { encodeTicksWithArrow } from '../../src/archive/parquet/ticks-arrow.ts';
+import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type SpilledChunk, splitTicksByDay } from '../../src/archive/publish/import-buffer.ts';
 import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-partition.ts';
 import { openSpillFile, sliceSpilled } from '../../src/archive/publish/spill-file.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
@@ -122,6 +126,65 @@ test('a part comes out the same, byte for byte, whatever lots of symbols it is m
     }),
     { seed, numRuns: Math.ceil(share * 100) },
   );
+});
+
+test('a part has the bytes of a publish of all its rows, whoever wrote its first row groups', () => {
+  const encoders = [encodeTicks, encodeTicksWithArrow];
+  const draw = fc.tuple(fc.constantFrom(...encoders), fc.constantFrom(8, 16, 16, 32), fc.constantFrom(1, 40, 1000));
+  const late = fc.record({
+    before: fc.array(chunk, { minLength: 6, maxLength: 12 }),
+    chunks: fc.array(chunk, { minLength: 1, maxLength: 2 }),
+    answers,
+    withdrawn,
+    lost,
+    series,
+  });
+  let kept = 0;
+  fc.assert(
+    fc.property(late, draw, ({ before, chunks, ...rest }, [encode, rowsBefore, ticksMax]) => {
+      const plain = { coverage: new Map(), ...rest };
+      const published = mergePartition(taskOf({ ...plain, old: null, chunks: before }), nothing);
+      const bytes = ticksOf(published);
+      // Nothing is kept of a file with other row groups, or of another writer.
+      const old = bytes === undefined ? null : encode(decodeTicks(bytes), rowsBefore);
+      const merged = ticksOf(mergePartition(taskOf({ ...plain, old, chunks }), nothing, ticksMax));
+      if (merged === undefined) return;
+      const rows = decodeTicks(merged);
+      expect(Buffer.compare(merged, encodeTicks(rows, 16))).toBe(0);
+      const first = chunks.map((one) => one.symbol).sort(compareUtf8)[0]!;
+      if (old === null || compareUtf8(rows.symbols[0]!, first) >= 0) return;
+      const unchanged = decodeTicks(old).offsets[rows.symbols.findIndex((name) => compareUtf8(name, first) >= 0)]!;
+      const found = findKeptRowGroups(old, datasets.ticks.columns, unchanged, 16);
+      const isKept = encode === encodeTicks && (rowsBefore === 16 || decodeTicks(old).t.length <= 16);
+      expect(found?.rows ?? 0).toBe(isKept ? Math.floor(unchanged / 16) * 16 : 0);
+      kept += found?.rows ?? 0;
+    }),
+    { seed, numRuns: Math.ceil(share * 150) },
+  );
+  expect(kept).toBeGreaterThan(0);
+});
+
+const ticksOf = ({ files }: ReturnType<typeof mergePartition>): Uint8Array | undefined =>
+  files.find(({ dataset }) => dataset === 'ticks')?.bytes;
+
+test('nothing is kept of a file with a changed or damaged footer', () => {
+  const symbols = ['A', 'B'];
+  const t = Float64Array.from({ length: 64 }, (_, i) => day + (i % 32));
+  const file = encodeTicks(
+    { symbols, offsets: Float64Array.of(0, 32, 64), t, p: t.map((time) => (time % 7) / 10) },
+    16,
+  );
+  const find = (bytes: Uint8Array, rows = 32): number =>
+    findKeptRowGroups(bytes, datasets.ticks.columns, rows, 16)?.rows ?? 0;
+  expect([0, 15, 16, 33, 64, 1000].map((rows) => find(file, rows))).toEqual([0, 0, 16, 32, 64, 0]);
+  const footerFrom = file.length - 8 - new DataView(file.buffer).getUint32(file.length - 8, true);
+  for (let at = footerFrom; at < file.length; at++) {
+    const changed = Uint8Array.from(file, (byte, i) => (i === at ? byte ^ 0x11 : byte));
+    const found = findKeptRowGroups(changed, datasets.ticks.columns, 32, 16);
+    if (found !== undefined) expect(Buffer.compare(found.bytes, file.subarray(0, found.bytes.length))).toBe(0);
+  }
+  expect(find(new Uint8Array(20))).toBe(0);
+  expect(findKeptRowGroups(file, datasets.candles_1h.columns, 32, 16)).toBeUndefined();
 });
 
 test('what was put aside comes out as what was handed over, days cut apart', () => {

@@ -10,7 +10,8 @@ import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
 import { dropRowGroups } from '../journal/published-files.ts';
-import { readAllSymbols, setTickCounts, type TickCount } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbols.ts';
+import { setTickCounts, type TickCount } from '../journal/tick-counts.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
@@ -18,6 +19,7 @@ import { commitStage } from '../publish/commit.ts';
 import { isTable, stageTable, type TableName } from '../publish/day-tables.ts';
 import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/empty-files.ts';
 import { stageRowsOfOtherParts } from '../publish/split-tables.ts';
+import { stageSymbols } from '../publish/stage-symbols.ts';
 import {
   createNextManifest,
   type JudgeContext,
@@ -27,7 +29,6 @@ import {
   sortMoves,
   stageFile,
   stageRemoval,
-  stageSymbols,
 } from '../publish/staging.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { repairDay } from './repair-day.ts';

@@ -17,10 +17,18 @@ import type { Database } from './database.ts';
 export function openDayPrecedence(db: Database, day: number): KnownPrecedence {
   const window = { from: day, to: day + dayMs };
   return createKnownPrecedence({
-    windows: cacheLatest((symbol) => readPrecedenceWindows(db, 'ticks', symbol, day)),
+    windows: hasPrecedence(db, 'ticks')
+      ? cacheLatest((symbol) => readPrecedenceWindows(db, 'ticks', symbol, day))
+      : () => noWindows,
     responses: cacheLatest((symbol) => readResponsesIn(db, symbol, window)),
   });
 }
+
+const noWindows: readonly PrecedenceWindow[] = [];
+
+/** Whether the state knows the precedence of any row. It knows none in the first publish, which has the most symbols. */
+const hasPrecedence = (db: Database, dataset: PrecedenceDataset): boolean =>
+  db.one(`select 1 from ${dataset === 'ticks' ? 'standings' : 'series_standings'} limit 1`) !== undefined;
 
 /** The known precedence of some symbols as plain values, which can be sent to a worker thread. */
 export interface SymbolsPrecedence {
@@ -35,9 +43,12 @@ export function readPrecedence(db: Database, day: number, symbols: Iterable<stri
   const add = <T>(to: Map<string, T[]>, symbol: string, windows: T[]): void => {
     if (windows.length > 0) to.set(symbol, windows);
   };
+  const isKnown = hasPrecedence(db, 'ticks');
+  const hasResponses = db.one('select 1 from segments limit 1') !== undefined;
+  if (!isKnown && !hasResponses) return out;
   for (const symbol of symbols) {
-    add(out.windows, symbol, readPrecedenceWindows(db, 'ticks', symbol, day));
-    add(out.responses, symbol, readResponsesIn(db, symbol, window));
+    if (isKnown) add(out.windows, symbol, readPrecedenceWindows(db, 'ticks', symbol, day));
+    if (hasResponses) add(out.responses, symbol, readResponsesIn(db, symbol, window));
   }
   return out;
 }
@@ -114,14 +125,21 @@ export function recordPrecedence(
   changes: readonly PrecedenceWindow[],
   dataset: PrecedenceDataset = 'ticks',
 ): void {
+  const isKnown = hasPrecedence(db, dataset);
   const bySymbol = Map.groupBy(changes, ({ symbol }) => symbol);
   for (const [symbol, windows] of bySymbol) {
-    for (const [day, dayWindows] of Map.groupBy(windows, ({ from }) => floorToDay(from))) {
-      const known = readPrecedenceWindows(db, dataset, symbol, day);
+    for (const [day, dayWindows] of groupByDay(windows)) {
+      const known = isKnown ? readPrecedenceWindows(db, dataset, symbol, day) : [];
       writePrecedence(db, dataset, symbol, day, overlayPrecedence(known, dayWindows));
     }
   }
 }
+
+/** Groups windows by the UTC day of their start. Most symbols have a single window. */
+const groupByDay = (windows: readonly PrecedenceWindow[]): Iterable<[day: number, windows: PrecedenceWindow[]]> =>
+  windows.length === 1
+    ? [[floorToDay(windows[0]!.from), [windows[0]!]]]
+    : Map.groupBy(windows, ({ from }) => floorToDay(from));
 
 /** The datasets whose rows have a precedence. Ticks have a table of their own. */
 type PrecedenceDataset = 'ticks' | SeriesDataset;

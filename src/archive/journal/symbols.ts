@@ -348,53 +348,6 @@ export function readListedStates(
     .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
 }
 
-/** The change of a symbol's published ticks by a publish. */
-export interface TickDelta {
-  readonly symbol: string;
-  readonly added: number;
-  readonly first: number;
-  readonly last: number;
-}
-
-export function addTickDeltas(db: Database, deltas: readonly TickDelta[], nowMs: number): void {
-  for (const { symbol, added, first, last } of deltas) {
-    db.run(
-      `insert into symbols (symbol, first_seen, last_seen, first_tick, last_tick, ticks) values (?1, ?5, ?5, ?3, ?4, ?2)
-       on conflict do update set ticks = ticks + excluded.ticks,
-         first_tick = min(coalesce(first_tick, excluded.first_tick), excluded.first_tick),
-         last_tick = max(coalesce(last_tick, excluded.last_tick), excluded.last_tick)`,
-      symbol,
-      added,
-      first,
-      last,
-      nowMs,
-    );
-  }
-}
-
-/** The counted published ticks of a symbol. Times are epoch milliseconds, null if it has none. */
-export interface TickCount {
-  readonly symbol: string;
-  readonly ticks: number;
-  readonly firstTick: number | null;
-  readonly lastTick: number | null;
-}
-
-/** Replaces the stored tick counts with counted ones. */
-export function setTickCounts(db: Database, counts: readonly TickCount[], nowMs: number): void {
-  for (const { symbol, ticks, firstTick, lastTick } of counts) {
-    db.run(
-      `insert into symbols (symbol, first_seen, last_seen, first_tick, last_tick, ticks) values (?1, ?5, ?5, ?3, ?4, ?2)
-       on conflict do update set ticks = excluded.ticks, first_tick = excluded.first_tick, last_tick = excluded.last_tick`,
-      symbol,
-      ticks,
-      firstTick,
-      lastTick,
-      nowMs,
-    );
-  }
-}
-
 /** Restores a symbol from a row of the symbols dataset, in column order. */
 export function restoreSymbol(db: Database, row: readonly unknown[]): void {
   const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;

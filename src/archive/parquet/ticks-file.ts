@@ -6,7 +6,7 @@ import { cachedDictionaryBytesMax, type DataPage, type DecompressPage, readColum
 import type { RowGroupIndexes } from './rows.ts';
 import { readTickPages, visitTexts } from './tick-page-reader.ts';
 import { decodeTicksWithArrow } from './ticks-arrow.ts';
-import { encodePartFile, openPartFileWriter, rowGroupRows } from './writer.ts';
+import { encodePartFile, type KeptRowGroups, openPartFileWriter, rowGroupRows } from './writer.ts';
 
 /** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */
 export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
@@ -15,9 +15,12 @@ export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8A
   return file.end();
 }
 
-/** Opens a writer for the ticks of one part, to which symbols are added in order; see `PartFileWriter`. */
-export function openTickFileWriter(groupRows: number): { add(part: PartColumns): void; end(): Uint8Array } {
-  const file = openPartFileWriter(datasets.ticks.columns, groupRows);
+/** Opens a writer for the ticks of one part, to which symbols are added in order; see `openPartFileWriter`. */
+export function openTickFileWriter(
+  groupRows: number,
+  kept?: KeptRowGroups,
+): { add(part: PartColumns): void; end(): Uint8Array } {
+  const file = openPartFileWriter(datasets.ticks.columns, groupRows, kept);
   return {
     add: (part) => file.add({ symbolOffsets: part, values: { t: part.t, p: part.p } }),
     end: () => file.finish(),

@@ -83,11 +83,21 @@ interface ParquetFileWriter {
   finish(columns: readonly Omit<FileColumn, 'encodeChunk'>[]): Uint8Array;
 }
 
-function openParquetFileWriter(): ParquetFileWriter {
-  const pieces: Uint8Array[] = [magic];
-  const groups: RowGroup[] = [];
-  let at = magic.length;
-  let rows = 0;
+/** The first row groups of a file, with which another one begins. */
+export interface KeptRowGroups {
+  /** The bytes of the file up to the end of these row groups. */
+  readonly bytes: Uint8Array;
+  readonly groups: readonly RowGroup[];
+  readonly rows: number;
+}
+
+const noRowGroups: KeptRowGroups = { bytes: magic, groups: [], rows: 0 };
+
+function openParquetFileWriter(kept = noRowGroups): ParquetFileWriter {
+  const pieces: Uint8Array[] = [kept.bytes];
+  const groups = [...kept.groups];
+  let at = kept.bytes.length;
+  let { rows } = kept;
   return {
     addRowGroup(columns, from, to) {
       const start = at;
@@ -109,7 +119,7 @@ function openParquetFileWriter(): ParquetFileWriter {
       rows += to - from;
     },
     finish(columns) {
-      const footer = encodeStruct(fileMetaData, toFileMetaData(columns, rows, groups));
+      const footer = encodeFooter(columns, rows, groups);
       // Not a Buffer, because slices of a Buffer are not copies.
       const file = new Uint8Array(at + footer.length + 4 + magic.length);
       let position = 0;
@@ -143,6 +153,13 @@ const toColumnMetaData = (
   dictionary_page_offset: chunk.dictionaryPageBytes === 0 ? undefined : at,
   statistics: chunk.statistics,
 });
+
+/** The footer of a file with these columns and row groups. */
+export const encodeFooter = (
+  columns: readonly Omit<FileColumn, 'encodeChunk'>[],
+  rows: number,
+  groups: readonly RowGroup[],
+): Uint8Array => encodeStruct(fileMetaData, toFileMetaData(columns, rows, groups));
 
 const toFileMetaData = (
   columns: readonly Omit<FileColumn, 'encodeChunk'>[],
@@ -194,14 +211,23 @@ interface PartFileWriter {
   finish(): Uint8Array;
 }
 
-/** Opens a part file. The same rows give the same bytes, however they are added. */
-export function openPartFileWriter(columns: readonly Column[], groupRows: number): PartFileWriter {
-  const file = openParquetFileWriter();
+/**
+ * Opens a part file. The same rows give the same bytes, however they are added.
+ * @param kept row groups of `groupRows` rows each that contain the first rows; these are added too, but not encoded
+ */
+export function openPartFileWriter(
+  columns: readonly Column[],
+  groupRows: number,
+  kept: KeptRowGroups = noRowGroups,
+): PartFileWriter {
+  const file = openParquetFileWriter(kept);
+  let rowsToSkip = kept.rows;
   let buffered: BufferedRows | undefined;
   return {
     add(rows) {
       const length = rows.symbolOffsets.offsets.at(-1)!;
-      let from = 0;
+      let from = Math.min(rowsToSkip, length);
+      rowsToSkip -= from;
       if (buffered !== undefined) {
         // Fill only the current row group, since joining copies the rows.
         from = Math.min(length, groupRows - buffered.symbolOffsets.offsets.at(-1)!);
@@ -372,20 +398,30 @@ export const encodeFlatRows = (
   columns: readonly Column[],
   rows: readonly (readonly CellValue[])[],
   groupRows: number,
+): Uint8Array => encodeCells(columns, rows.length, (row, column) => rows[row]![column] ?? null, groupRows);
+
+/**
+ * Encodes a Parquet file from cells. List columns are not supported.
+ * @param getCell returns the value of a row in a column; both are counted from 0
+ */
+export const encodeCells = (
+  columns: readonly Column[],
+  rows: number,
+  getCell: (row: number, column: number) => CellValue,
+  groupRows: number,
 ): Uint8Array =>
   encodeColumns(
     columns.map(({ name, type, nullable }, c) => ({
       name,
       type: type as ScalarColumnType,
       nullable,
-      encodeChunk: (from: number, to: number): ColumnChunk =>
-        encodeColumnChunk(
-          type as ScalarColumnType,
-          nullable,
-          rows.slice(from, to).map((row) => row[c] ?? null),
-        ),
+      encodeChunk: (from: number, to: number): ColumnChunk => {
+        const cells = new Array<CellValue>(to - from);
+        for (let row = from; row < to; row++) cells[row - from] = getCell(row, c);
+        return encodeColumnChunk(type as ScalarColumnType, nullable, cells);
+      },
     })),
-    rows.length,
+    rows,
     groupRows,
   );
 

@@ -21,6 +21,7 @@ import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
 import { countRepeats, decodeSeries, openSeriesFileWriter } from '../parquet/series-file.ts';
 import { encodeCandles, encodeTicks, openTickFileWriter } from '../parquet/ticks-file.ts';
+import type { KeptRowGroups } from '../parquet/writer.ts';
 
 // Encodes the part files of a day from columns with at least one row. `day` is a UTC midnight in epoch ms, `groupRows`
 // the maximum rows per row group. Pure, so that worker threads can run it.
@@ -88,14 +89,16 @@ interface PartitionWriter {
 /**
  * @param bin `day` is a UTC midnight in epoch ms
  * @param series the rows of the part that candles are computed from, besides ticks
+ * @param kept row groups of the published ticks with the first rows of the new file, which need not be encoded
  */
 export function openPartitionWriter(
   bin: { readonly day: number; readonly part: number },
   intervals: readonly CandleInterval[],
   series: CandleSeries,
   groupRows: number,
+  kept?: KeptRowGroups,
 ): PartitionWriter {
-  const file = openTickFileWriter(groupRows);
+  const file = openTickFileWriter(groupRows, kept);
   const lengths = intervals.map((interval) => candleIntervals[interval]);
   const candleSlices: CandleColumns[][] = [];
   const keys = new Map<number, SortKey>();

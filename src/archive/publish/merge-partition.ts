@@ -11,6 +11,7 @@ import {
   type PublishedCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
+import { datasets } from '../format/datasets.ts';
 import { type MergeBuffers, type MergedPart, mergePart } from '../format/merge.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
@@ -25,7 +26,8 @@ import {
   type TickChunk,
 } from '../format/tick-columns.ts';
 import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
-import type { TickDelta } from '../journal/symbols.ts';
+import type { TickDelta } from '../journal/tick-counts.ts';
+import { findKeptRowGroups } from '../parquet/kept-row-groups.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import {
   type CandleSeriesFiles,
@@ -84,7 +86,11 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
     [...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()],
     ticksMax,
   );
-  const files = openPartitionWriter(task, task.intervals, decodeCandleSeries(task.series), task.groupRows);
+  const kept =
+    task.old === null
+      ? undefined
+      : findKeptRowGroups(task.old, datasets.ticks.columns, countRowsBefore(old, task.chunks), task.groupRows);
+  const files = openPartitionWriter(task, task.intervals, decodeCandleSeries(task.series), task.groupRows, kept);
   const spills = openSpillReader();
   const result = createMergeResult(task.late.length);
   try {
@@ -113,6 +119,17 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
     spills.close();
   }
   return { ...result, files: files.finish(result.merged.isChanged) };
+}
+
+/** The number of published rows before the first symbol with new ticks: a merge does not change these. */
+function countRowsBefore(old: PartColumns, chunks: MergeTask['chunks']): number {
+  if (chunks.length === 0) return 0;
+  const first = chunks.reduce(
+    (least, { symbol }) => (compareUtf8(symbol, least) < 0 ? symbol : least),
+    chunks[0]!.symbol,
+  );
+  const next = old.symbols.findIndex((symbol) => compareUtf8(symbol, first) >= 0);
+  return next < 0 ? old.t.length : old.offsets[next]!;
 }
 
 /** Returns the entries of these symbols. */

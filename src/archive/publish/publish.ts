@@ -1,13 +1,12 @@
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
-import { compareUtf8 } from '../../base/symbol-name.ts';
 import { floorToDay } from '../../base/window.ts';
 import { createBackgroundWrites } from '../disk/background-writes.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { formatVersion, hasRows, lacksEvidence, type Manifest, type PublishedFile } from '../format/manifest.ts';
-import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../format/market.ts';
+import { mergeMarkets } from '../format/market.ts';
 import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
@@ -29,7 +28,8 @@ import {
   formatUnfinishedRuns,
 } from '../journal/runs.ts';
 import { addSeriesTally } from '../journal/series-counts.ts';
-import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbols.ts';
+import { addTickDeltas } from '../journal/tick-counts.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
@@ -43,6 +43,7 @@ import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-s
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import { commitQuietly, isQuiet } from './quiet-publish.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
+import { computeSymbolsAfter, stageSymbols } from './stage-symbols.ts';
 import {
   createNextManifest,
   finishWrites,
@@ -52,7 +53,6 @@ import {
   recordStagedFiles,
   type Stage,
   sortMoves,
-  stageSymbols,
   startStage,
 } from './staging.ts';
 import { listOutdatedFiles, recordUpgrade, stageOutdatedFiles } from './upgrade-files.ts';
@@ -362,28 +362,6 @@ const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly Bi
     }))
     .filter(({ ticks }) => ticks > 0);
 
-/** The symbols after the commit. `addTickDeltas` makes the same change in the state database. */
-function computeSymbolsAfter(
-  symbols: readonly SymbolFacts[],
-  seen: Iterable<readonly [symbol: string, firstSeen: number]>,
-  results: readonly BinResult[],
-  nowMs: number,
-): SymbolFacts[] {
-  const bySymbol = new Map(symbols.map((facts) => [facts.symbol, facts]));
-  for (const [symbol, firstSeen] of seen)
-    if (!bySymbol.has(symbol)) bySymbol.set(symbol, createUnknownSymbol(symbol, firstSeen));
-  for (const { symbol, added, first, last } of results.flatMap((bin) => bin.deltas)) {
-    const facts = bySymbol.get(symbol) ?? createUnknownSymbol(symbol, nowMs);
-    bySymbol.set(symbol, {
-      ...facts,
-      ticks: facts.ticks + added,
-      firstTick: Math.min(facts.firstTick ?? first, first),
-      lastTick: Math.max(facts.lastTick ?? last, last),
-    });
-  }
-  return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
-}
-
 /** The published coverage after the commit. */
 function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
   const coverage: Map<string, CoveredWindow[]> = readAllSegments(db);
@@ -415,9 +393,16 @@ function recordPublish(
   const { runId: ownRunId } = options;
   const isBrokenRun = createInterruptedRunCheck(db, ownRunId);
   let added = 0;
-  for (const { merged, deltas } of results) {
-    addTickDeltas(db, deltas, options.clock.nowMs());
-    recordPrecedence(db, merged.precedence);
+  addTickDeltas(
+    db,
+    results.flatMap(({ deltas }) => deltas),
+    options.clock.nowMs(),
+  );
+  recordPrecedence(
+    db,
+    results.flatMap(({ merged }) => merged.precedence),
+  );
+  for (const { merged } of results) {
     for (const [runId, tally] of merged.tallies) {
       if (isBrokenRun(runId)) addRecoveredTicks(db, ownRunId, runId, tally);
       else addRunTally(db, runId, tally);

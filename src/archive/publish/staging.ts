@@ -5,8 +5,8 @@ import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import { type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
 import type { BackgroundWrites } from '../disk/background-writes.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { type DatasetName, datasets } from '../format/datasets.ts';
-import { privateFolderName, symbolsPath } from '../format/layout.ts';
+import type { DatasetName } from '../format/datasets.ts';
+import { privateFolderName } from '../format/layout.ts';
 import {
   findFileWithRows,
   findManifestFile,
@@ -19,8 +19,6 @@ import {
   toManifestLost,
   toManifestOwner,
 } from '../format/manifest.ts';
-import type { SymbolFacts } from '../format/market.ts';
-import { symbolDetailColumns } from '../format/market-details.ts';
 import { toManifestSelection } from '../format/selection.ts';
 import { readEvidenceSince } from '../journal/coverage-store.ts';
 import { type Database, getMeta, manifestHashKey } from '../journal/database.ts';
@@ -50,11 +48,10 @@ import {
   type StateAfterCommit,
 } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
-import { createRowKeyReader, type FileRecord } from '../parquet/row-group-index.ts';
-import { type CellValue, encodeRows } from '../parquet/rows.ts';
+import type { FileRecord } from '../parquet/row-group-index.ts';
 import { readFileNow, readPublishedFile } from '../read-published-file.ts';
 import { listNextDayParts } from './day-part-choice.ts';
-import { createEncodedFile, type EncodedFile, type FileStatistics } from './encode-partition.ts';
+import type { EncodedFile } from './encode-partition.ts';
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
 export interface Stage {
@@ -273,42 +270,6 @@ export function listNextFiles(stage: Stage): Manifest['datasets'] {
 }
 
 // Parts of every new generation, whether a publish or a repair creates it.
-
-/** Stages the symbols dataset, unless no symbol is known. */
-export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
-  if (symbols.length === 0) return;
-  const rows = symbols.map((facts): CellValue[] => [
-    facts.symbol,
-    facts.canonicalId,
-    facts.source,
-    facts.question,
-    facts.category,
-    facts.isActive,
-    facts.opensAt,
-    facts.closesAt,
-    facts.resolvedAt,
-    facts.outcome,
-    facts.firstSeen,
-    facts.lastSeen,
-    facts.firstTick,
-    facts.lastTick,
-    facts.ticks,
-    ...symbolDetailColumns.map(([field]) => facts[field]),
-  ]);
-  const statistics: FileStatistics = {
-    date: null,
-    rows: rows.length,
-    t_min: symbols.reduce((min, facts) => Math.min(min, facts.firstSeen), Number.POSITIVE_INFINITY),
-    t_max: symbols.reduce((max, facts) => Math.max(max, facts.lastSeen), Number.NEGATIVE_INFINITY),
-    symbols: rows.length,
-  };
-  const bytes = encodeRows(datasets.symbols.columns, rows, archive.groupRows);
-  stageFile(
-    archive,
-    stage,
-    createEncodedFile('symbols', symbolsPath, bytes, statistics, createRowKeyReader('symbols', rows)),
-  );
-}
 
 /** The rules and the clock for judging a generation. */
 export interface JudgeContext extends CompletenessRules {

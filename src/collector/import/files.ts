@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import {
+  constants as accessModes,
+  accessSync,
   closeSync,
   createReadStream,
   createWriteStream,
@@ -25,6 +27,7 @@ export interface ImportFile {
   /** Whether the file was named explicitly rather than found in a folder. A fault in a named file is a usage error. */
   readonly isNamed: boolean;
   readonly format: ImportFormat;
+  /** `none` for saved pages, of which there are many: `readWholeFile` detects how each is compressed. */
   readonly compression: Compression;
   /** Time of last modification, at most now. Epoch ms. */
   readonly writtenAt: number;
@@ -56,7 +59,7 @@ export function listImportFiles(paths: readonly string[], givenFormat: ImportFor
   const addFile = (path: string, stats: Stats, named: boolean): void => {
     const absolutePath = resolve(path);
     if (files.has(absolutePath)) return;
-    const head = readHead(path);
+    const head = givenFormat === 'pages' ? checkReadable(path) : readHead(path);
     const compression = detectCompression(head);
     const format = detectFormat(path, head, givenFormat, named);
     if (format !== null) {
@@ -120,6 +123,21 @@ function readHead(path: string): Buffer {
     throw new UsageError(`${path} cannot be read: ${(error as Error).message}`, { cause: error });
   }
 }
+
+/**
+ * Checks that a file may be read, with one system call instead of three. Returns no bytes: if the format is given and the file
+ * is a saved page, none are needed.
+ */
+function checkReadable(path: string): Buffer {
+  try {
+    accessSync(path, accessModes.R_OK);
+    return noBytes;
+  } catch (error) {
+    throw new UsageError(`${path} cannot be read: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+const noBytes = Buffer.alloc(0);
 
 /** File names of the raw-response store. Used to recognize a file whose beginning is damaged. */
 const rawNamePattern = /-\d{3}\.raw$/;
@@ -236,13 +254,14 @@ export async function readBeginning(source: InputFile, bytesMax: number): Promis
 }
 
 /**
- * Reads and decompresses a file. Synchronous, because that is several times as fast for small files. The next call
- * overwrites the returned bytes.
+ * Reads a file, and decompresses it if its first bytes say that it is compressed. Synchronous, because that is several times
+ * as fast for small files. The next call overwrites the returned bytes.
  * @param mayGrow whether another process may append to the file; bytes that it appends in the meantime are ignored
  * @throws Error if the content is longer than `bytesMax`, or if the file grows although `mayGrow` is false
  */
-export function readWholeFile({ path, compression }: InputFile, bytesMax: number, mayGrow = false): Buffer {
+export function readWholeFile({ path }: Pick<InputFile, 'path'>, bytesMax: number, mayGrow = false): Buffer {
   const bytes = readBytes(path, bytesMax, mayGrow);
+  const compression = detectCompression(bytes);
   if (compression === 'none') return bytes;
   const decompress = compression === 'gzip' ? gunzipSync : zstdDecompressSync;
   try {

@@ -17,8 +17,9 @@ import { type ImportDataset, type TickRowRules, timedDatasets } from './import-r
 import { chooseImportSource } from './import-source.ts';
 import { countRejected, formatImportWarnings, formatOverShare, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
-import { openImportThreads, openPageReader, type PageRead, type PageReader } from './page-workers.ts';
+import { openImportThreads, openPageReader, type PageRead } from './page-workers.ts';
 import { type CheckRules, centsFault, checkRows, type RowPlan, suggestFlags } from './preflight.ts';
+import { readAhead } from './read-ahead.ts';
 import {
   checkCompressedParquet,
   createLazyReader,
@@ -27,7 +28,7 @@ import {
   importSavedPage,
   type RejectedRecord,
 } from './read-rows.ts';
-import { type FileCounts, isOverShare, suggestFlag } from './rejected-rows.ts';
+import { type FileCounts, isOverShare, listReasonFlags } from './rejected-rows.ts';
 import type { FileFault } from './row-columns.ts';
 import { unsortedReason } from './trade-ids.ts';
 
@@ -209,6 +210,21 @@ async function importToArchive(
       if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
     faults.clear();
   };
+  /** The result of a file of responses. Any share of its rows may be rejected. */
+  const checkResponses = ({ path }: ImportFile, counts: FileCounts, fault: string | null): CheckedFile => ({
+    path,
+    dataset: null,
+    ...counts,
+    isOverShare: false,
+    hasCents: hasCents(counts),
+    flags: listReasonFlags(counts),
+    fault,
+    unused: [],
+    moreFlags: [],
+    trades: null,
+  });
+  // The first rows may not show it: they may all cost one cent.
+  const hasCents = ({ looksLikeCents }: FileCounts): boolean => looksLikeCents && shared.rules.rows.priceScale === null;
   const checkDataset = async (
     file: ImportFile,
     plan: RowPlan | undefined,
@@ -218,24 +234,23 @@ async function importToArchive(
     // Nothing is wrong with trades of an unsorted file: to leave some of them out needs a flag.
     const isUnsorted =
       flags.rejectedShareMax === null && counts.reasons.some(({ reason }) => reason === unsortedReason);
-    const isOver = !isResponseFile(file) && (isUnsorted || isOverShare(counts, shareMax));
+    const isOver = isUnsorted || isOverShare(counts, shareMax);
     // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
     // they suggest flags that its right one does not need.
     const guessed =
       isOver && plan !== undefined ? await suggestFlags(file, await lazy.reader(), shared.rules, plan) : [];
-    const reasonFlags = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
     return {
       path: file.path,
       dataset,
       ...counts,
       isOverShare: isOver,
-      // The first rows may not show it: they may all cost one cent.
-      hasCents: counts.looksLikeCents && shared.rules.rows.priceScale === null,
-      flags: guessed.length > 0 ? guessed : [...reasonFlags],
+      hasCents: hasCents(counts),
+      flags: guessed.length > 0 ? guessed : listReasonFlags(counts),
     };
   };
   const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
-    const datasets = plan !== undefined && plan.datasets.length > 1 ? plan.datasets : [null];
+    if (isResponseFile(file)) checked.push(checkResponses(file, writer.rowCounter.endFile(), fault));
+    const datasets = isResponseFile(file) ? [] : (plan?.datasets.length ?? 0) > 1 ? plan!.datasets : [null];
     for (const [i, dataset] of datasets.entries()) {
       const series = seriesDatasets.find((one) => one === (dataset ?? plan?.datasets[0]));
       const counts = (series === undefined ? writer : writer.series[series]).rowCounter.endFile();
@@ -381,66 +396,8 @@ async function declareRowCoverage(
 
 /** Minimum total size of saved pages for which worker threads are started. */
 const threadedBytesMin = 16 << 20;
-/** Maximum size of a batch for one worker. */
-const batchBytes = 4 << 20;
-const batchFiles = 64;
-const batchesPerThread = 4;
-
 /** Opens worker threads if there is enough input for them. */
 async function openThreadsFor({ threads }: Context, files: readonly ImportFile[]): Promise<MergeThreads | undefined> {
   const bytes = files.reduce((sum, file) => sum + (file.format === 'pages' ? file.bytes : 0), 0);
   return threads > 1 && bytes >= threadedBytesMin ? await openImportThreads(threads) : undefined;
-}
-
-/** Yields the files in order. If there are threads, they read saved pages ahead. */
-async function* readAhead(
-  files: readonly ImportFile[],
-  reader: PageReader,
-  threads: MergeThreads | undefined,
-): AsyncGenerator<{ readonly file: ImportFile; readonly page: PageRead | null }, void, undefined> {
-  if (threads === undefined) {
-    for (const file of files) yield { file, page: null };
-    return;
-  }
-  const pending: { readonly files: readonly ImportFile[]; readonly pages: Promise<SettledBatch> }[] = [];
-  const next = async function* () {
-    const { files, pages } = pending.shift()!;
-    const settled = await pages;
-    if ('error' in settled) throw settled.error;
-    for (const [i, file] of files.entries()) yield { file, page: settled.pages[i] ?? null };
-  };
-  for (const batch of splitFilesIntoBatches(files)) {
-    // More batches than threads, because batches do not finish in order.
-    while (pending.length >= batchesPerThread * threads.count) yield* next();
-    const pages = batch[0]!.format === 'pages' ? reader.readPages(batch.map(toTaskFile)) : Promise.resolve([]);
-    pending.push({
-      files: batch,
-      pages: pages.then(
-        (read) => ({ pages: read }),
-        (error: unknown) => ({ error }),
-      ),
-    });
-  }
-  while (pending.length > 0) yield* next();
-}
-
-type SettledBatch = { readonly pages: readonly (PageRead | null)[] } | { readonly error: unknown };
-
-const toTaskFile = ({ path, compression, writtenAt }: ImportFile) => ({ path, compression, writtenAt });
-
-/** Splits the files into batches, in order. A batch holds either saved pages or other files. */
-function splitFilesIntoBatches(files: readonly ImportFile[]): ImportFile[][] {
-  const out: ImportFile[][] = [];
-  let bytes = 0;
-  for (const file of files) {
-    const last = out.at(-1);
-    const fits = last !== undefined && last.length < batchFiles && bytes + file.bytes <= batchBytes;
-    if (fits && (last[0]!.format === 'pages') === (file.format === 'pages')) last.push(file);
-    else {
-      out.push([file]);
-      bytes = 0;
-    }
-    bytes += file.bytes;
-  }
-  return out;
 }

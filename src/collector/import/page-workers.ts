@@ -24,7 +24,7 @@ export interface PageRules {
   readonly scratch: string;
 }
 
-type PageFile = Pick<ImportFile, 'path' | 'compression' | 'writtenAt'>;
+type PageFile = Pick<ImportFile, 'path' | 'writtenAt'>;
 
 /** A batch of saved pages for one thread. */
 interface ReadPagesTask extends PageRules {

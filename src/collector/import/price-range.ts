@@ -7,7 +7,8 @@ export interface PriceRange {
    * or mostly above 1.
    */
   looksLikeCents(): boolean;
-  /** The number of prices above 1. */
+  /** The number of prices, and of those above 1. */
+  readonly count: number;
   readonly aboveOne: number;
 }
 
@@ -22,6 +23,9 @@ export function createPriceRange(): PriceRange {
       if (price > 1) above++;
       if (price < 0 || price > 100) outside++;
       if (Number.isInteger(price)) whole++;
+    },
+    get count() {
+      return count;
     },
     get aboveOne() {
       return above;

@@ -73,7 +73,8 @@ export function createRowCounter(): RowCounter {
       firstRows.push(row);
     },
     endFile() {
-      const reasonList = [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
+      const reasonList =
+        reasons.size === 0 ? [] : [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
       const sorted = reasonList.sort((a, b) => b.count - a.count);
       const { aboveOne: pricesAboveOne } = prices;
       const counts = {
@@ -86,9 +87,10 @@ export function createRowCounter(): RowCounter {
       };
       for (const { count } of reasonList) counts.rejected += count;
       rows = 0;
-      reasons = new Map();
-      prices = createPriceRange();
-      firstRows = [];
+      // Most files are saved pages, which have none of these.
+      if (reasons.size > 0) reasons = new Map();
+      if (prices.count > 0) prices = createPriceRange();
+      if (firstRows.length > 0) firstRows = [];
       return counts;
     },
   };
@@ -98,7 +100,7 @@ export function createRowCounter(): RowCounter {
 export const isOverShare = ({ rows, rejected }: FileCounts, shareMax: number): boolean => rejected > shareMax * rows;
 
 /** The flag with which rows rejected for this reason would be accepted. Null if there is none. */
-export function suggestFlag({ reason, first }: RejectedReason): string | null {
+function suggestFlag({ reason, first }: RejectedReason): string | null {
   if (reason.includes('--truncate-time')) return '--truncate-time';
   if (reason.includes('--tz')) return '--tz UTC';
   if (reason.includes('--decimal-comma')) return '--decimal-comma';
@@ -108,6 +110,10 @@ export function suggestFlag({ reason, first }: RejectedReason): string | null {
   const unit = guessTimeUnit(first);
   return unit === null ? null : `--time-unit ${unit}`;
 }
+
+/** The flags with which rejected rows of a file would be accepted. */
+export const listReasonFlags = ({ reasons }: FileCounts): readonly string[] =>
+  reasons.length === 0 ? [] : [...new Set(reasons.map(suggestFlag).filter((flag) => flag !== null))];
 
 /** The unit in which the `t` of a row lies between the years 2000 and 2100. Null if there is none, or if `t` is not a number. */
 function guessTimeUnit(raw: string): EpochUnit | null {
