@@ -8,7 +8,6 @@ import {
   listManifestFiles,
   type Manifest,
   type PublishedFile,
-  parseManifest,
   sumFileSizes,
 } from '../format/manifest.ts';
 import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../journal/coverage-store.ts';
@@ -97,8 +96,7 @@ export async function verifyArchive(
 }
 
 /** The manifest as its file is now: it is verified too, and something may have changed it since this process read it. */
-const readManifestFile = (archive: Archive): Manifest =>
-  parseManifest(archive.readManifestText(), archive.layout.manifestPath);
+const readManifestFile = (archive: Archive): Manifest => archive.parseManifestBytes(archive.readManifestBytes());
 
 /**
  * Verifies the state database. Returns undefined if a coverage file changed meanwhile.
@@ -221,7 +219,7 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   // The expected hash is from the state, because manifest.json cannot prove its own integrity.
   const manifestHash = getMeta(archive.state.db, manifestHashKey);
   // Files generated from an incorrect manifest prove nothing either, and the content of such a manifest may be invalid.
-  if (manifestHash !== undefined && sha256(Buffer.from(archive.readManifestText())) !== manifestHash)
+  if (manifestHash !== undefined && sha256(archive.readManifestBytes()) !== manifestHash)
     return [{ path: manifestName, kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
     [manifestName]: manifestHash,

@@ -91,11 +91,23 @@ export const toDetailValues = (details: SymbolDetails): (string | number | null)
     return typeof value === 'boolean' ? Number(value) : value;
   });
 
-/** Reads every known symbol. SQLite's binary order is UTF-8 byte order. */
-export function readAllSymbols(db: Database, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const rows = db.all<SymbolRow>(`select * from symbols where ${where} order by symbol`, ...values);
-  return attachSelections(db, rows.map(toSymbolFacts));
+/** Reads every known symbol. */
+export const readAllSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(db, 'true', [], source);
+
+/**
+ * Reads the symbols of a source that satisfy a condition, sorted: SQLite's binary order is UTF-8 byte order.
+ * @param condition SQL, with a `?` for each of `values`
+ */
+export function readSymbolsWhere(
+  db: Database,
+  condition: string,
+  values: readonly (string | number)[],
+  source: string | null,
+): SymbolFacts[] {
+  const ofSource = selectSymbolsOf(source);
+  const sql = `select * from symbols where (${condition}) and ${ofSource.where} order by symbol`;
+  return attachSelections(db, db.all<SymbolRow>(sql, ...values, ...ofSource.values).map(toSymbolFacts));
 }
 
 /**
@@ -103,36 +115,28 @@ export function readAllSymbols(db: Database, source: string | null = null): Symb
  * to poll if `afterMs` is at least as long ago as inactive symbols are still polled. They are few even in an archive
  * that spans years.
  */
-export function readUnsettledSymbols(db: Database, afterMs: number, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const rows = db.all<SymbolRow>(
-    `select * from symbols where listed = 1 and (inactive_since is null
-       or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) and ${where} order by symbol`,
-    afterMs,
-    ...values,
+export const readUnsettledSymbols = (db: Database, afterMs: number, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(
+    db,
+    `listed = 1 and (inactive_since is null
+       or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?)`,
+    [afterMs],
+    source,
   );
-  return attachSelections(db, rows.map(toSymbolFacts));
-}
 
 /**
  * Reads the suspended symbols, active or not, sorted. In this module, `source` limits what is read or changed to the
  * symbols of one of the archive's sources; null: all symbols.
  */
-export function readSuspendedSymbols(db: Database, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const sql = `select * from symbols where suspended_at is not null and ${where} order by symbol`;
-  return attachSelections(db, db.all<SymbolRow>(sql, ...values).map(toSymbolFacts));
-}
+export const readSuspendedSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(db, 'suspended_at is not null', [], source);
 
 /** Reads the symbols of which it was decided that they are not collected, sorted. */
-export function readUnselectedSymbols(db: Database, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const sql = `select * from symbols where symbol in (select symbol from unselected where t_to is null) and ${where}`;
-  return attachSelections(db, db.all<SymbolRow>(`${sql} order by symbol`, ...values).map(toSymbolFacts));
-}
+export const readUnselectedSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(db, 'symbol in (select symbol from unselected where t_to is null)', [], source);
 
 /** A condition that selects the symbols of a source, and its values. */
-function selectSymbolsOf(source: string | null): { where: string; values: string[] } {
+export function selectSymbolsOf(source: string | null): { where: string; values: string[] } {
   if (source === null) return { where: 'true', values: [] };
   const { from, to } = getSymbolRange(source);
   return { where: '(symbol >= ? and symbol < ?)', values: [from, to] };

@@ -358,7 +358,7 @@ function toManifestEvidence(base: Manifest, db: Database, nowMs: number): Pick<M
 
 /** The publish has checked that manifest.json has the recorded hash. A rebuilt state of an older version may have none. */
 const hashPreviousManifest = (archive: Archive): string =>
-  getMeta(archive.state.db, manifestHashKey) ?? sha256(Buffer.from(archive.readManifestText()));
+  getMeta(archive.state.db, manifestHashKey) ?? sha256(archive.readManifestBytes());
 
 /** The time since which every byte of the next generation has been hashed, epoch ms; null if some never were. */
 function computeManifestVerifiedThrough(
