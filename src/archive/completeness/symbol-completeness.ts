@@ -102,7 +102,7 @@ export function computeSymbolCompleteness(
   const covered = union(responses);
   const proven = responses.filter(isProven);
   const isAllProven = proven.length === responses.length;
-  const final = union(computeSettledWindows(responses, lifetimeRules.settleMs));
+  const final = responses.length === 0 ? covered : union(computeSettledWindows(responses, lifetimeRules.settleMs));
   const provenFinal = isAllProven ? final : union(computeSettledWindows(proven, lifetimeRules.settleMs));
   // Past coverage counts towards the lifetime even if it has since been lost or damaged.
   const isIntact = known.lost.length === 0 && known.damaged.length === 0;

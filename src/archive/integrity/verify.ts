@@ -3,13 +3,7 @@ import { DamageError } from '../../base/errors.ts';
 import { sha256, toTemporaryPath } from '../disk/file-system.ts';
 import { datasetNames, datasets } from '../format/datasets.ts';
 import { manifestName, parseDatasetName } from '../format/layout.ts';
-import {
-  formatChecksums,
-  listManifestFiles,
-  type Manifest,
-  type PublishedFile,
-  sumFileSizes,
-} from '../format/manifest.ts';
+import { formatChecksums, type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../journal/coverage-store.ts';
 import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { readOpenIntent } from '../journal/intent.ts';
@@ -56,7 +50,7 @@ export async function verifyArchive(
   const intact = new Set<string>();
   for (;;) {
     const manifest = readManifestFile(archive);
-    const byPath = new Map(listManifestFiles(manifest).map((file) => [file.path, file]));
+    const byPath = indexFiles(manifest, only);
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: VerifyFinding[] = [];
     const records: FileRecord[] = [];
@@ -93,6 +87,15 @@ export async function verifyArchive(
     const last = archive.state.generation();
     return { generation: last === 0 ? generation : last, files: files.length, bytes, findings, state };
   }
+}
+
+/** The files of a manifest by path: all, or those with the paths of `only`. */
+function indexFiles(manifest: Manifest, only: readonly PublishedFile[] | null): Map<string, PublishedFile> {
+  const paths = only === null ? null : new Set(only.map(({ path }) => path));
+  const byPath = new Map<string, PublishedFile>();
+  for (const { files } of Object.values(manifest.datasets))
+    for (const file of files) if (paths === null || paths.has(file.path)) byPath.set(file.path, file);
+  return byPath;
 }
 
 /** The manifest as its file is now: it is verified too, and something may have changed it since this process read it. */

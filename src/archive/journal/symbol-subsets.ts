@@ -32,11 +32,13 @@ export function readCollectedSymbols(
   source: string | null,
 ): { readonly symbol: string; readonly ticks: number }[] {
   const { where, values } = selectSymbolsOf(source);
-  return db.all<{ symbol: string; ticks: number }>(
-    `select symbol, ticks from symbols where suspended_at is null
-       and symbol not in (select symbol from unselected where t_to is null) and ${where} order by symbol`,
-    ...values,
-  );
+  return db
+    .rows<[symbol: string, ticks: number]>(
+      `select symbol, ticks from symbols where suspended_at is null
+         and symbol not in (select symbol from unselected where t_to is null) and ${where} order by symbol`,
+      ...values,
+    )
+    .map((row) => ({ symbol: row[0], ticks: row[1] }));
 }
 
 /** Whether a market list named any symbol. */

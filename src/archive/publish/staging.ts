@@ -5,7 +5,7 @@ import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import { type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
-import { privateFolderName, symbolsPath } from '../format/layout.ts';
+import { parseDatasetName, privateFolderName, symbolsPath } from '../format/layout.ts';
 import {
   findFileWithRows,
   findManifestFile,
@@ -226,8 +226,14 @@ function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage
 
 /** The files of the base manifest with the staged changes applied, sorted by path within each dataset. */
 export function listNextFiles(stage: Stage): Manifest['datasets'] {
-  const out = {} as Record<DatasetName, { files: PublishedFile[] }>;
+  const out = {} as Record<DatasetName, { files: readonly PublishedFile[] }>;
+  const changed = new Set([...stage.stagedFiles.values()].map((staged) => staged.dataset));
+  for (const path of stage.removedPaths) changed.add(parseDatasetName(path));
   for (const [dataset, { files }] of Object.entries(stage.base.datasets)) {
+    if (!changed.has(dataset as DatasetName) && files.every((file, i) => i === 0 || files[i - 1]!.path < file.path)) {
+      out[dataset as DatasetName] = { files };
+      continue;
+    }
     const byPath = new Map(files.map((file) => [file.path, file]));
     for (const path of stage.removedPaths) byPath.delete(path);
     for (const [path, staged] of stage.stagedFiles) if (staged.dataset === dataset) byPath.set(path, staged.file);
@@ -370,7 +376,7 @@ function computeManifestVerifiedThrough(
   const hashedAt = readHashTimes(state.db);
   const hashedNow = new Set([...stage.stagedFiles.keys(), ...stage.unchangedFiles.map(({ path }) => path)]);
   const all = Object.values(files).flatMap((dataset) => dataset.files);
-  return computeVerifiedThrough(all.map((file) => ({ hashedAt: hashedNow.has(file.path) ? nowMs : hashedAt(file) })));
+  return computeVerifiedThrough(all, (file) => (hashedNow.has(file.path) ? nowMs : hashedAt(file)));
 }
 
 /**
