@@ -59,8 +59,11 @@ export interface Archive {
   /** The exact bytes of that manifest, read each time, and the same as text. */
   readManifestBytes(): Uint8Array;
   readManifestText(): string;
-  /** Parses these bytes of a manifest, unless this archive or process parsed the same ones last. */
-  parseManifestBytes(bytes: Uint8Array): Manifest;
+  /**
+   * Parses these bytes of a manifest, unless this archive or process parsed the same ones last.
+   * @param hash SHA-256 of the bytes, if the caller has it
+   */
+  parseManifestBytes(bytes: Uint8Array, hash?: string): Manifest;
   /** Caches the manifest of the generation that is being committed, so that it need not be parsed. `hash`: SHA-256 of its text. */
   setCommittedManifest(hash: string, manifest: Manifest): void;
   close(): void;
@@ -192,7 +195,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     },
     readManifestBytes: () => readCurrent()[0],
     readManifestText: () => decodeManifest(readCurrent()[0]),
-    parseManifestBytes: (bytes) => parseManifestBytes(bytes, layout.manifestPath, parsed).manifest,
+    parseManifestBytes: (bytes, hash) => parseManifestBytes(bytes, layout.manifestPath, parsed, hash).manifest,
     setCommittedManifest(hash, manifest) {
       parsed = keepManifest(hash, manifest);
     },
@@ -266,22 +269,32 @@ export function requirePublishedManifest(archive: Archive): void {
 }
 
 /** The current manifest's bytes. @throws DamageError if it is missing, or as `requirePublishedManifest` does */
-export function readCheckedManifestBytes(archive: Archive): Uint8Array {
-  const { state, layout } = archive;
+export const readCheckedManifestBytes = (archive: Archive): Uint8Array => readCheckedBytes(archive).bytes;
+
+function readCheckedBytes({ state, layout, readManifestBytes }: Archive): { bytes: Uint8Array; hash: string } {
   const readExpectedHash = (): string | undefined => getMeta(state.db, manifestHashKey);
-  for (let hash = readExpectedHash(); ; ) {
-    const bytes = archive.readManifestBytes();
-    if (hash === undefined || sha256(bytes) === hash) return bytes;
+  for (let expected = readExpectedHash(); ; ) {
+    const bytes = readManifestBytes();
+    const hash = sha256(bytes);
+    if (expected === undefined || hash === expected) return { bytes, hash };
     const now = readExpectedHash();
-    if (now === hash) throw createForeignManifestError(layout);
+    if (now === expected) throw createForeignManifestError(layout);
     // Another process published meanwhile.
-    hash = now;
+    expected = now;
   }
 }
 
+/** The current manifest as bytes and parsed. @throws DamageError as `readCheckedManifestBytes` does */
+export function readManifestWithBytes(archive: Archive): {
+  readonly manifestBytes: Uint8Array;
+  readonly manifest: Manifest;
+} {
+  const { bytes, hash } = readCheckedBytes(archive);
+  return { manifestBytes: bytes, manifest: archive.parseManifestBytes(bytes, hash) };
+}
+
 /** The current manifest, parsed. @throws DamageError as `readCheckedManifestBytes` does */
-export const readCheckedManifest = (archive: Archive): Manifest =>
-  archive.parseManifestBytes(readCheckedManifestBytes(archive));
+export const readCheckedManifest = (archive: Archive): Manifest => readManifestWithBytes(archive).manifest;
 
 const createForeignManifestError = (layout: ArchiveLayout): DamageError =>
   new DamageError(

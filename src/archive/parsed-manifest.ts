@@ -14,12 +14,16 @@ export interface ParsedManifest {
 let last: ParsedManifest | undefined;
 
 /**
- * Parses the bytes of manifest.json, unless the same bytes were parsed last or are in `known`. The bytes are hashed each time.
- * @param path appears in errors
+ * Parses the bytes of manifest.json, unless the same bytes were parsed last or are in `known`.
+ * @param path appears in errors @param hash SHA-256 of the bytes, if the caller has it
  * @throws as `parseManifest`
  */
-export function parseManifestBytes(bytes: Uint8Array, path: string, known?: ParsedManifest): ParsedManifest {
-  const hash = sha256(bytes);
+export function parseManifestBytes(
+  bytes: Uint8Array,
+  path: string,
+  known?: ParsedManifest,
+  hash = sha256(bytes),
+): ParsedManifest {
   if (known?.hash === hash) return known;
   if (last?.hash !== hash) last = { hash, manifest: parseManifest(decodeManifest(bytes), path) };
   return last;

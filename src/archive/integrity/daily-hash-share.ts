@@ -97,7 +97,7 @@ export function chooseHashShare<File extends HashableFile>(
   const from = Math.min(nowMs, Math.max(hashedTo ?? nowMs - Math.min(dayMs, intervalMs), nowMs - intervalMs));
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   if (bytes === 0) return { files: [], hashedTo: () => nowMs };
-  const oldestFirst = [...files].sort((a, b) => toHashTime(a) - toHashTime(b));
+  const oldestFirst = sortByHashTime(files);
   const due = (bytes * (nowMs - from)) / intervalMs;
   const chosen: File[] = [];
   const ends: number[] = [from];
@@ -108,6 +108,12 @@ export function chooseHashShare<File extends HashableFile>(
     ends.push(Math.ceil(from + (sum / bytes) * intervalMs));
   }
   return { files: chosen, hashedTo: (n) => Math.min(nowMs, ends[n]!) };
+}
+
+/** Sorts by time, and by position where it is the same. Thousands of files have few times: those of the nights that hashed them. */
+function sortByHashTime<File extends HashableFile>(files: readonly File[]): File[] {
+  const byTime = Map.groupBy(files, toHashTime);
+  return [...byTime.keys()].sort((a, b) => (a < b ? -1 : 1)).flatMap((time) => byTime.get(time)!);
 }
 
 const toHashTime = ({ hashedAt }: HashableFile): number => hashedAt ?? Number.NEGATIVE_INFINITY;

@@ -49,7 +49,8 @@ export async function verifyArchive(
 ): Promise<VerifyResult> {
   const intact = new Set<string>();
   for (;;) {
-    const manifest = readManifestFile(archive);
+    const manifestBytes = archive.readManifestBytes();
+    const manifest = archive.parseManifestBytes(manifestBytes);
     const byPath = indexFiles(manifest, only);
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: VerifyFinding[] = [];
@@ -80,7 +81,7 @@ export async function verifyArchive(
     const { generation } = manifest;
     const state = only === null ? await verifyStateNow(archive, manifest, findings, signal, earlyState) : null;
     if (state === undefined) intact.clear();
-    if (state === undefined || readManifestFile(archive).generation !== generation) continue;
+    if (state === undefined || !hasGeneration(archive, manifestBytes, generation)) continue;
     if (only === null) recordKnownFiles(archive, manifest, records, byPath);
     const { bytes } = sumFileSizes(files);
     // An edited manifest may state any generation.
@@ -98,8 +99,14 @@ function indexFiles(manifest: Manifest, only: readonly PublishedFile[] | null): 
   return byPath;
 }
 
-/** The manifest as its file is now: it is verified too, and something may have changed it since this process read it. */
-const readManifestFile = (archive: Archive): Manifest => archive.parseManifestBytes(archive.readManifestBytes());
+/**
+ * Whether manifest.json still has the generation that it had with these bytes. It is read from its file: it is verified too, and
+ * something may have changed it since this process read it.
+ */
+function hasGeneration(archive: Archive, before: Uint8Array, generation: number): boolean {
+  const now = archive.readManifestBytes();
+  return Buffer.compare(now, before) === 0 || archive.parseManifestBytes(now).generation === generation;
+}
 
 /**
  * Verifies the state database. Returns undefined if a coverage file changed meanwhile.

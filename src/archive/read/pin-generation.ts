@@ -3,7 +3,7 @@ import { DamageError } from '../../base/errors.ts';
 import { type Disk, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
-import { type Archive, readCheckedManifestBytes } from '../open-archive.ts';
+import { type Archive, readManifestWithBytes } from '../open-archive.ts';
 import { locateFile } from '../read-published-file.ts';
 import { acquireLockedFolder, type LockedFolder, removeAbandonedFolders } from './locked-folder.ts';
 
@@ -56,8 +56,7 @@ function pinIntoScratch(
   const { disk, layout } = archive;
   const root = join(folder, 'files');
   for (let attempt = 1; ; attempt++) {
-    const manifestBytes = readCheckedManifestBytes(archive);
-    const manifest = archive.parseManifestBytes(manifestBytes);
+    const { manifestBytes, manifest } = readManifestWithBytes(archive);
     const listFiles = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(isWanted);
     const files = names.flatMap(listFiles);
     if (tryLinkFiles(archive, manifestBytes, files, root)) {
