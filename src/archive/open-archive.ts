@@ -10,7 +10,6 @@ import {
   formatVersion,
   type Manifest,
   type PublishedFile,
-  parseManifest,
   readOwner,
   type SourceIdentity,
 } from './format/manifest.ts';
@@ -25,6 +24,7 @@ import {
   toStateFilePath,
 } from './journal/state.ts';
 import { rowGroupRows } from './parquet/writer.ts';
+import { decodeManifest, keepManifest, type ParsedManifest, parseManifestBytes } from './parsed-manifest.ts';
 import { openPublishedTicks } from './published-ticks.ts';
 import { rebuildState } from './rebuild-state.ts';
 
@@ -56,8 +56,14 @@ export interface Archive {
    * generation: a process does not notice that something else changes manifest.json meanwhile.
    */
   readManifest(): Manifest;
-  /** The exact text of that manifest, read each time. */
+  /** The exact bytes of that manifest, read each time, and the same as text. */
+  readManifestBytes(): Uint8Array;
   readManifestText(): string;
+  /**
+   * Parses these bytes of a manifest, unless this archive or process parsed the same ones last.
+   * @param hash SHA-256 of the bytes, if the caller has it
+   */
+  parseManifestBytes(bytes: Uint8Array, hash?: string): Manifest;
   /** Caches the manifest of the generation that is being committed, so that it need not be parsed. `hash`: SHA-256 of its text. */
   setCommittedManifest(hash: string, manifest: Manifest): void;
   close(): void;
@@ -90,12 +96,6 @@ export interface OpenArchiveOptions {
   readonly name?: string;
   /** See `Archive.fetchFiles`. */
   readonly fetchFiles?: (files: readonly PublishedFile[]) => Promise<void>;
-}
-
-interface ParsedManifest {
-  /** SHA-256 of its text. */
-  readonly hash: string;
-  readonly manifest: Manifest;
 }
 
 /** Whether there is an archive at `root`, even one without a published generation. */
@@ -156,19 +156,21 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     state.close();
     throw error;
   }
-  /** The manifest's text, and its origin for error messages. */
-  const readCurrentText = (): [text: string, from: string] => {
+  /** The manifest's bytes, and their origin for error messages. */
+  const readCurrent = (): [bytes: Uint8Array, from: string] => {
     // Check the generation before the intent: the first publish may start in between, and writes manifest.json last.
     if (state.generation() === 0)
       return [
-        formatManifest(
-          createEmptyManifest(options.writer, state.identity.upstream, state.identity.parts, state.identity.sources),
+        Buffer.from(
+          formatManifest(
+            createEmptyManifest(options.writer, state.identity.upstream, state.identity.parts, state.identity.sources),
+          ),
         ),
         'nothing',
       ];
     const intent = readOpenIntent(state.db);
-    if (intent !== undefined) return [intent.manifest, 'the state database'];
-    return [readManifestText(layout, disk), layout.manifestPath];
+    if (intent !== undefined) return [Buffer.from(intent.manifest), 'the state database'];
+    return [readManifestBytes(layout, disk), layout.manifestPath];
   };
   let parsed = parsedAtOpen;
   const randomBytes = options.randomBytes ?? systemRandomBytes;
@@ -188,14 +190,14 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
       // The manifest of a large archive has megabytes, and a run needs it many times.
       const expected = getMeta(state.db, manifestHashKey);
       if (expected !== undefined && parsed?.hash === expected) return parsed.manifest;
-      const [text, from] = readCurrentText();
-      const hash = hashText(text);
-      if (parsed?.hash !== hash) parsed = { hash, manifest: parseManifest(text, from) };
+      parsed = parseManifestBytes(...readCurrent(), parsed);
       return parsed.manifest;
     },
-    readManifestText: () => readCurrentText()[0],
+    readManifestBytes: () => readCurrent()[0],
+    readManifestText: () => decodeManifest(readCurrent()[0]),
+    parseManifestBytes: (bytes, hash) => parseManifestBytes(bytes, layout.manifestPath, parsed, hash).manifest,
     setCommittedManifest(hash, manifest) {
-      parsed = { hash, manifest };
+      parsed = keepManifest(hash, manifest);
     },
     close: () => state.close(),
   };
@@ -203,14 +205,11 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   return archive;
 }
 
-const hashText = (text: string): string => sha256(Buffer.from(text, 'utf8'));
-
 /** Reads manifest.json; undefined if there is none. */
 function readPublishedManifest(layout: ArchiveLayout, disk: Disk, isRepairing: boolean): ParsedManifest | undefined {
   if (disk.size(layout.manifestPath) === null) return undefined;
   try {
-    const text = readManifestText(layout, disk);
-    return { hash: hashText(text), manifest: parseManifest(text, layout.manifestPath) };
+    return parseManifestBytes(readManifestBytes(layout, disk), layout.manifestPath);
   } catch (error) {
     if (isRepairing && disk.size(toStateFilePath(layout.privateFolder)) !== null) return undefined;
     throw error;
@@ -252,13 +251,13 @@ function requireAllSources(root: string, owner: ArchiveOwner, sources: readonly 
   );
 }
 
-function readManifestText(layout: ArchiveLayout, disk: Disk): string {
+function readManifestBytes(layout: ArchiveLayout, disk: Disk): Uint8Array {
   if (!disk.isFile(layout.manifestPath)) {
     throw new DamageError(
       `${layout.manifestPath} is missing, although the archive was published. Restore it with: oddslake verify --repair`,
     );
   }
-  return Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
+  return disk.read(layout.manifestPath);
 }
 
 /**
@@ -266,26 +265,36 @@ function readManifestText(layout: ArchiveLayout, disk: Disk): string {
  * count as missing and be overwritten.
  */
 export function requirePublishedManifest(archive: Archive): void {
-  readCheckedManifestText(archive);
+  readCheckedManifestBytes(archive);
 }
 
-/** The current manifest's text. @throws DamageError if it is missing, or as `requirePublishedManifest` does */
-export function readCheckedManifestText(archive: Archive): string {
-  const { state, layout } = archive;
+/** The current manifest's bytes. @throws DamageError if it is missing, or as `requirePublishedManifest` does */
+export const readCheckedManifestBytes = (archive: Archive): Uint8Array => readCheckedBytes(archive).bytes;
+
+function readCheckedBytes({ state, layout, readManifestBytes }: Archive): { bytes: Uint8Array; hash: string } {
   const readExpectedHash = (): string | undefined => getMeta(state.db, manifestHashKey);
-  for (let hash = readExpectedHash(); ; ) {
-    const text = archive.readManifestText();
-    if (hash === undefined || hashText(text) === hash) return text;
+  for (let expected = readExpectedHash(); ; ) {
+    const bytes = readManifestBytes();
+    const hash = sha256(bytes);
+    if (expected === undefined || hash === expected) return { bytes, hash };
     const now = readExpectedHash();
-    if (now === hash) throw createForeignManifestError(layout);
+    if (now === expected) throw createForeignManifestError(layout);
     // Another process published meanwhile.
-    hash = now;
+    expected = now;
   }
 }
 
-/** The current manifest, parsed. @throws DamageError as `readCheckedManifestText` does */
-export const readCheckedManifest = (archive: Archive): Manifest =>
-  parseManifest(readCheckedManifestText(archive), archive.layout.manifestPath);
+/** The current manifest as bytes and parsed. @throws DamageError as `readCheckedManifestBytes` does */
+export function readManifestWithBytes(archive: Archive): {
+  readonly manifestBytes: Uint8Array;
+  readonly manifest: Manifest;
+} {
+  const { bytes, hash } = readCheckedBytes(archive);
+  return { manifestBytes: bytes, manifest: archive.parseManifestBytes(bytes, hash) };
+}
+
+/** The current manifest, parsed. @throws DamageError as `readCheckedManifestBytes` does */
+export const readCheckedManifest = (archive: Archive): Manifest => readManifestWithBytes(archive).manifest;
 
 const createForeignManifestError = (layout: ArchiveLayout): DamageError =>
   new DamageError(

@@ -68,8 +68,27 @@ export const formatIsoMinute = (ms: number): string => `${new Date(ms).toISOStri
 /** `2026-07-01 12:00`, for pages that state UTC once; seconds are dropped. */
 export const formatMinute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
 
-/** The UTC day that contains `ms`, as `YYYY-MM-DD`. */
-export const formatDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+/** The UTC day that contains `ms`, as `YYYY-MM-DD`. @throws RangeError if `ms` is no time */
+export function formatDay(ms: number): string {
+  if (!(timeMin <= ms && ms < timeEnd)) return formatAnyDay(ms);
+  const day = Math.floor(ms / dayMs);
+  return dayTexts.get(day) ?? keepDay(day, formatAnyDay(ms));
+}
+
+const formatAnyDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+/**
+ * The texts of days that were formatted, by their number since the epoch, and the reverse. An archive of years formats and
+ * parses its days many times in a run. There are at most 36,890 of them between `timeMin` and `timeEnd`.
+ */
+const dayTexts = new Map<number, string>();
+const dayNumbers = new Map<string, number>();
+
+function keepDay(day: number, text: string): string {
+  dayTexts.set(day, text);
+  dayNumbers.set(text, day);
+  return text;
+}
 
 /** UTC midnight of a day `YYYY-MM-DD`, in epoch milliseconds. Throws RangeError for a day that does not exist. */
 export function parseDayStart(day: string): number {
@@ -97,6 +116,8 @@ export function parseDuration(text: string, name: string): number {
 }
 
 function parseMidnight(text: string): number | undefined {
+  const known = dayNumbers.get(text);
+  if (known !== undefined) return known * dayMs;
   const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)$/.exec(text) ?? [];
   const ms = Date.UTC(Number(year), Number(month) - 1, Number(day));
   // Date.UTC converts February 30 to a day in March, so the text is formatted again and compared.

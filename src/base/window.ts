@@ -27,8 +27,8 @@ export const overlaps = (a: Window, b: Window): boolean => !isEmpty(intersectTwo
 
 /** Returns the union of windows, sorted and disjoint. Adjacent windows are joined, and empty windows are dropped. */
 export function union(windows: readonly Window[]): Window[] {
-  // Fast path: most symbols have one window.
-  if (windows.length < 2) return windows.filter((w) => !isEmpty(w)).map(({ from, to }) => ({ from, to }));
+  // Fast path: most windows come from a union.
+  if (isUnion(windows)) return windows.map(({ from, to }) => ({ from, to }));
   const sorted = windows.filter((w) => !isEmpty(w)).sort((a, b) => a.from - b.from);
   const out: { from: number; to: number }[] = [];
   for (const w of sorted) {
@@ -39,11 +39,23 @@ export function union(windows: readonly Window[]): Window[] {
   return out;
 }
 
+/** Whether windows are their own union: sorted, disjoint and not adjacent, and none of them is empty. */
+function isUnion(windows: readonly Window[]): boolean {
+  for (let i = 0; i < windows.length; i++) {
+    const { from, to } = windows[i]!;
+    if (!(from < to) || (i > 0 && !(windows[i - 1]!.to < from))) return false;
+  }
+  return true;
+}
+
+/** The same windows, or their union. */
+const toUnion = (windows: readonly Window[]): readonly Window[] => (isUnion(windows) ? windows : union(windows));
+
 /** Returns `windows` minus `taken`, sorted and disjoint. Both may be in any order. */
 export function subtract(windows: readonly Window[], taken: readonly Window[]): Window[] {
-  const holes = union(taken);
+  const holes = toUnion(taken);
   const out: Window[] = [];
-  for (const w of union(windows)) {
+  for (const w of toUnion(windows)) {
     let from = w.from;
     for (const hole of holes) {
       if (hole.from >= w.to) break;
@@ -57,8 +69,8 @@ export function subtract(windows: readonly Window[], taken: readonly Window[]): 
 
 /** Returns the intersection of `windows` and `others`, sorted and disjoint. */
 export function intersect(windows: readonly Window[], others: readonly Window[]): Window[] {
-  const left = union(windows);
-  const right = union(others);
+  const left = toUnion(windows);
+  const right = toUnion(others);
   const out: Window[] = [];
   for (let i = 0, j = 0; i < left.length && j < right.length; ) {
     const both = intersectTwo(left[i]!, right[j]!);

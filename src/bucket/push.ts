@@ -1,8 +1,9 @@
 import { type Disk, sha256 } from '../archive/disk/file-system.ts';
 import { datasetNames } from '../archive/format/datasets.ts';
-import { listManifestFiles, type Manifest, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
+import { listManifestFiles, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
 import { hasHadGeneration } from '../archive/journal/generations.ts';
-import { type Archive, readCheckedManifestText } from '../archive/open-archive.ts';
+import { type Archive, readCheckedManifestBytes } from '../archive/open-archive.ts';
+import { decodeManifest } from '../archive/parsed-manifest.ts';
 import { recordPushed } from '../archive/publish/adopt-generation.ts';
 import { type GenerationPin, pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
@@ -123,8 +124,8 @@ async function pushOnto(
   options: PushOptions,
   counts: PushCounts,
 ): Promise<PushResult | null> {
-  const localText = readCheckedManifestText(archive);
-  if (remote !== null && remote.bucket.manifest_sha256 === sha256(Buffer.from(localText))) {
+  const manifestBytes = readCheckedManifestBytes(archive);
+  if (remote !== null && remote.bucket.manifest_sha256 === sha256(manifestBytes)) {
     if (!isPushFinished(archive, store, remote))
       addFinished(counts, await finishPush(archive, store, remote, null, options));
     recordPushed(archive, store.url, remote.bucket.manifest_sha256);
@@ -133,7 +134,7 @@ async function pushOnto(
   if (archive.readManifest().generation === 0)
     throw new UsageError(`${archive.layout.root} has no published generation yet, so there is nothing to push.`);
   // Refused before the objects are listed, which may be many.
-  requirePushable(archive, store, remote, { manifest: archive.readManifest(), manifestText: localText }, options);
+  requirePushable(archive, store, remote, { manifest: archive.readManifest(), manifestBytes }, options);
   const listing: DataListing = { present: await listDataObjects(store), nowMs: store.serverTimeMs() };
   // Objects that something else has removed are uploaded again, so their files are pinned too.
   const stored = new Set(remote?.files.filter(({ key }) => listing.present.has(key)).map(toFileId));
@@ -150,14 +151,14 @@ function requirePushable(
   { state }: Archive,
   store: ObjectStore,
   remote: ReadManifest | null,
-  { manifest, manifestText }: { readonly manifest: Manifest; readonly manifestText: string },
+  { manifest, manifestBytes }: Pick<GenerationPin, 'manifest' | 'manifestBytes'>,
   { restores }: PushOptions,
 ): Exclude<PushPlan, { kind: 'refuse' | 'fenced' }> {
   const hasHadRemote =
     remote === null ? null : hasHadGeneration(state.db, remote.manifest.generation, remote.bucket.manifest_sha256);
   const plan = planPush(
     remote,
-    { manifest, sha256: sha256(Buffer.from(manifestText)), hasHadRemote, leaseToken: readHeldToken(state.db, store) },
+    { manifest, sha256: sha256(manifestBytes), hasHadRemote, leaseToken: readHeldToken(state.db, store) },
     restores,
   );
   if (plan.kind === 'refuse') throw new UsageError(`Nothing was pushed to ${store.url}: ${plan.reason}`);
@@ -201,7 +202,7 @@ async function pushPinned(
   const previous = remote === null ? null : toManifestPath(remote.bucket.sequence, remote.text);
   const fence = Math.max(readHeldToken(archive.state.db, store), remote?.bucket.fence ?? 0);
   const section = { sequence, previous, conditional_writes: isConditional, ...(fence > 0 && { fence }) };
-  const text = formatRemoteManifest(pinned.manifestText, section, objects);
+  const text = formatRemoteManifest(decodeManifest(pinned.manifestBytes), section, objects);
   const bytes = Buffer.from(text);
   await createObject(store, toManifestPath(sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
   if (!(await swapManifest(store, remote, text, isConditional))) return null;

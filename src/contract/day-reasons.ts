@@ -129,14 +129,11 @@ export function formatDayReason(date: string, { reasons = [], expected, covered 
 export const listOpenDays = (days: Iterable<readonly [string, ExplainedState]>, nowMs: number): OpenDay[] =>
   [...days]
     .filter(([date, { state }]) => state !== 'complete' && state !== 'empty' && parseDayStart(date) + dayMs <= nowMs)
-    .map(
-      ([date, day]): OpenDay => ({
-        date,
-        state: day.state,
-        ...explainDay(date, day.reasons ?? []),
-        reason: formatDayReason(date, day),
-      }),
-    )
+    .map(([date, day]): OpenDay => {
+      const explanation = explainDay(date, day.reasons ?? []);
+      const reason = explanation.reasons.length > 0 ? explanation.reason : formatDayReason(date, day);
+      return { date, state: day.state, ...explanation, reason };
+    })
     .sort((a, b) => (a.date < b.date ? 1 : -1));
 
 /** One day, or several in a row of which the same is to be said. */

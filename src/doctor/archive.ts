@@ -192,7 +192,7 @@ function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowM
   const verifiedThrough =
     hashedAt === undefined
       ? (manifest.verified_through ?? null)
-      : computeVerifiedThrough(listManifestFiles(manifest).map((file) => ({ hashedAt: hashedAt(file) })));
+      : computeVerifiedThrough(listManifestFiles(manifest), hashedAt);
   const published =
     damage.length === 0
       ? ok(

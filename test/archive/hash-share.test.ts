@@ -68,7 +68,11 @@ test('hashes every file again within the interval, on any schedule', () => {
 });
 
 test('is verified since the time of the file that was hashed longest ago', () => {
-  expect(computeVerifiedThrough(files(1, 5, 2))).toBe(now - 5 * dayMs);
-  expect(computeVerifiedThrough(files(1, undefined))).toBeNull();
-  expect(computeVerifiedThrough([])).toBeNull();
+  const computeOf = (...ages: readonly (number | undefined)[]): number | null => {
+    const hashed = files(...ages).map((file, i) => ({ path: String(i), sha256: '', hashedAt: file.hashedAt }));
+    return computeVerifiedThrough(hashed, ({ path }) => hashed[Number(path)]!.hashedAt);
+  };
+  expect(computeOf(1, 5, 2)).toBe(now - 5 * dayMs);
+  expect(computeOf(1, undefined)).toBeNull();
+  expect(computeOf()).toBeNull();
 });

@@ -132,6 +132,36 @@ describe('a time', () => {
 });
 
 describe('a day', () => {
+  test('is formatted as by Date, whether it was formatted before or not, and parsed only as it is formatted', () => {
+    const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+    const anyMs = fc.oneof(
+      fc.integer({ min: timeMin - 3 * dayMs, max: timeMin + 3 * dayMs }),
+      fc.integer({ min: timeEnd - 3 * dayMs, max: timeEnd + 3 * dayMs }),
+      fc.integer({ min: -8.64e15, max: 8.64e15 }),
+      fc.double({ min: timeMin, max: timeEnd, noNaN: true }),
+    );
+    fc.assert(
+      fc.property(anyMs, (ms) => {
+        for (const _ of ['first', 'again']) expect(formatDay(ms)).toBe(textOf(ms));
+      }),
+    );
+    for (const ms of [Number.NaN, Number.POSITIVE_INFINITY, 9e15]) expect(() => formatDay(ms)).toThrow(RangeError);
+    for (let ms = timeMin; ms < timeEnd; ms += dayMs) {
+      const text = textOf(ms);
+      expect([formatDay(ms + dayMs - 1), parseDayStart(text)]).toEqual([text, ms]);
+    }
+    for (const text of [
+      '2026-02-29',
+      '2026-7-01',
+      ' 2026-07-01',
+      '2026-07-01 ',
+      '2026-07-01T00:00:00Z',
+      '',
+      '__proto__',
+    ])
+      expect(() => parseDayStart(text)).toThrow(RangeError);
+  });
+
   test('contains every instant from its UTC midnight to the next', () => {
     expect(formatDay(parseDayStart('2026-07-01'))).toBe('2026-07-01');
     expect(formatDay(parseDayStart('2026-07-02') - 1)).toBe('2026-07-01');

@@ -320,6 +320,7 @@ function addExceptions(symbolResult: SymbolCompleteness, newest: number): Symbol
 function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): void {
   const { expected, covered, final, provenFinal, excepted } = symbolResult;
   const day = { from: tally.day, to: tally.day + dayMs };
+  if (addUnrequestedDay(tally, symbolResult, day)) return;
   const lifetimes = expected.map((window) => intersectTwo(window, day)).filter((window) => !isEmpty(window));
   if (lifetimes.length === 0) return;
   tally.expected++;
@@ -339,6 +340,25 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
     // The rest of its coverage is treated as for other symbols.
     if (subtract(intersect(final, lifetimes), provenFinal).length > 0) tally.isProvisional = true;
   } else tally.isIncomplete = true;
+}
+
+/**
+ * Does the same as `addToDayTally` for a day that is over and on which nothing of the symbol was requested, and returns true; false
+ * for any other day. Imported ticks without coverage have only such days.
+ */
+function addUnrequestedDay(tally: DayTally, symbolResult: SymbolWithExceptions, day: Window): boolean {
+  const { expected, covered, excepted, expectedTo, isSuspended, hasMarks } = symbolResult;
+  if (expected.length !== 1 || hasMarks || isSuspended || excepted.length > 0 || tally.judgedTo < day.to) return false;
+  const from = Math.max(expected[0]!.from, day.from);
+  const to = Math.min(expected[0]!.to, day.to);
+  if (from >= to || from >= expectedTo) return false;
+  const near = covered[findFirstEndingAfter(covered, from)];
+  if (near !== undefined && near.from < to) return false;
+  tally.expected++;
+  tally.isIncomplete = true;
+  if (tally.missing.length < missingSymbolsMax) tally.missing.push(symbolResult.symbol);
+  tally.reasons.addWindow('never asked', from, to);
+  return true;
 }
 
 function toDayState({ day, reasons, isIncomplete, isProvisional, ...counts }: DayTally): DayState {

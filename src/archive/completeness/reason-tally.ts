@@ -24,6 +24,8 @@ export interface ReasonTally {
    * @param isFinal whether the final windows of the symbol cover the expected ones
    */
   addSymbol(symbol: JudgedSymbol, expected: readonly Window[], judgedTo: number, isFinal: boolean): void;
+  /** Does the same for a symbol that is expected from `from` to `to`, if it is known that all of this has one reason. */
+  addWindow(reason: DayReasonName, from: number, to: number): void;
   list(): DayReason[];
 }
 
@@ -32,18 +34,24 @@ export function createReasonTally(day: number): ReasonTally {
   const wholeDay = { from: day, to: day + dayMs };
   const bySymbols = new Map<DayReasonName, { symbols: number; from: number; to: number }>();
   const ofDay = new Set<DayReasonName>();
-  const add = (reason: DayReasonName, windows: readonly Window[]): void => {
-    if (windows.length === 0) return;
-    const known = bySymbols.get(reason) ?? { symbols: 0, from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY };
-    bySymbols.set(reason, known);
-    known.symbols++;
-    for (const { from, to } of windows) {
-      known.from = Math.min(known.from, from);
-      known.to = Math.max(known.to, to);
+  /** Adds a symbol whose windows with this reason begin at `from` and end at `to`. */
+  const addWindow = (reason: DayReasonName, from: number, to: number): void => {
+    const known = bySymbols.get(reason);
+    if (known === undefined) {
+      bySymbols.set(reason, { symbols: 1, from, to });
+      return;
     }
+    known.symbols++;
+    known.from = Math.min(known.from, from);
+    known.to = Math.max(known.to, to);
+  };
+  /** The windows are sorted and disjoint. */
+  const add = (reason: DayReasonName, windows: readonly Window[]): void => {
+    if (windows.length > 0) addWindow(reason, windows[0]!.from, windows.at(-1)!.to);
   };
   return {
     addDay: (reason) => void ofDay.add(reason),
+    addWindow,
     addSymbol({ covered, final, provenFinal, splitGaps, expectedTo }, expected, judgedTo, isFinal) {
       const isOver = judgedTo >= wholeDay.to;
       // The usual case of an archive with many inferred windows, which the rest would also give.

@@ -57,6 +57,8 @@ export interface SymbolCompleteness {
   /** Lost, accepted and expired windows. */
   readonly excepted: readonly Window[];
   readonly isSuspended: boolean;
+  /** Whether a part of what is not covered may have another reason than that it was never requested. */
+  readonly hasMarks: boolean;
   /** Whether it is not polled and has no coverage: its rows come from a file. */
   readonly isUnrequested: boolean;
   /** The end of the last window that was requested without success. */
@@ -100,7 +102,7 @@ export function computeSymbolCompleteness(
   const covered = union(responses);
   const proven = responses.filter(isProven);
   const isAllProven = proven.length === responses.length;
-  const final = union(computeSettledWindows(responses, lifetimeRules.settleMs));
+  const final = responses.length === 0 ? covered : union(computeSettledWindows(responses, lifetimeRules.settleMs));
   const provenFinal = isAllProven ? final : union(computeSettledWindows(proven, lifetimeRules.settleMs));
   // Past coverage counts towards the lifetime even if it has since been lost or damaged.
   const isIntact = known.lost.length === 0 && known.damaged.length === 0;
@@ -129,8 +131,13 @@ export function computeSymbolCompleteness(
   const expected = computeExpectedWindows(facts, lifetime, known, query);
   const queried = isEmpty(query.window) ? [] : intersect(expected, [query.window]);
   const missing = queried.length === 0 ? [] : subtract(queried, covered);
+  let marks: readonly GapWindow[] | undefined;
+  const listMarks = (): readonly GapWindow[] => {
+    marks ??= listGapReasons(facts, known);
+    return marks;
+  };
   const splitGaps = (windows: readonly Window[]): GapWindow[] =>
-    windows.length === 0 ? [] : splitByReason(windows, listGapReasons(facts, known));
+    windows.length === 0 ? [] : splitByReason(windows, listMarks());
   const gaps = splitGaps(missing);
   const cursorWith = (windows: readonly Window[]): number =>
     computeCursor(
@@ -147,6 +154,7 @@ export function computeSymbolCompleteness(
     provenFinal,
     excepted,
     isSuspended,
+    hasMarks: isSuspended || known.damaged.length + known.lost.length + known.accepted.length + known.owed.length > 0,
     isUnrequested,
     owedTo: known.owed.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
     reach: isPolled

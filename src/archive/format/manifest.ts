@@ -33,9 +33,12 @@ export function sumFileSizes(files: readonly Pick<PublishedFile, 'rows' | 'bytes
   rows: number;
   bytes: number;
 } {
-  const add = (getValue: (file: Pick<PublishedFile, 'rows' | 'bytes'>) => number): number =>
-    files.reduce((sum, file) => sum + getValue(file), 0);
-  return { rows: add((file) => file.rows), bytes: add((file) => file.bytes) };
+  let [rows, bytes] = [0, 0];
+  for (const file of files) {
+    rows += file.rows;
+    bytes += file.bytes;
+  }
+  return { rows, bytes };
 }
 
 /** One of several sources of an archive. Its name identifies it; the upstream is where it was last collected from. */
@@ -271,7 +274,7 @@ export const listFilesWithRows = (
 ): readonly PublishedFile[] => datasets[dataset].files.filter(hasRows);
 
 export const listManifestFiles = (manifest: Manifest): PublishedFile[] =>
-  Object.values(manifest.datasets).flatMap((dataset) => [...dataset.files]);
+  Object.values(manifest.datasets).flatMap((dataset) => dataset.files);
 
 /** Finds a published file by its path from the root. */
 export const findManifestFile = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>

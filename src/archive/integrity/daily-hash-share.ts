@@ -48,14 +48,18 @@ export async function hashDueShare(archive: Archive, options: HashShareOptions):
   const damaged = new Set(readRecordedDamage(db).map(({ path }) => path));
   const files = listManifestFiles(archive.readManifest())
     .filter(({ path }) => !damaged.has(path))
-    .map((file) => ({ ...file, hashedAt: hashedAt(file) }));
+    .map((file): HashableFile & { readonly file: PublishedFile } => ({
+      file,
+      bytes: file.bytes,
+      hashedAt: hashedAt(file),
+    }));
   const hashedTo = readShareHashedTo(db);
   const share = chooseHashShare(files, hashedTo, clock.nowMs(), options.intervalMs);
   const endMs = clock.monotonicMs() + options.durationMsMax;
   const damage: FileDamage[] = [];
   let done = 0;
   while (done < share.files.length && clock.monotonicMs() < endMs) {
-    const batch = takeBatch(share.files.slice(done, done + batchFilesMax));
+    const batch = takeBatch(share.files.slice(done, done + batchFilesMax).map(({ file }) => file));
     done += batch.length;
     damage.push(...(await hashFiles(archive, batch, { runId, clock, ...(signal && { signal }) })));
     recordShareHashedTo(db, share.hashedTo(done));
@@ -93,7 +97,7 @@ export function chooseHashShare<File extends HashableFile>(
   const from = Math.min(nowMs, Math.max(hashedTo ?? nowMs - Math.min(dayMs, intervalMs), nowMs - intervalMs));
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   if (bytes === 0) return { files: [], hashedTo: () => nowMs };
-  const oldestFirst = [...files].sort((a, b) => toHashTime(a) - toHashTime(b));
+  const oldestFirst = sortByHashTime(files);
   const due = (bytes * (nowMs - from)) / intervalMs;
   const chosen: File[] = [];
   const ends: number[] = [from];
@@ -104,6 +108,12 @@ export function chooseHashShare<File extends HashableFile>(
     ends.push(Math.ceil(from + (sum / bytes) * intervalMs));
   }
   return { files: chosen, hashedTo: (n) => Math.min(nowMs, ends[n]!) };
+}
+
+/** Sorts by time, and by position where it is the same. Thousands of files have few times: those of the nights that hashed them. */
+function sortByHashTime<File extends HashableFile>(files: readonly File[]): File[] {
+  const byTime = Map.groupBy(files, toHashTime);
+  return [...byTime.keys()].sort((a, b) => (a < b ? -1 : 1)).flatMap((time) => byTime.get(time)!);
 }
 
 const toHashTime = ({ hashedAt }: HashableFile): number => hashedAt ?? Number.NEGATIVE_INFINITY;
@@ -126,7 +136,8 @@ export async function hashFiles(
   const damage = findings.map((finding) => ({ path: finding.path, kind: classifyFinding(archive, finding) }));
   const damagedPaths = new Set(findings.map(({ path }) => path));
   db.transaction(() => {
-    const currentHashes = new Map(listManifestFiles(archive.readManifest()).map((file) => [file.path, file.sha256]));
+    const current = findFilesAt(archive, new Set(files.map(({ path }) => path)));
+    const currentHashes = new Map(current.map((file) => [file.path, file.sha256]));
     // A publish that replaced a file meanwhile has recorded its hash time.
     const unchanged = files.filter(({ path, sha256 }) => !damagedPaths.has(path) && currentHashes.get(path) === sha256);
     recordHashed(db, unchanged, atMs);
@@ -166,23 +177,27 @@ export function recordVerification(archive: Archive, found: VerifyResult, runId:
 export function checkFileSizes(archive: Archive): FileDamage[] {
   for (;;) {
     const { generation, datasets } = archive.readManifest();
-    const damage = Object.values(datasets).flatMap(({ files }) =>
-      files.flatMap((file) => checkFileSize(archive, file)),
-    );
+    const damage: FileDamage[] = [];
+    for (const { files } of Object.values(datasets))
+      for (const file of files) {
+        const found = checkFileSize(archive, file);
+        if (found !== null) damage.push(found);
+      }
     if (damage.length === 0 || archive.readManifest().generation === generation) return damage;
   }
 }
 
-function checkFileSize(archive: Archive, file: PublishedFile): FileDamage[] {
+/** Null if the file is there in its size. */
+function checkFileSize(archive: Archive, file: PublishedFile): FileDamage | null {
   const { disk, layout } = archive;
   const at = join(layout.root, file.path);
-  if (disk.size(at) === file.bytes) return [];
+  if (disk.size(at) === file.bytes) return null;
   // A pending publish moves the file out of staging, possibly between these two checks.
   const staged = locateFile(archive, file.path);
-  if (staged !== at && disk.size(staged) === file.bytes) return [];
+  if (staged !== at && disk.size(staged) === file.bytes) return null;
   const size = disk.size(at);
-  if (size === file.bytes) return [];
-  return [{ path: file.path, kind: size === null ? 'missing' : 'size mismatch' }];
+  if (size === file.bytes) return null;
+  return { path: file.path, kind: size === null ? 'missing' : 'size mismatch' };
 }
 
 /** Returns the kind of damage that is recorded for a finding. */
@@ -197,4 +212,8 @@ function classifyFinding(archive: Archive, { path, kind }: VerifyFinding): Damag
 
 /** The files of the current manifest with these paths. */
 export const findFilesAt = (archive: Archive, paths: ReadonlySet<string>): PublishedFile[] =>
-  paths.size === 0 ? [] : listManifestFiles(archive.readManifest()).filter(({ path }) => paths.has(path));
+  paths.size === 0
+    ? []
+    : Object.values(archive.readManifest().datasets).flatMap(({ files }) =>
+        files.filter(({ path }) => paths.has(path)),
+      );

@@ -235,7 +235,7 @@ function repairManifest(archive: Archive): ManifestRepair | null {
   const keptPath = currentText === null ? null : quarantineCopy(archive, state.generation(), manifestName);
   const isStillLast = state.db.transaction(() => {
     if (getMeta(state.db, manifestHashKey) !== hash) return false;
-    replaceRootFile(archive, manifestName, known);
+    replaceRootFile(archive, manifestName, Buffer.from(known));
     disk.syncFolder(layout.root);
     return true;
   });

@@ -3,14 +3,7 @@ import { DamageError } from '../../base/errors.ts';
 import { sha256, toTemporaryPath } from '../disk/file-system.ts';
 import { datasetNames, datasets } from '../format/datasets.ts';
 import { manifestName, parseDatasetName } from '../format/layout.ts';
-import {
-  formatChecksums,
-  listManifestFiles,
-  type Manifest,
-  type PublishedFile,
-  parseManifest,
-  sumFileSizes,
-} from '../format/manifest.ts';
+import { formatChecksums, type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../journal/coverage-store.ts';
 import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { readOpenIntent } from '../journal/intent.ts';
@@ -56,8 +49,9 @@ export async function verifyArchive(
 ): Promise<VerifyResult> {
   const intact = new Set<string>();
   for (;;) {
-    const manifest = readManifestFile(archive);
-    const byPath = new Map(listManifestFiles(manifest).map((file) => [file.path, file]));
+    const manifestBytes = archive.readManifestBytes();
+    const manifest = archive.parseManifestBytes(manifestBytes);
+    const byPath = indexFiles(manifest, only);
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: VerifyFinding[] = [];
     const records: FileRecord[] = [];
@@ -87,7 +81,7 @@ export async function verifyArchive(
     const { generation } = manifest;
     const state = only === null ? await verifyStateNow(archive, manifest, findings, signal, earlyState) : null;
     if (state === undefined) intact.clear();
-    if (state === undefined || readManifestFile(archive).generation !== generation) continue;
+    if (state === undefined || !hasGeneration(archive, manifestBytes, generation)) continue;
     if (only === null) recordKnownFiles(archive, manifest, records, byPath);
     const { bytes } = sumFileSizes(files);
     // An edited manifest may state any generation.
@@ -96,9 +90,23 @@ export async function verifyArchive(
   }
 }
 
-/** The manifest as its file is now: it is verified too, and something may have changed it since this process read it. */
-const readManifestFile = (archive: Archive): Manifest =>
-  parseManifest(archive.readManifestText(), archive.layout.manifestPath);
+/** The files of a manifest by path: all, or those with the paths of `only`. */
+function indexFiles(manifest: Manifest, only: readonly PublishedFile[] | null): Map<string, PublishedFile> {
+  const paths = only === null ? null : new Set(only.map(({ path }) => path));
+  const byPath = new Map<string, PublishedFile>();
+  for (const { files } of Object.values(manifest.datasets))
+    for (const file of files) if (paths === null || paths.has(file.path)) byPath.set(file.path, file);
+  return byPath;
+}
+
+/**
+ * Whether manifest.json still has the generation that it had with these bytes. It is read from its file: it is verified too, and
+ * something may have changed it since this process read it.
+ */
+function hasGeneration(archive: Archive, before: Uint8Array, generation: number): boolean {
+  const now = archive.readManifestBytes();
+  return Buffer.compare(now, before) === 0 || archive.parseManifestBytes(now).generation === generation;
+}
 
 /**
  * Verifies the state database. Returns undefined if a coverage file changed meanwhile.
@@ -221,7 +229,7 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   // The expected hash is from the state, because manifest.json cannot prove its own integrity.
   const manifestHash = getMeta(archive.state.db, manifestHashKey);
   // Files generated from an incorrect manifest prove nothing either, and the content of such a manifest may be invalid.
-  if (manifestHash !== undefined && sha256(Buffer.from(archive.readManifestText())) !== manifestHash)
+  if (manifestHash !== undefined && sha256(archive.readManifestBytes()) !== manifestHash)
     return [{ path: manifestName, kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
     [manifestName]: manifestHash,

@@ -9,6 +9,8 @@ type SqlRow = Record<string, SQLInputValue>;
 export interface Database {
   run(sql: string, ...values: SQLInputValue[]): { changes: number; id: number };
   all<R = SqlRow>(sql: string, ...values: SQLInputValue[]): R[];
+  /** The same as arrays of the columns in order: a half to a third of the time, for reads of thousands of rows. */
+  rows<R extends readonly unknown[]>(sql: string, ...values: SQLInputValue[]): R[];
   one<R = SqlRow>(sql: string, ...values: SQLInputValue[]): R | undefined;
   iterate<R = SqlRow>(sql: string, ...values: SQLInputValue[]): IterableIterator<R>;
   script(sql: string): void;
@@ -36,14 +38,17 @@ export function openDatabase(
     return opened;
   });
   const statements = new Map<string, StatementSync>();
-  const prepare = (sql: string): StatementSync => {
-    let statement = statements.get(sql);
+  const arrayStatements = new Map<string, StatementSync>();
+  const prepareIn = (prepared: Map<string, StatementSync>, sql: string): StatementSync => {
+    let statement = prepared.get(sql);
     if (statement === undefined) {
       statement = db.prepare(sql);
-      statements.set(sql, statement);
+      if (prepared === arrayStatements) statement.setReturnArrays(true);
+      prepared.set(sql, statement);
     }
     return statement;
   };
+  const prepare = (sql: string): StatementSync => prepareIn(statements, sql);
   let depth = 0;
   const runBracketed = <T>(begin: string, work: () => T): T => {
     if (depth > 0) return work();
@@ -68,6 +73,8 @@ export function openDatabase(
     },
     all: <R>(sql: string, ...values: SQLInputValue[]) =>
       withReadableErrors(path, () => prepare(sql).all(...values)) as R[],
+    rows: <R extends readonly unknown[]>(sql: string, ...values: SQLInputValue[]) =>
+      withReadableErrors(path, () => prepareIn(arrayStatements, sql).all(...values)) as unknown as R[],
     one: <R>(sql: string, ...values: SQLInputValue[]) =>
       withReadableErrors(path, () => prepare(sql).get(...values)) as R | undefined,
     // Not cached: a nested call must not restart a statement that is being iterated.

@@ -45,13 +45,14 @@ export type HashTimeLookup = (file: HashedFile) => number | undefined;
 
 /** Reads all hash times at once. */
 export function readHashTimes(db: Database): HashTimeLookup {
-  const rows = db.all<{ path: string; sha256: string; hashed_at: number }>(
+  const rows = db.rows<[path: string, sha256: string, hashedAt: number]>(
     'select path, sha256, hashed_at from hash_times',
   );
-  const byPath = new Map(rows.map((row) => [row.path, row]));
+  const byPath = new Map<string, (typeof rows)[number]>();
+  for (const row of rows) byPath.set(row[0], row);
   return ({ path, sha256 }) => {
     const row = byPath.get(path);
-    return row?.sha256 === sha256 ? row.hashed_at : undefined;
+    return row?.[1] === sha256 ? row[2] : undefined;
   };
 }
 
@@ -59,9 +60,10 @@ export function readHashTimes(db: Database): HashTimeLookup {
  * Computes the time since which every byte has been hashed, epoch ms; null if some never were, or if there are no
  * files.
  */
-export function computeVerifiedThrough(files: Iterable<{ readonly hashedAt: number | undefined }>): number | null {
+export function computeVerifiedThrough(files: Iterable<HashedFile>, getHashTime: HashTimeLookup): number | null {
   let oldestMs: number | null = null;
-  for (const { hashedAt } of files) {
+  for (const file of files) {
+    const hashedAt = getHashTime(file);
     if (hashedAt === undefined) return null;
     oldestMs = Math.min(oldestMs ?? hashedAt, hashedAt);
   }

@@ -1,85 +1,11 @@
 import { getSymbolRange } from '../../base/source-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
-import {
-  getOlderOutcomeSource,
-  type OutcomeSource,
-  type SymbolDetails,
-  symbolDetailColumns,
-} from '../format/market-details.ts';
+import { getOlderOutcomeSource, type SymbolDetails, symbolDetailColumns } from '../format/market-details.ts';
 import type { Database } from './database.ts';
 import type { ListedState } from './nightly-comparison.ts';
 import { attachSelection, attachSelections } from './selection-store.ts';
-
-interface SymbolRow {
-  symbol: string;
-  canonical_id: string | null;
-  source: string | null;
-  question: string | null;
-  category: string | null;
-  is_active: number | null;
-  opens_at: number | null;
-  closes_at: number | null;
-  resolved_at: number | null;
-  outcome: number | null;
-  first_seen: number;
-  last_seen: number;
-  last_active: number | null;
-  inactive_since: number | null;
-  listed: number;
-  polled_from: number | null;
-  served_from: number | null;
-  first_tick: number | null;
-  last_tick: number | null;
-  ticks: number;
-  unknown_since: number | null;
-  suspended_at: number | null;
-  tried_at: number | null;
-  outcome_source: OutcomeSource | null;
-  event: string | null;
-  exclusive: number | null;
-  strike_low: number | null;
-  strike_high: number | null;
-  expected_end: number | null;
-  rules_sha256: string | null;
-  fee_schedule: string | null;
-  tick_size: number | null;
-}
-
-const toSymbolFacts = (row: SymbolRow): SymbolFacts => ({
-  symbol: row.symbol,
-  canonicalId: row.canonical_id,
-  source: row.source,
-  question: row.question,
-  category: row.category,
-  isActive: row.is_active === null ? null : row.is_active !== 0,
-  opensAt: row.opens_at,
-  closesAt: row.closes_at,
-  resolvedAt: row.resolved_at,
-  outcome: row.outcome,
-  firstSeen: row.first_seen,
-  lastSeen: row.last_seen,
-  lastActive: row.last_active,
-  inactiveSince: row.inactive_since,
-  listed: row.listed !== 0,
-  polledFrom: row.polled_from,
-  servedFrom: row.served_from,
-  firstTick: row.first_tick,
-  lastTick: row.last_tick,
-  ticks: row.ticks,
-  unknownSince: row.unknown_since,
-  suspendedAt: row.suspended_at,
-  triedAt: row.tried_at,
-  outcomeSource: row.outcome_source,
-  event: row.event,
-  exclusive: row.exclusive === null ? null : row.exclusive !== 0,
-  strikeLow: row.strike_low,
-  strikeHigh: row.strike_high,
-  expectedEnd: row.expected_end,
-  rulesSha256: row.rules_sha256,
-  feeSchedule: row.fee_schedule,
-  tickSize: row.tick_size,
-});
+import { type SymbolRow, symbolColumns, toSymbolFacts } from './symbol-rows.ts';
 
 /** The columns of the details in `symbols`, in the order of `toDetailValues`. The source of the outcome is the first. */
 export const detailNames: readonly string[] = symbolDetailColumns.map(([, column]) => column);
@@ -91,11 +17,23 @@ export const toDetailValues = (details: SymbolDetails): (string | number | null)
     return typeof value === 'boolean' ? Number(value) : value;
   });
 
-/** Reads every known symbol. SQLite's binary order is UTF-8 byte order. */
-export function readAllSymbols(db: Database, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const rows = db.all<SymbolRow>(`select * from symbols where ${where} order by symbol`, ...values);
-  return attachSelections(db, rows.map(toSymbolFacts));
+/** Reads every known symbol. */
+export const readAllSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(db, 'true', [], source);
+
+/**
+ * Reads the symbols of a source that satisfy a condition, sorted: SQLite's binary order is UTF-8 byte order.
+ * @param condition SQL, with a `?` for each of `values`
+ */
+export function readSymbolsWhere(
+  db: Database,
+  condition: string,
+  values: readonly (string | number)[],
+  source: string | null,
+): SymbolFacts[] {
+  const ofSource = selectSymbolsOf(source);
+  const sql = `select ${symbolColumns} from symbols where (${condition}) and ${ofSource.where} order by symbol`;
+  return attachSelections(db, db.rows<SymbolRow>(sql, ...values, ...ofSource.values).map(toSymbolFacts));
 }
 
 /**
@@ -103,36 +41,28 @@ export function readAllSymbols(db: Database, source: string | null = null): Symb
  * to poll if `afterMs` is at least as long ago as inactive symbols are still polled. They are few even in an archive
  * that spans years.
  */
-export function readUnsettledSymbols(db: Database, afterMs: number, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const rows = db.all<SymbolRow>(
-    `select * from symbols where listed = 1 and (inactive_since is null
-       or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) and ${where} order by symbol`,
-    afterMs,
-    ...values,
+export const readUnsettledSymbols = (db: Database, afterMs: number, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(
+    db,
+    `listed = 1 and (inactive_since is null
+       or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?)`,
+    [afterMs],
+    source,
   );
-  return attachSelections(db, rows.map(toSymbolFacts));
-}
 
 /**
  * Reads the suspended symbols, active or not, sorted. In this module, `source` limits what is read or changed to the
  * symbols of one of the archive's sources; null: all symbols.
  */
-export function readSuspendedSymbols(db: Database, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const sql = `select * from symbols where suspended_at is not null and ${where} order by symbol`;
-  return attachSelections(db, db.all<SymbolRow>(sql, ...values).map(toSymbolFacts));
-}
+export const readSuspendedSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(db, 'suspended_at is not null', [], source);
 
 /** Reads the symbols of which it was decided that they are not collected, sorted. */
-export function readUnselectedSymbols(db: Database, source: string | null = null): SymbolFacts[] {
-  const { where, values } = selectSymbolsOf(source);
-  const sql = `select * from symbols where symbol in (select symbol from unselected where t_to is null) and ${where}`;
-  return attachSelections(db, db.all<SymbolRow>(`${sql} order by symbol`, ...values).map(toSymbolFacts));
-}
+export const readUnselectedSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
+  readSymbolsWhere(db, 'symbol in (select symbol from unselected where t_to is null)', [], source);
 
 /** A condition that selects the symbols of a source, and its values. */
-function selectSymbolsOf(source: string | null): { where: string; values: string[] } {
+export function selectSymbolsOf(source: string | null): { where: string; values: string[] } {
   if (source === null) return { where: 'true', values: [] };
   const { from, to } = getSymbolRange(source);
   return { where: '(symbol >= ? and symbol < ?)', values: [from, to] };
@@ -151,7 +81,7 @@ export function countActiveSymbols(db: Database, source: string | null = null): 
 
 /** Reads the facts of a symbol; undefined if it is unknown. */
 export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
-  const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
+  const [row] = db.rows<SymbolRow>(`select ${symbolColumns} from symbols where symbol = ?`, symbol);
   return row === undefined ? undefined : attachSelection(db, toSymbolFacts(row));
 };
 

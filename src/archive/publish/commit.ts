@@ -70,7 +70,8 @@ function commitDurable(
   manifest: Manifest | undefined,
 ): void {
   const { db } = archive.state;
-  const hash = sha256(Buffer.from(intent.manifest));
+  const bytes = Buffer.from(intent.manifest);
+  const hash = sha256(bytes);
   if (manifest !== undefined) archive.setCommittedManifest(hash, manifest);
   db.transaction(() => {
     const before = { generation: builtOn.generation, hash: getMeta(db, manifestHashKey) };
@@ -80,7 +81,7 @@ function commitDurable(
     // After the generation: that of another archive, which a pull adopts, does not descend from those of this one.
     record();
   });
-  executeIntent(archive, intent, manifest);
+  executeIntent(archive, intent, bytes, manifest);
 }
 
 /** @throws SupersededError if a staged file is missing: only another publish removes staged files */
@@ -98,7 +99,7 @@ function syncStagedFolders({ disk, layout }: Archive, moves: PublishIntent['move
 /** Finishes a committed publish that was interrupted (redo). Requires the write lock. Idempotent. */
 export function finishIntent(archive: Archive): void {
   const intent = readOpenIntent(archive.state.db);
-  if (intent !== undefined) executeIntent(archive, intent);
+  if (intent !== undefined) executeIntent(archive, intent, Buffer.from(intent.manifest));
 }
 
 /** Records the text of the last published manifest if the state has only its hash, or another text. */
@@ -121,9 +122,14 @@ const movesPerTransaction = 64;
  * Makes every change inside a transaction that finds the intent still open. State transactions exclude each other, so a
  * process that lost its lock or was suspended for hours changes nothing after another process has finished and closed
  * the intent. Two processes may execute the same intent concurrently. Each staged file is moved by one of them.
- * @param knownManifest the parsed manifest of the intent, if the caller has it
+ * @param manifestBytes the manifest of the intent @param knownManifest the same, parsed, if the caller has it
  */
-function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: Manifest): void {
+function executeIntent(
+  archive: Archive,
+  intent: PublishIntent,
+  manifestBytes: Uint8Array,
+  knownManifest?: Manifest,
+): void {
   const { disk, layout } = archive;
   const { db } = archive.state;
   const runWhileOpen = (work: () => void): boolean =>
@@ -142,13 +148,13 @@ function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: 
   const folders = new Set(moves.map(({ to }) => dirname(join(layout.root, to))));
   for (const folder of folders) if (disk.isFolder(folder)) disk.syncFolder(folder);
   const manifest = knownManifest ?? parseManifest(intent.manifest, 'the state database');
-  const texts = formatRootFiles(manifest);
+  const texts = Object.entries(formatRootFiles(manifest)).map(([name, text]) => [name, Buffer.from(text)] as const);
   const isDone = runWhileOpen(() => {
-    for (const [name, text] of Object.entries(texts)) replaceRootFile(archive, name, text);
+    for (const [name, bytes] of texts) replaceRootFile(archive, name, bytes);
     // Part files before the manifest: readers find them through the manifest.
-    replaceRootFile(archive, manifestName, intent.manifest);
+    replaceRootFile(archive, manifestName, manifestBytes);
     disk.syncFolder(layout.root);
-    recordRootFileHashes(db, texts);
+    recordRootFileBytes(db, texts);
     closeIntent(db, intent);
   });
   if (isDone) removeStaging(archive);
@@ -165,10 +171,10 @@ function executeMoves({ disk, layout }: Archive, moves: readonly FileMove[]): vo
 }
 
 /** Atomically replaces a file in the root folder. Durable after a sync of that folder. */
-export function replaceRootFile(archive: Archive, name: string, text: string): void {
+export function replaceRootFile(archive: Archive, name: string, bytes: Uint8Array): void {
   const { disk, layout } = archive;
   const draft = join(layout.privateFolder, `next-${name}`);
-  disk.write(draft, Buffer.from(text, 'utf8'));
+  disk.write(draft, bytes);
   moveFile(disk, draft, join(layout.root, name));
 }
 
@@ -180,10 +186,14 @@ export const formatRootFiles = (manifest: Manifest): Readonly<Record<string, str
 });
 
 /** Records the hashes of the root files as written. Another build may derive other texts from the same manifest. */
-export function recordRootFileHashes(db: Database, texts: Readonly<Record<string, string>>): void {
-  const hashes = Object.entries(texts).map(([name, text]) => [name, sha256(Buffer.from(text))]);
-  setMeta(db, rootTextsKey, JSON.stringify(Object.fromEntries(hashes)));
-}
+export const recordRootFileHashes = (db: Database, texts: Readonly<Record<string, string>>): void =>
+  recordRootFileBytes(
+    db,
+    Object.entries(texts).map(([name, text]) => [name, Buffer.from(text)]),
+  );
+
+const recordRootFileBytes = (db: Database, files: readonly (readonly [name: string, bytes: Uint8Array])[]): void =>
+  setMeta(db, rootTextsKey, JSON.stringify(Object.fromEntries(files.map(([name, bytes]) => [name, sha256(bytes)]))));
 
 /** The sha256 of each root file as written, by name; undefined in a state database that is older or rebuilt. */
 export function readRootFileHashes(db: Database): Readonly<Record<string, string>> | undefined {

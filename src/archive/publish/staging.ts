@@ -6,7 +6,7 @@ import { type CompletenessRules, computeCompleteness } from '../completeness/com
 import type { BackgroundWrites } from '../disk/background-writes.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
-import { privateFolderName } from '../format/layout.ts';
+import { parseDatasetName, privateFolderName } from '../format/layout.ts';
 import {
   findFileWithRows,
   findManifestFile,
@@ -259,8 +259,14 @@ function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage
 
 /** The files of the base manifest with the staged changes applied, sorted by path within each dataset. */
 export function listNextFiles(stage: Stage): Manifest['datasets'] {
-  const out = {} as Record<DatasetName, { files: PublishedFile[] }>;
+  const out = {} as Record<DatasetName, { files: readonly PublishedFile[] }>;
+  const changed = new Set([...stage.stagedFiles.values()].map((staged) => staged.dataset));
+  for (const path of stage.removedPaths) changed.add(parseDatasetName(path));
   for (const [dataset, { files }] of Object.entries(stage.base.datasets)) {
+    if (!changed.has(dataset as DatasetName) && files.every((file, i) => i === 0 || files[i - 1]!.path < file.path)) {
+      out[dataset as DatasetName] = { files };
+      continue;
+    }
     const byPath = new Map(files.map((file) => [file.path, file]));
     for (const path of stage.removedPaths) byPath.delete(path);
     for (const [path, staged] of stage.stagedFiles) if (staged.dataset === dataset) byPath.set(path, staged.file);
@@ -355,7 +361,7 @@ function toManifestEvidence(base: Manifest, db: Database, nowMs: number): Pick<M
 
 /** The publish has checked that manifest.json has the recorded hash. A rebuilt state of an older version may have none. */
 const hashPreviousManifest = (archive: Archive): string =>
-  getMeta(archive.state.db, manifestHashKey) ?? sha256(Buffer.from(archive.readManifestText()));
+  getMeta(archive.state.db, manifestHashKey) ?? sha256(archive.readManifestBytes());
 
 /** The time since which every byte of the next generation has been hashed, epoch ms; null if some never were. */
 function computeManifestVerifiedThrough(
@@ -367,7 +373,7 @@ function computeManifestVerifiedThrough(
   const hashedAt = readHashTimes(state.db);
   const hashedNow = new Set([...stage.stagedFiles.keys(), ...stage.unchangedFiles.map(({ path }) => path)]);
   const all = Object.values(files).flatMap((dataset) => dataset.files);
-  return computeVerifiedThrough(all.map((file) => ({ hashedAt: hashedNow.has(file.path) ? nowMs : hashedAt(file) })));
+  return computeVerifiedThrough(all, (file) => (hashedNow.has(file.path) ? nowMs : hashedAt(file)));
 }
 
 /**

@@ -77,7 +77,7 @@ export function readDamageStatus({ state }: Archive, manifest: Manifest) {
   const hashedAt = readHashTimes(state.db);
   return {
     /** Null if some bytes have no recorded hash time, or nothing is published. */
-    verified_through: computeVerifiedThrough(listManifestFiles(manifest).map((file) => ({ hashedAt: hashedAt(file) }))),
+    verified_through: computeVerifiedThrough(listManifestFiles(manifest), hashedAt),
     damaged: damage.slice(0, listedMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
     damaged_count: damage.length,
   };

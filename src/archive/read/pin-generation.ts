@@ -2,16 +2,16 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { type Disk, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
-import { type Manifest, type PublishedFile, parseManifest } from '../format/manifest.ts';
-import { type Archive, readCheckedManifestText } from '../open-archive.ts';
+import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { type Archive, readManifestWithBytes } from '../open-archive.ts';
 import { locateFile } from '../read-published-file.ts';
 import { acquireLockedFolder, type LockedFolder, removeAbandonedFolders } from './locked-folder.ts';
 
 /** Files of one generation that do not change while they are read, even if other generations are published. */
 export interface GenerationPin {
   readonly manifest: Manifest;
-  /** The exact text of the manifest. */
-  readonly manifestText: string;
+  /** The exact bytes of the manifest. */
+  readonly manifestBytes: Uint8Array;
   /** Folder of the links, which have the published paths below it. */
   readonly root: string;
   /** Path of a folder for the reader's own files. The reader creates it; `release` removes it. */
@@ -56,14 +56,13 @@ function pinIntoScratch(
   const { disk, layout } = archive;
   const root = join(folder, 'files');
   for (let attempt = 1; ; attempt++) {
-    const manifestText = readCheckedManifestText(archive);
-    const manifest = parseManifest(manifestText, layout.manifestPath);
+    const { manifestBytes, manifest } = readManifestWithBytes(archive);
     const listFiles = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(isWanted);
     const files = names.flatMap(listFiles);
-    if (tryLinkFiles(archive, manifestText, files, root)) {
+    if (tryLinkFiles(archive, manifestBytes, files, root)) {
       requireFileSizes(disk, files, root);
       const listPaths = (name: DatasetName): string[] => listFiles(name).map((file) => join(root, file.path));
-      return { manifest, manifestText, root, scratchFolder: join(folder, 'scratch'), listPaths, release };
+      return { manifest, manifestBytes, root, scratchFolder: join(folder, 'scratch'), listPaths, release };
     }
     disk.remove(root);
     if (attempt === pinAttemptsMax)
@@ -75,7 +74,12 @@ function pinIntoScratch(
 const pinAttemptsMax = 20;
 
 /** Links the files. False if a publish intervened; the caller then starts again with the new generation. */
-function tryLinkFiles(archive: Archive, manifestText: string, files: readonly PublishedFile[], root: string): boolean {
+function tryLinkFiles(
+  archive: Archive,
+  manifestBytes: Uint8Array,
+  files: readonly PublishedFile[],
+  root: string,
+): boolean {
   const { disk } = archive;
   for (const file of files) {
     const to = join(root, file.path);
@@ -90,7 +94,7 @@ function tryLinkFiles(archive: Archive, manifestText: string, files: readonly Pu
       throw error;
     }
   }
-  return archive.readManifestText() === manifestText;
+  return Buffer.compare(archive.readManifestBytes(), manifestBytes) === 0;
 }
 
 /** Checks file sizes only: hashing all files could take longer than the read they are pinned for. */

@@ -109,7 +109,7 @@ async function copyGeneration(
   }
   for (const [name, text] of Object.entries(formatRootFiles(pinned.manifest)))
     disk.write(join(draft, name), Buffer.from(text));
-  disk.write(join(draft, manifestName), Buffer.from(pinned.manifestText));
+  disk.write(join(draft, manifestName), pinned.manifestBytes);
   for (const folder of folders) disk.syncFolder(folder);
   return copied;
 }

@@ -107,7 +107,7 @@ export async function openBacktestData(
   const { isNeeded: wanted } = createSelection(true);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
-    const { manifest, manifestText, root, scratchFolder } = pinned;
+    const { manifest, manifestBytes, root, scratchFolder } = pinned;
     const hasQuotes = manifest.datasets.quotes.files.some(wanted);
     const { createFilter, isNeeded } = createSelection(hasQuotes);
     const files = names.flatMap((name) => manifest.datasets[name].files.filter(isNeeded));
@@ -155,7 +155,7 @@ export async function openBacktestData(
       hasBooks: files.some(({ path }) => parseDatasetName(path) === 'orderbooks'),
       hasQuotes,
       publishedAt: manifest.created_at,
-      archiveUsed: describeArchiveUsed(manifest.generation, manifestText, files),
+      archiveUsed: describeArchiveUsed(manifest.generation, manifestBytes, files),
       findFiles(symbols, window, statesFrom) {
         const of = [...new Set(symbols.map((symbol) => computePartNumber(symbol, manifest.parts)))];
         const ticks = of.map((part) => ({ part, files: filesOf('ticks', [part], window) }));
@@ -185,14 +185,18 @@ export async function openBacktestData(
   }
 }
 
-function describeArchiveUsed(generation: number, manifestText: string, files: readonly PublishedFile[]): ArchiveUsed {
+function describeArchiveUsed(
+  generation: number,
+  manifestBytes: Uint8Array,
+  files: readonly PublishedFile[],
+): ArchiveUsed {
   // The format of SHA256SUMS.
   const lines = files
     .toSorted((a, b) => compareUtf8(a.path, b.path))
     .map(({ sha256: hash, path }) => `${hash}  ${path}\n`);
   return {
     generation,
-    manifest_sha256: sha256(Buffer.from(manifestText, 'utf8')),
+    manifest_sha256: sha256(manifestBytes),
     files: files.length,
     files_sha256: sha256(Buffer.from(lines.join(''), 'utf8')),
   };

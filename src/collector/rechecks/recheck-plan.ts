@@ -62,7 +62,8 @@ export const countReproofRequests = (share: number, requests: number): number =>
 /** Draws a symbol. Null if there is none. */
 export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random): string | null {
   if (symbols.length === 0) return null;
-  const total = symbols.reduce((sum, { ticks }) => sum + ticks, 0);
+  let total = 0;
+  for (const { ticks } of symbols) total += ticks;
   const any = symbols[Math.floor(random() * symbols.length)]!.symbol;
   if (random() >= byTicksShare) return any;
   let left = random() * total;

@@ -14,6 +14,7 @@ import {
 } from '../../archive/journal/gap-records.ts';
 import { listUnfinishedRuns } from '../../archive/journal/runs.ts';
 import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
+import { readPossiblyActiveSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import type { Archive } from '../../archive/open-archive.ts';
@@ -53,9 +54,11 @@ export function reportGaps(run: Run, { symbols, window, isFromNamed }: GapsRange
   const nowMs = context.clock.nowMs();
   const rules = toCompletenessRules(context.settings);
   const all = (): SymbolFacts[] =>
-    readAllSymbols(db, run.source).filter(
-      (facts) => isFromNamed || (isActive(facts, rules.namedSymbols) && !isKnownSincePlanning(run, facts)),
-    );
+    isFromNamed
+      ? readAllSymbols(db, run.source)
+      : readPossiblyActiveSymbols(db, rules.namedSymbols, run.source).filter(
+          (facts) => isActive(facts, rules.namedSymbols) && !isKnownSincePlanning(run, facts),
+        );
   const facts = symbols.length === 0 ? all() : readNamedSymbolFacts(db, symbols, nowMs);
   const reported = Map.groupBy([...run.failures, ...run.nightCounters.missingWindows], ({ symbol }) => symbol ?? '');
   const isReported = ({ symbol, from, to }: Gap): boolean =>

@@ -1,7 +1,7 @@
 import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
 import { readLastNights, readListCounts } from '../../archive/journal/nightly-memory.ts';
-import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { type Archive, requireCurrentFormat } from '../../archive/open-archive.ts';
 import { dayMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
@@ -71,7 +71,7 @@ function planSource(
     orderBooks,
     rechecks: isRepeated ? 0 : countRechecks(settings.poll.recheckShare, sent),
     rate: expectRequestRate(context, db, source),
-    isFirst: settings.symbols.length === 0 && !readAllSymbols(db, source).some(({ listed }) => listed),
+    isFirst: settings.symbols.length === 0 && !hasListedSymbols(db, source),
     unmatchedSelectors: listUnmatchedSelectors(run),
   };
 }

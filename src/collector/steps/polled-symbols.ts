@@ -5,9 +5,9 @@ import type { Database } from '../../archive/journal/database.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { readWatchedNames } from '../../archive/journal/selection-store.ts';
+import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import {
   listFirstSeenAfter,
-  readAllSymbols,
   readSymbol,
   readUnsettledSymbols,
   recordPolledFrom,
@@ -68,8 +68,7 @@ export function listPolledSymbols(
 }
 
 /** Whether no symbol is from a market list. Imported symbols alone are not polled. */
-export const hasNoListedSymbols = ({ archive, source }: Run): boolean =>
-  !readAllSymbols(archive.state.db, source).some(({ listed }) => listed);
+export const hasNoListedSymbols = ({ archive, source }: Run): boolean => !hasListedSymbols(archive.state.db, source);
 
 /** Facts of symbols by name, including unknown symbols. */
 export const readNamedSymbolFacts = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>

@@ -1,12 +1,11 @@
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
-import { isUnselected } from '../../archive/format/selection.ts';
 import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
 import { readLastNights, readRecheckHistory, updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs, type RecheckHistory, recordLateness } from '../../archive/journal/recheck-results.ts';
-import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { readCollectedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { watchManifest } from '../../archive/read/manifest-watcher.ts';
 import { openTickReader } from '../../archive/read/read-ticks.ts';
 import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
@@ -154,9 +153,7 @@ function createRecheckContext(
   }
   let hasFailed = false;
   return {
-    symbols: readAllSymbols(db, run.source)
-      .filter((facts) => facts.suspendedAt === null && !isUnselected(facts))
-      .map(({ symbol, ticks }) => ({ symbol, ticks })),
+    symbols: readCollectedSymbols(db, run.source),
     settleMs: context.settings.archive.settleMinutes * minuteMs,
     endMs: end,
     nowMs: () => context.clock.nowMs(),

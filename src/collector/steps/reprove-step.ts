@@ -8,7 +8,7 @@ import {
   readSymbolCoverage,
 } from '../../archive/journal/coverage-store.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
-import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { readKnownSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { covers, intersect, subtract, union, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
@@ -81,7 +81,7 @@ function findUnprovenForGood({ context, archive, source }: Run): UnprovenWindow[
   const isPolledAgain = (facts: SymbolFacts, coveredTo: number): boolean =>
     configured.size > 0 ? configured.has(facts.symbol) : isLive(facts, coveredTo, nowMs, rules);
   const out: UnprovenWindow[] = [];
-  for (const facts of readAllSymbols(db, source)) {
+  for (const facts of readKnownSymbols(db, covered.keys(), source)) {
     const { symbol } = facts;
     const responses = covered.get(symbol);
     if (responses === undefined || facts.suspendedAt !== null) continue;

@@ -50,6 +50,8 @@ export function computeCoverageFacts(
       from: Math.max(span.from, knownFrom),
       to: Math.min(span.to, to),
     });
+    // Most symbols of an archive of years ended before the window.
+    if (isEmpty(lifetime)) return [];
     // Nothing is expected while a symbol is not collected.
     const damaged = union(damage?.getWindows(facts.symbol) ?? []);
     const intact = damaged.length === 0 ? covered : subtract(covered, damaged);

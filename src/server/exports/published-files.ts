@@ -4,7 +4,7 @@ import { sha256 } from '../../archive/disk/file-system.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { parseDatasetName } from '../../archive/format/layout.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
-import { readCheckedManifest, readCheckedManifestText } from '../../archive/open-archive.ts';
+import { readCheckedManifest, readCheckedManifestBytes } from '../../archive/open-archive.ts';
 import { listChangedFiles, listRemovedPaths } from '../../archive/publish/prune-files.ts';
 import { toOpenedFile } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
@@ -168,7 +168,7 @@ function createManifestReader({ archive, current }: ServiceContext): () => Uint8
   let cached: { readonly version: number; readonly bytes: Uint8Array } | undefined;
   return () => {
     const version = current.getVersion();
-    if (cached?.version !== version) cached = { version, bytes: Buffer.from(readCheckedManifestText(archive), 'utf8') };
+    if (cached?.version !== version) cached = { version, bytes: readCheckedManifestBytes(archive) };
     return cached.bytes;
   };
 }

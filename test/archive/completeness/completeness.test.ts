@@ -495,3 +495,15 @@ describe('the market lists of a day', () => {
     expect(complete(input({ symbols: [facts, late], coverage: filled }))).toEqual([true, true, true]);
   });
 });
+
+test('days on which nothing was requested are the same whether they are added by the short way or not', () => {
+  // An accepted window long before each lifetime changes nothing but the way.
+  const longAgo = { from: -9 * dayMs, to: -8 * dayMs };
+  fc.assert(
+    fc.property(arbitraryInput, (input) => {
+      const marked = new Map(input.symbols.map(({ symbol }) => [symbol, [...exceptedOf(input, symbol), longAgo]]));
+      expect(completeness({ ...input, excepted: marked }).days).toEqual(completeness(input).days);
+    }),
+    { numRuns: 500 },
+  );
+});

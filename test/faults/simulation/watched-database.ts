@@ -37,6 +37,10 @@ export function openWatchedDatabase(
       checkAlive();
       return db.all(sql, ...values);
     },
+    rows(sql, ...values) {
+      checkAlive();
+      return db.rows(sql, ...values);
+    },
     one(sql, ...values) {
       checkAlive();
       return db.one(sql, ...values);
