@@ -170,9 +170,11 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
   function release(request: number, isThrottled: boolean | undefined): void {
     const work = (now: number): void => {
       syncState(now);
-      if (isThrottled === undefined) return slidingWindow.noteNoResponse(request, now);
-      slidingWindow.noteResponse(request, now, isThrottled);
-      updateRate(request, isThrottled);
+      if (isThrottled === undefined) slidingWindow.noteNoResponse(request, now);
+      else {
+        slidingWindow.noteResponse(request, now, isThrottled);
+        updateRate(request, isThrottled);
+      }
     };
     if (isThrottled === true || inferredRate !== null) rateLease.runShared(work);
     else rateLease.runResponse(work);

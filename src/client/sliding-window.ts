@@ -61,7 +61,10 @@ function computePeriod(rate: number): { readonly startsMax: number; readonly per
  * request arrived before its response headers did, so its delay is at most (latency − minimum latency), up to the error of
  * the measured minimum. Delays above the maximum guard are not covered.
  */
-export function createSlidingWindow(rate: () => number, store: RateStateAccess = createLocalRateStore()): SlidingWindow {
+export function createSlidingWindow(
+  rate: () => number,
+  store: RateStateAccess = createLocalRateStore(),
+): SlidingWindow {
   function computeWindowMs(state: RateState, nowMs: number): number {
     const { startsMax, periodMs } = computePeriod(rate());
     const oldest = store.getStart(state.count - startsMax) ?? getReservedStart(state, state.count - startsMax);

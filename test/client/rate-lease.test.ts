@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { initialRateState } from '../../src/base/rate-state.ts';
-import { computeLease, leaseMsMax } from '../../src/client/rate-lease.ts';
+import { createLocalRateStore, initialRateState } from '../../src/base/rate-state.ts';
+import { computeLease, createRateLease, leaseMsMax } from '../../src/client/rate-lease.ts';
+import { createSlidingWindow } from '../../src/client/sliding-window.ts';
 import { createSeededRandom } from './seeded.ts';
 import { runUsers, type SharedUse, type UserScript } from './shared-users.ts';
 import { countMaxWithin } from './sliding.ts';
@@ -47,9 +48,7 @@ const times = (use: SharedUse): number[] => use.starts.map(({ atMs }) => atMs);
 /** Starts of others while a pause is in force that they should know by now. */
 function findStartsInPauses({ starts, pauses }: SharedUse) {
   return pauses.flatMap(({ atMs, untilMs, user }) =>
-    starts.filter(
-      (start) => start.atMs > atMs + (start.user === user ? 0 : leaseMsMax) && start.atMs < untilMs,
-    ),
+    starts.filter((start) => start.atMs > atMs + (start.user === user ? 0 : leaseMsMax) && start.atMs < untilMs),
   );
 }
 
@@ -61,7 +60,9 @@ test('no interleaving of users that come, pause, are suspended and are killed ex
       fc.array(script, { minLength: 1, maxLength: 5 }),
       fc.integer({ min: 1, max: 2 ** 31 - 2 }),
       (rate, scripts, seed) => {
-        const use = runUsers(rate, scripts, createSeededRandom(seed));
+        const random = createSeededRandom(seed);
+        const timerLateMs = () => (random() < 0.8 ? 3 : 150) * random();
+        const use = runUsers(rate, scripts, random, { timerLateMs });
         expect(countMaxWithin(times(use), 1000)).toBeLessThanOrEqual(rate);
         expect(use.startsMaxAfterKill).toBeLessThanOrEqual(rate);
         expect(findStartsInPauses(use)).toEqual([]);
@@ -87,7 +88,7 @@ test.each([
 ])('a process that is alone starts as without leases, %i a second, most without a transaction', (rate, leasedMin) => {
   const scripts = [{ ...lone, toMs: rate > 100 ? 8_000 : 60_000 }];
   const use = runUsers(rate, scripts, createSeededRandom(rate));
-  const unleased = runUsers(rate, scripts, createSeededRandom(rate), false);
+  const unleased = runUsers(rate, scripts, createSeededRandom(rate), { canLease: false });
   expect(unleased.leasedStarts).toBe(0);
   expect(times(use)).toEqual(times(unleased));
   expect(shareOf(times(use), rate)).toBeGreaterThan(0.95);
@@ -101,7 +102,12 @@ test('another that comes by waits for the lease, and both then share the rate', 
     // After the lease, the next slots go to the timer that fires first.
     expect(first!.atMs - fromMs).toBeLessThan(leaseMsMax + 2_000);
     expect(rest.length).toBeGreaterThan(20);
-    expect(shareOf(starts.map(({ atMs }) => atMs), 5)).toBeGreaterThan(0.95);
+    expect(
+      shareOf(
+        starts.map(({ atMs }) => atMs),
+        5,
+      ),
+    ).toBeGreaterThan(0.95);
   }
 });
 
@@ -124,10 +130,38 @@ test('a process that is suspended for longer than its lease uses none of it', ()
       { ...lone, fromMs: atMs + 1, toMs: 30_000 },
     ];
     const { starts } = runUsers(20, scripts, createSeededRandom(atMs));
-    expect(countMaxWithin(starts.map((start) => start.atMs), 1000)).toBeLessThanOrEqual(20);
+    expect(
+      countMaxWithin(
+        starts.map((start) => start.atMs),
+        1000,
+      ),
+    ).toBeLessThanOrEqual(20);
     // No burst of slots that have passed.
-    expect(starts.filter((start) => start.atMs >= atMs + 3_000 && start.atMs < atMs + 3_100).length).toBeLessThanOrEqual(4);
+    expect(
+      starts.filter((start) => start.atMs >= atMs + 3_000 && start.atMs < atMs + 3_100).length,
+    ).toBeLessThanOrEqual(4);
   }
+});
+
+test('the requests of a lease count as started at its end for all others', () => {
+  let nowMs = 0;
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
+  const memory = createLocalRateStore();
+  const lease = createRateLease(memory, clock, () => 5);
+  const own = createSlidingWindow(() => 5, lease);
+  for (; memory.read().reservedUntilMs < nowMs; nowMs += 200)
+    lease.runStart((now) => own.noteResponse(own.start(now), now + 1));
+  const { reservedFrom, reservedUntilMs, count } = memory.read();
+  expect(count - reservedFrom).toBe(2);
+  expect(reservedUntilMs).toBe(nowMs - 200 + leaseMsMax);
+  const others = createSlidingWindow(() => 5, memory);
+  const starts = Array.from({ length: 5 }, () => {
+    const atMs = others.computeEarliestMs(nowMs);
+    others.start(atMs);
+    return atMs - reservedUntilMs;
+  });
+  expect(starts.slice(0, 3)).toEqual([200, 400, 600]);
+  expect(starts[3]).toBeGreaterThan(1000);
 });
 
 test('no lease is taken while another uses the rate, the rate is throttled, or it is used rarely', () => {

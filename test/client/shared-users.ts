@@ -30,14 +30,14 @@ export interface SharedUse {
 }
 
 /**
- * Runs several users of one rate on a virtual clock, with late timers. Everything between two waits of a user is one step.
+ * Runs several users of one rate on a virtual clock, with timers that are late. Everything between two waits of a user is one step.
  * `canLease`: false makes each user believe that another has just used the rate.
  */
 export function runUsers(
   rate: number,
   scripts: readonly UserScript[],
   random: () => number,
-  canLease = true,
+  { canLease = true, timerLateMs = (): number => (random() < 0.5 ? 0 : 3 * random()) } = {},
 ): SharedUse {
   let nowMs = 0;
   let transactions = 0;
@@ -75,7 +75,8 @@ export function runUsers(
     let inFlight: { request: number; atMs: number }[] = [];
     /** A suspended process does nothing until it is resumed. */
     const delay = (atMs: number): number => {
-      for (const stop of script.stops) if (atMs >= stop.atMs && atMs < stop.atMs + stop.forMs) return stop.atMs + stop.forMs;
+      for (const stop of script.stops)
+        if (atMs >= stop.atMs && atMs < stop.atMs + stop.forMs) return stop.atMs + stop.forMs;
       return atMs;
     };
     return {
@@ -108,7 +109,7 @@ export function runUsers(
           if (transactions === before) leasedStarts++;
           return script.idleMs;
         });
-        const dueMs = nowMs + Math.min(waitMs, 5000) + (random() < 0.5 ? 0 : 3 * random());
+        const dueMs = nowMs + Math.min(waitMs, 5000) + timerLateMs();
         const responseMs = Math.min(...inFlight.map(({ atMs }) => atMs));
         this.wakeMs = delay(Math.max(nowMs + 1e-3, Math.min(dueMs, responseMs, script.toMs)));
       },
