@@ -143,6 +143,26 @@ test('a process that is suspended for longer than its lease uses none of it', ()
   }
 });
 
+test('a lease is used up by the requests that it reserves', () => {
+  let nowMs = 0;
+  let transactions = 0;
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
+  const memory = createLocalRateStore();
+  const runExclusive = <T>(work: () => T): T => {
+    transactions++;
+    return work();
+  };
+  const lease = createRateLease({ ...memory, runExclusive }, clock, () => 5);
+  const own = createSlidingWindow(() => 5, lease);
+  for (; memory.read().reservedUntilMs < nowMs; nowMs += 200) lease.runStart((now) => own.start(now));
+  const before = transactions;
+  const counts = [1, 2, 3].map(() => {
+    lease.runStart((now) => own.start(now));
+    return transactions - before;
+  });
+  expect(counts).toEqual([0, 0, 1]);
+});
+
 test('the requests of a lease count as started at its end for all others', () => {
   let nowMs = 0;
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
