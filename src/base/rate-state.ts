@@ -17,30 +17,47 @@ export interface RateState {
   readonly configuredMinAtMs: number;
   /** Time of the last write. */
   readonly writtenAtMs: number;
-  /** The inferred rate as JSON. Only this field and `count` are kept across restarts of the machine. */
+  /** The inferred rate as JSON. Only this field, `count` and `users` are kept across restarts of the machine. */
   readonly inferred: string | null;
+  /** Number of users of the state so far, which is the ID of the newest; and the one that used it last. 0: it has left. */
+  readonly users: number;
+  readonly lastUser: number;
+  /**
+   * The lease of a user: requests from `reservedFrom` to `count` may have started, none of them after `reservedUntilMs`.
+   * Those without a stored start count as started at that time.
+   */
+  readonly reservedFrom: number;
+  readonly reservedUntilMs: number;
 }
 
-/** Start of a request. `tookMs` is null until the response arrives. */
+/** Start of a request. `tookMs` is null until the response arrives. `isAccepted`: it had a response that was not a 429. */
 export interface RequestStart {
   readonly atMs: number;
   readonly tookMs: number | null;
+  readonly isAccepted: boolean;
 }
 
-/** Store for the state of a rate limiter. It may delete starts older than `startsRetentionMs`, except the latest start. */
-export interface RateStateStore {
-  /** Runs `work` under an exclusive lock. The other methods may be called only from `work`. */
-  runExclusive<T>(work: () => T): T;
+/** The state of a rate limiter. It may delete starts older than `startsRetentionMs`, except the latest start. */
+export interface RateStateAccess {
   read(): RateState;
   write(state: RateState): void;
   getStart(request: number): RequestStart | undefined;
+  /** Lists all starts in the order of their requests. */
+  listStarts(): readonly (readonly [number, RequestStart])[];
   addStart(request: number, atMs: number): void;
-  /** Records how long a request took. `isAccepted`: it had a response that was not a 429. */
+  /** Records how long a request took, and whether it was accepted. */
   endStart(request: number, tookMs: number, isAccepted: boolean): void;
   /** Counts the accepted requests numbered `first` to `end` (exclusive) that started after `afterMs`. */
   countAccepted(first: number, end: number, afterMs: number): number;
+  /** Adds or replaces starts, in order. */
+  putStarts(starts: readonly (readonly [number, RequestStart])[]): void;
   /** Deletes all starts. */
   clear(): void;
+}
+
+export interface RateStateStore extends RateStateAccess {
+  /** Runs `work` under an exclusive lock. The other methods may be called only from `work`. */
+  runExclusive<T>(work: () => T): T;
 }
 
 export const startsRetentionMs = 5_000;
@@ -55,12 +72,22 @@ export const initialRateState: RateState = {
   configuredMinAtMs: Number.NEGATIVE_INFINITY,
   writtenAtMs: Number.NEGATIVE_INFINITY,
   inferred: null,
+  users: 0,
+  lastUser: 0,
+  reservedFrom: 0,
+  reservedUntilMs: Number.NEGATIVE_INFINITY,
 };
 
 /** A rate state for this process only. */
 export function createLocalRateStore(): RateStateStore {
   let state = initialRateState;
-  const starts = new Map<number, RequestStart & { readonly isAccepted: boolean }>();
+  const starts = new Map<number, RequestStart>();
+  const deleteOld = (request: number, atMs: number): void => {
+    for (const [oldest, start] of starts) {
+      if (start.atMs >= atMs - startsRetentionMs || oldest === request) break;
+      starts.delete(oldest);
+    }
+  };
   return {
     runExclusive: (work) => work(),
     read: () => state,
@@ -68,12 +95,10 @@ export function createLocalRateStore(): RateStateStore {
       state = next;
     },
     getStart: (request) => starts.get(request),
+    listStarts: () => [...starts],
     addStart(request, atMs) {
       starts.set(request, { atMs, tookMs: null, isAccepted: false });
-      for (const [oldest, start] of starts) {
-        if (start.atMs >= atMs - startsRetentionMs || oldest === request) break;
-        starts.delete(oldest);
-      }
+      deleteOld(request, atMs);
     },
     endStart(request, tookMs, isAccepted) {
       const start = starts.get(request);
@@ -87,6 +112,9 @@ export function createLocalRateStore(): RateStateStore {
         if (start.isAccepted) count++;
       }
       return count;
+    },
+    putStarts(list) {
+      for (const [request, start] of list) starts.set(request, start);
     },
     clear: () => starts.clear(),
   };

@@ -75,8 +75,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     async close() {
       session.halt.abort(new AttemptError('transient', 'the client was closed'));
       await session.transport.close();
-      // After this, the owner of the rate store may close it.
-      await session.limiter.waitUntilIdle();
+      await session.limiter.close();
     },
   };
 }

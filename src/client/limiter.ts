@@ -1,7 +1,8 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../base/ports.ts';
-import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
+import type { RateStateStore } from '../base/rate-state.ts';
 import { getRateInForce, type InferredRate, parseInferredRate, updateInferredRate } from './adaptive-rate.ts';
+import { createRateLease } from './rate-lease.ts';
 import { checkRate, createSlidingWindow, readRateState } from './sliding-window.ts';
 
 /** The service requested a pause longer than the client waits. */
@@ -30,6 +31,12 @@ interface RateLimiterOptions {
   readonly onRate?: (rate: number, before: number) => void;
 }
 
+/** A request that may be sent now. */
+interface Start {
+  readonly request: number;
+  readonly atMs: number;
+}
+
 /** All requests with one key use one limiter. */
 export interface RateLimiter {
   /**
@@ -44,8 +51,8 @@ export interface RateLimiter {
   pause(ms: number): void;
   /** Limits the rate to the one that the service states. The last call applies. */
   capRate(requestsPerSecond: number): void;
-  /** Resolves when no task is running or waiting. */
-  waitUntilIdle(): Promise<void>;
+  /** Resolves when no task is running or waiting. After this, the owner of the rate store may close it. */
+  close(): Promise<void>;
   /** Number of tasks of this process that have not received response headers yet. */
   countInFlight(): number;
   /** Time during which the rate limit held back a waiting task, in ms. */
@@ -66,14 +73,17 @@ const configuredMinKeptMs = 10_000;
 const refreshMsMax = configuredMinKeptMs / 2;
 /** Minimum time between two refresh writes, in ms. */
 const refreshMsMin = 1_000;
+/** A start is not used if its request is later than this, in ms: the process was suspended, and the guard does not cover it. */
+const lateStartMsMax = 100;
 
 export function createRateLimiter(options: RateLimiterOptions, clock: Clock): RateLimiter {
-  const { rateStore = createLocalRateStore(), requestsPerSecond, pauseMsMax } = options;
+  const { requestsPerSecond, pauseMsMax } = options;
   checkRate(requestsPerSecond);
   let statedRate = Number.POSITIVE_INFINITY;
   let inferredText: string | null = null;
   let inferredRate: InferredRate | null = null;
-  const slidingWindow = createSlidingWindow(() => getRate(), rateStore);
+  const rateLease = createRateLease(options.rateStore, clock, () => getRate());
+  const slidingWindow = createSlidingWindow(() => getRate(), rateLease);
   const slots = new PQueue({ concurrency: options.concurrency });
   // One at a time: the first in this queue waits for the rate limit, the others keep their order.
   const queue = new PQueue({ concurrency: 1 });
@@ -92,14 +102,14 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
 
   /** Reads the shared state, and publishes this process's configured rate. */
   function syncState(nowMs: number): void {
-    const state = readRateState(rateStore, nowMs);
+    const state = readRateState(rateLease, nowMs);
     const isOld = nowMs - state.configuredMinAtMs > configuredMinKeptMs;
     if (
       isOld ||
       requestsPerSecond < state.configuredMin ||
       (requestsPerSecond === state.configuredMin && nowMs - state.configuredMinAtMs > refreshMsMin)
     ) {
-      rateStore.write({ ...state, configuredMin: requestsPerSecond, configuredMinAtMs: nowMs, writtenAtMs: nowMs });
+      rateLease.write({ ...state, configuredMin: requestsPerSecond, configuredMinAtMs: nowMs, writtenAtMs: nowMs });
     }
     configuredMin = isOld ? requestsPerSecond : state.configuredMin;
     if (state.inferred !== inferredText) {
@@ -117,9 +127,8 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
   }
 
   /** Starts a request, or returns how long to wait before the next try. */
-  function tryAcquire(): { readonly request: number; readonly atMs: number } | { readonly waitMs: number } {
-    return rateStore.runExclusive(() => {
-      const now = clock.monotonicMs();
+  function tryAcquire(): Start | { readonly waitMs: number } {
+    return rateLease.runStart((now) => {
       syncState(now);
       if (resumeMs - now > pauseMsMax) throw new PauseTooLongError(resumeMs - now);
       const next = Math.max(resumeMs, slidingWindow.computeEarliestMs(now));
@@ -128,60 +137,71 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
   }
 
   /** Starts a request immediately if none is waiting and the rate allows it. */
-  function acquireNow(signal: AbortSignal): number | undefined {
+  function acquireNow(signal: AbortSignal): Start | undefined {
     if (queue.size + queue.pending > 0) return undefined;
     signal.throwIfAborted();
     const result = tryAcquire();
-    return 'request' in result ? result.request : undefined;
+    return 'request' in result ? result : undefined;
   }
 
-  async function acquire(signal: AbortSignal): Promise<number> {
+  async function acquire(signal: AbortSignal): Promise<Start> {
     const startedMs = clock.monotonicMs();
     for (;;) {
       signal.throwIfAborted();
       const result = tryAcquire();
       if ('request' in result) {
         waitedMs += Math.max(0, result.atMs - Math.max(startedMs, resumeMs));
-        return result.request;
+        return result;
       }
       // A pause, a response or another process may change the time, so it is computed again.
       await clock.sleep(Math.min(result.waitMs, refreshMsMax), signal);
     }
   }
 
+  async function acquireInTime(signal: AbortSignal): Promise<number> {
+    for (;;) {
+      const { request, atMs } = acquireNow(signal) ?? (await queue.add(() => acquire(signal), { signal }));
+      if (clock.monotonicMs() - atMs <= lateStartMsMax) return request;
+      release(request, undefined);
+    }
+  }
+
   /** `isThrottled` is undefined if there was no response. */
   function release(request: number, isThrottled: boolean | undefined): void {
-    rateStore.runExclusive(() => {
-      const now = clock.monotonicMs();
+    const work = (now: number): void => {
       syncState(now);
-      if (isThrottled === undefined) return slidingWindow.noteNoResponse(request, now);
-      slidingWindow.noteResponse(request, now, isThrottled);
-      updateRate(request, isThrottled);
-    });
+      if (isThrottled === undefined) slidingWindow.noteNoResponse(request, now);
+      else {
+        slidingWindow.noteResponse(request, now, isThrottled);
+        updateRate(request, isThrottled);
+      }
+    };
+    if (isThrottled === true || inferredRate !== null) rateLease.runShared(work);
+    else rateLease.runResponse(work);
   }
 
   function updateRate(request: number, isThrottled: boolean): void {
     const rate = getConfiguredRate();
-    const state = rateStore.read();
-    const startedAtMs = rateStore.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
+    const state = rateLease.read();
+    const startedAtMs = rateLease.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
     const observation = {
       request,
       nextRequest: state.count,
       isThrottled,
-      countAccepted: () => rateStore.countAccepted(request - Math.ceil(rate), request, startedAtMs - 1000),
+      countAccepted: () => rateLease.countAccepted(request - Math.ceil(rate), request, startedAtMs - 1000),
       nowMs: clock.nowMs(),
     };
     const before = inferredRate;
     inferredRate = updateInferredRate(before, observation, rate);
     if (inferredRate === before) return;
     inferredText = inferredRate === null ? null : JSON.stringify(inferredRate);
-    rateStore.write({ ...state, inferred: inferredText });
+    rateLease.write({ ...state, inferred: inferredText });
     const [previousRate, newRate] = [getRateInForce(before, rate), getRateInForce(inferredRate, rate)];
     if (previousRate !== newRate) options.onRate?.(newRate, previousRate);
   }
 
   async function runInSlot<T>(task: (permit: Permit) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const request = acquireNow(signal) ?? (await queue.add(() => acquire(signal), { signal }));
+    const request = await acquireInTime(signal);
     utilization.noteStart();
     noteUse();
     let hasResponse = false;
@@ -214,21 +234,23 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
       }
     },
     pause(ms) {
-      rateStore.runExclusive(() => {
-        const now = clock.monotonicMs();
+      rateLease.runShared((now) => {
         syncState(now);
         const until = now + ms;
         noteResume(until, now);
-        const state = rateStore.read();
+        const state = rateLease.read();
         // A longer pause fails the requests of this run. The next run may check whether it still applies.
         if (ms <= pauseMsMax && until > state.resumeMs)
-          rateStore.write({ ...state, resumeMs: until, writtenAtMs: now });
+          rateLease.write({ ...state, resumeMs: until, writtenAtMs: now });
       });
     },
     capRate(requestsPerSecond) {
       statedRate = requestsPerSecond;
     },
-    waitUntilIdle: () => slots.onIdle(),
+    async close() {
+      await slots.onIdle();
+      rateLease.leave();
+    },
     countInFlight: () => inFlight,
     waitedMs: () => waitedMs,
     throttledMs: () => throttledMs,

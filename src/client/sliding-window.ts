@@ -1,4 +1,10 @@
-import { createLocalRateStore, initialRateState, type RateState, type RateStateStore } from '../base/rate-state.ts';
+import {
+  createLocalRateStore,
+  initialRateState,
+  type RateState,
+  type RateStateAccess,
+  type RequestStart,
+} from '../base/rate-state.ts';
 
 /**
  * Computes when the next request may start, so that no sliding second at the service contains more requests than allowed. It
@@ -55,10 +61,13 @@ function computePeriod(rate: number): { readonly startsMax: number; readonly per
  * request arrived before its response headers did, so its delay is at most (latency − minimum latency), up to the error of
  * the measured minimum. Delays above the maximum guard are not covered.
  */
-export function createSlidingWindow(rate: () => number, store: RateStateStore = createLocalRateStore()): SlidingWindow {
+export function createSlidingWindow(
+  rate: () => number,
+  store: RateStateAccess = createLocalRateStore(),
+): SlidingWindow {
   function computeWindowMs(state: RateState, nowMs: number): number {
     const { startsMax, periodMs } = computePeriod(rate());
-    const oldest = store.getStart(state.count - startsMax);
+    const oldest = store.getStart(state.count - startsMax) ?? getReservedStart(state, state.count - startsMax);
     if (oldest === undefined) return Number.NEGATIVE_INFINITY;
     const elapsedMs = oldest.tookMs ?? nowMs - oldest.atMs;
     const lateMs = Math.max(0, elapsedMs - (state.responses >= responsesForMinimum ? state.latencyMsMin : 0));
@@ -106,13 +115,19 @@ export function createSlidingWindow(rate: () => number, store: RateStateStore = 
   };
 }
 
+/** A request of a lease that was not returned counts as started at its end, and is without a response. */
+const getReservedStart = (state: RateState, request: number): Pick<RequestStart, 'atMs' | 'tookMs'> | undefined =>
+  request >= state.reservedFrom && Number.isFinite(state.reservedUntilMs)
+    ? { atMs: state.reservedUntilMs, tookMs: null }
+    : undefined;
+
 /** Reads the rate state. Drops values from the monotonic clock before a reboot, and values that are too old. */
-export function readRateState(store: RateStateStore, nowMs: number): RateState {
+export function readRateState(store: RateStateAccess, nowMs: number): RateState {
   const state = store.read();
   if (state.writtenAtMs > nowMs + aheadMsMax) {
     store.clear();
-    const { count, inferred } = state;
-    const reset = { ...initialRateState, count, inferred, writtenAtMs: nowMs };
+    const { count, inferred, users } = state;
+    const reset = { ...initialRateState, count, inferred, users, writtenAtMs: nowMs };
     store.write(reset);
     return reset;
   }

@@ -18,7 +18,7 @@ export interface SharedRateStore extends RateStateStore {
 }
 
 /** Version of the file's tables and of the inferred rate stored in it. A file of another version is recreated. */
-const layoutVersion = 2;
+const layoutVersion = 3;
 
 /**
  * How long to wait for another process's transaction, which normally takes some tens of microseconds. If it takes
@@ -30,7 +30,8 @@ const layoutSql = `
 create table rate_limit (
   id integer primary key check (id = 1), count integer not null, slot_ms real not null, latency_ms_min real not null,
   responses integer not null, resume_ms real not null, configured_min real not null,
-  configured_min_at_ms real not null, written_at_ms real not null, inferred text
+  configured_min_at_ms real not null, written_at_ms real not null, inferred text,
+  users integer not null, last_user integer not null, reserved_from integer not null, reserved_until_ms real not null
 );
 create table starts (
   request integer primary key, at_ms real not null, took_ms real, is_accepted integer not null default 0
@@ -149,7 +150,24 @@ interface RateLimitRow {
   readonly configured_min_at_ms: number;
   readonly written_at_ms: number;
   readonly inferred: string | null;
+  readonly users: number;
+  readonly last_user: number;
+  readonly reserved_from: number;
+  readonly reserved_until_ms: number;
 }
+
+interface StartRow {
+  readonly request: number;
+  readonly at_ms: number;
+  readonly took_ms: number | null;
+  readonly is_accepted: number;
+}
+
+const toRequestStart = (row: StartRow): RequestStart => ({
+  atMs: row.at_ms,
+  tookMs: row.took_ms,
+  isAccepted: row.is_accepted === 1,
+});
 
 type PrepareSql = (text: string) => StatementSync;
 
@@ -166,11 +184,15 @@ function readRateState(sql: PrepareSql): RateState {
     configuredMinAtMs: row.configured_min_at_ms,
     writtenAtMs: row.written_at_ms,
     inferred: row.inferred,
+    users: row.users,
+    lastUser: row.last_user,
+    reservedFrom: row.reserved_from,
+    reservedUntilMs: row.reserved_until_ms,
   };
 }
 
 function writeRateState(sql: PrepareSql, state: RateState): void {
-  sql('insert or replace into rate_limit values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
+  sql('insert or replace into rate_limit values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
     state.count,
     state.slotMs,
     state.latencyMsMin,
@@ -180,6 +202,10 @@ function writeRateState(sql: PrepareSql, state: RateState): void {
     state.configuredMinAtMs,
     state.writtenAtMs,
     state.inferred,
+    state.users,
+    state.lastUser,
+    state.reservedFrom,
+    state.reservedUntilMs,
   );
 }
 
@@ -195,11 +221,15 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
     | { state: RateState; isWritten: boolean; readonly starts: Map<number, RequestStart | undefined> }
     | undefined;
   const readStart = (request: number): RequestStart | undefined => {
-    const row = sql('select at_ms, took_ms from starts where request = ?').get(request) as
-      | { at_ms: number; took_ms: number | null }
-      | undefined;
-    return row === undefined ? undefined : { atMs: row.at_ms, tookMs: row.took_ms };
+    const row = sql('select * from starts where request = ?').get(request) as StartRow | undefined;
+    return row === undefined ? undefined : toRequestStart(row);
   };
+  // Deletes two for each added start, so that a backlog shrinks.
+  const deleteOldStarts = (added: number, nowMs: number): unknown =>
+    sql('delete from starts where request in (select request from starts order by request limit ?) and at_ms < ?').run(
+      2 * added,
+      nowMs - startsRetentionMs,
+    );
   return {
     runExclusive(work) {
       if (cached !== undefined) return work();
@@ -227,12 +257,13 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
       if (!cached.starts.has(request)) cached.starts.set(request, readStart(request));
       return cached.starts.get(request);
     },
+    listStarts() {
+      const rows = sql('select * from starts order by request').all() as unknown as StartRow[];
+      return rows.map((row) => [row.request, toRequestStart(row)]);
+    },
     addStart(request, atMs) {
       cached?.starts.clear();
-      // Delete two for each insert, so that a backlog shrinks.
-      sql(
-        'delete from starts where request in (select request from starts order by request limit 2) and at_ms < ?',
-      ).run(atMs - startsRetentionMs);
+      deleteOldStarts(1, atMs);
       sql('insert or replace into starts (request, at_ms) values (?, ?)').run(request, atMs);
     },
     endStart(request, tookMs, isAccepted) {
@@ -243,6 +274,14 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
       const text =
         'select count(*) as n from starts where request >= ? and request < ? and at_ms > ? and is_accepted = 1';
       return (sql(text).get(first, end, afterMs) as { n: number }).n;
+    },
+    putStarts(list) {
+      const last = list.at(-1);
+      if (last === undefined) return;
+      cached?.starts.clear();
+      deleteOldStarts(list.length, last[1].atMs);
+      const insert = sql('insert or replace into starts (request, at_ms, took_ms, is_accepted) values (?, ?, ?, ?)');
+      for (const [request, { atMs, tookMs, isAccepted }] of list) insert.run(request, atMs, tookMs, isAccepted ? 1 : 0);
     },
     clear() {
       cached?.starts.clear();

@@ -204,7 +204,10 @@ export function numberConflicts(rows: CellValue[][]): CellValue[][] {
  * @throws DamageError if the file is damaged
  */
 export const readDayMarkets = (archive: Archive, base: Manifest, day: number): MarketRow[] =>
-  readTableRows(archive, base, 'markets', { day, part: 0 }).map((row) => {
+  parseMarketRows(readTableRows(archive, base, 'markets', { day, part: 0 }));
+
+export const parseMarketRows = (rows: readonly (readonly CellValue[])[]): MarketRow[] =>
+  rows.map((row) => {
     const [
       canonicalId,
       symbol,

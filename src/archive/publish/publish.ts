@@ -1,12 +1,10 @@
-import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
+import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
-import { floorToDay } from '../../base/window.ts';
 import { createBackgroundWrites } from '../disk/background-writes.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { formatVersion, hasRows, lacksEvidence, type Manifest, type PublishedFile } from '../format/manifest.ts';
-import { mergeMarkets } from '../format/market.ts';
 import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
@@ -14,7 +12,6 @@ import { readCommitState, SupersededError } from '../journal/intent.ts';
 import { countJournaledTicks, countJournaledWindows, type JournalBin } from '../journal/journal.ts';
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
 import { consumeJournal, emptyIndex, indexJournal } from '../journal/journal-check.ts';
-import { readMarketPolls } from '../journal/journal-markets.ts';
 import { isJournalDamage } from '../journal/journal-rows.ts';
 import { consumeSeries } from '../journal/journal-series.ts';
 import { takeWriteLock, type WriteLock } from '../journal/lock.ts';
@@ -33,15 +30,15 @@ import { addTickDeltas } from '../journal/tick-counts.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
-import { readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
 import { stageMissingEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
+import { mergeMarketPolls, stageMarkets } from './market-tables.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
-import { commitQuietly, isQuiet } from './quiet-publish.ts';
+import { commitQuietly, hasNothingNew, isQuiet } from './quiet-publish.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
 import { computeSymbolsAfter, stageSymbols } from './stage-symbols.ts';
 import {
@@ -239,7 +236,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     onProgress: (candlesDone, total) => options.onProgress?.(bins.length + candlesDone, bins.length + total),
   });
   refused.push(...missing.filter((message) => !refused.includes(message)));
-  const polls = stageMarkets(archive, stage, end, refused);
+  const { recordIds: polls, days: markets } = mergeMarketPolls(archive, stage, end, refused);
   const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
   const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
@@ -266,19 +263,30 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     coverage: computeCoverageAfter(db, results),
     lost: computeLostAfter(readLostWindows(db), results),
   };
-  stageMissingEmptyFiles(archive, stage);
-  const manifest = createNextManifest(archive, stage, after, options);
-  if (
+  const mayBeQuiet =
     countJournaledWindows(db) <= (options.quietWindowsMax ?? -1) &&
     options.judges !== true &&
     intake === undefined &&
     !(hasRejected || hasOthers || isUpgrade) &&
     refused.length === 0 &&
-    isQuiet(archive, stage, manifest, results, options.clock.nowMs())
-  ) {
+    results.every(hasNothingNew);
+  // A quiet publish needs no file of markets that were only seen again.
+  const deferred = mayBeQuiet ? markets.filter(({ isOnlySeenAgain }) => isOnlySeenAgain) : [];
+  stageMarkets(
+    archive,
+    stage,
+    markets.filter((each) => !deferred.includes(each)),
+  );
+  stageMissingEmptyFiles(archive, stage);
+  let manifest = createNextManifest(archive, stage, after, options);
+  if (mayBeQuiet && isQuiet(archive, stage, manifest, options.clock.nowMs())) {
     const journalBins = source.listJournalBins(results.map(({ bin }) => bin));
     commitQuietly(archive, stage, manifest, { runId: options.runId, results, bins: journalBins, end });
     return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
+  }
+  if (deferred.length > 0) {
+    stageMarkets(archive, stage, deferred);
+    manifest = createNextManifest(archive, stage, after, options);
   }
   await finishWrites(archive, stage);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
@@ -334,23 +342,6 @@ function recordSeries({ state }: Archive, { runId, intake }: PublishOptions, ser
   }
   consumeSeries(db, series.bins, end);
   intake?.series.commitTo(state, series.bins);
-}
-
-/** Stages market rows. Returns the journal records that were merged; skips days whose published file is damaged. */
-function stageMarkets(archive: Archive, stage: Stage, end: number, refused: string[]): number[] {
-  const polls = [...readMarketPolls(archive.state.db, end)];
-  const mergedRecords: number[] = [];
-  for (const [day, dayPolls] of Map.groupBy(polls, (poll) => floorToDay(poll.observedAt))) {
-    try {
-      const rows = mergeMarkets(readDayMarkets(archive, stage.base, day), dayPolls);
-      stageTable(archive, stage, 'markets', { day, part: 0 }, toMarketRows(rows));
-      mergedRecords.push(...dayPolls.map((poll) => poll.recordId));
-    } catch (error) {
-      if (!(error instanceof DamageError)) throw error;
-      refused.push(error.message);
-    }
-  }
-  return mergedRecords;
 }
 
 const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly BinResult[]): SourceLateTicks[] =>

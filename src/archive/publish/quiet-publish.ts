@@ -31,22 +31,14 @@ const dailyDatasets: ReadonlySet<DatasetName> = new Set([
 
 /**
  * Whether the next generation would add nothing to the published one but coverage of today and last-seen times: no row, no
- * changed value, no finding about an ended day.
- * @param results the merges of all of its parts
+ * changed value, no finding about an ended day. The merges of all of its parts have nothing new.
  * @throws DamageError if the published file of symbols or markets is damaged
  */
-export function isQuiet(
-  archive: Archive,
-  stage: Stage,
-  next: Manifest,
-  results: readonly BinResult[],
-  nowMs: number,
-): boolean {
+export function isQuiet(archive: Archive, stage: Stage, next: Manifest, nowMs: number): boolean {
   const { base, stagedFiles, moves } = stage;
   const today = formatDay(floorToDay(nowMs));
   return (
     base.generation > 0 &&
-    results.every(hasNothingNew) &&
     // Other moves are removals and files of the quarantine.
     moves.length === stagedFiles.size &&
     hasSameFindings(base, next, today) &&
@@ -61,7 +53,8 @@ export function isQuiet(
   );
 }
 
-const hasNothingNew = ({ merged, withdrawn, restored, lacking }: BinResult): boolean =>
+/** Whether the merge of a part changes nothing but coverage. */
+export const hasNothingNew = ({ merged, withdrawn, restored, lacking }: BinResult): boolean =>
   !merged.isChanged &&
   [...merged.tallies.values()].every(({ accepted, conflicts }) => accepted === 0 && conflicts === 0) &&
   [...withdrawn.values()].every((windows) => windows.length === 0) &&

@@ -60,13 +60,13 @@ describe('the shared rate limit of an archive', () => {
     for (let n = 0; n < 100; n++) store.runExclusive(() => store.addStart(n, n * 100));
     store.runExclusive(() => {
       expect(store.getStart(0)).toBeUndefined();
-      expect(store.getStart(99)).toEqual({ atMs: 9900, tookMs: null });
+      expect(store.getStart(99)).toEqual({ atMs: 9900, tookMs: null, isAccepted: false });
       expect(store.getStart(99 - startsRetentionMs / 100)).toBeDefined();
       store.endStart(98, 4, true);
       store.endStart(97, 4, false);
       expect(store.countAccepted(0, 100, 0)).toBe(1);
       expect(store.countAccepted(0, 100, 9800)).toBe(0);
-      expect(store.getStart(98)).toEqual({ atMs: 9800, tookMs: 4 });
+      expect(store.getStart(98)).toEqual({ atMs: 9800, tookMs: 4, isAccepted: true });
     });
     const failing = () =>
       store.runExclusive(() => {
