@@ -1,5 +1,6 @@
 import { zstdDecompressSync } from 'node:zlib';
 import { encodings } from './metadata.ts';
+import { copyStoredFrame } from './stored-frame.ts';
 
 /*
  * Decodes data pages in the encodings that our writer uses, without Arrow:
@@ -32,10 +33,13 @@ export function decompressPage(
   file: Uint8Array,
   { offset, compressedBytes, uncompressedBytes }: CompressedPage,
 ): Uint8Array {
-  if (offset + compressedBytes > file.length) throw new Error('a page extends past the end of its file');
+  const end = offset + compressedBytes;
+  if (end > file.length) throw new Error('a page extends past the end of its file');
+  const stored = copyStoredFrame(file, offset, end, uncompressedBytes);
+  if (stored !== undefined) return stored;
   // The default buffer of 128 KiB is usually far too large and keeps the garbage collector busy.
   const chunkSize = Math.min(decompressChunkBytesMax, Math.max(decompressChunkBytesMin, uncompressedBytes));
-  const plain = zstdDecompressSync(file.subarray(offset, offset + compressedBytes), {
+  const plain = zstdDecompressSync(file.subarray(offset, end), {
     maxOutputLength: Math.max(1, uncompressedBytes),
     chunkSize,
   });
@@ -65,22 +69,50 @@ function decodeDeltas(bytes: Uint8Array, from: number, to: number, out: Float64A
       const width = bytes[widths + mini]!;
       if (!(width <= 50)) throw new Error('a page has deltas that are too wide');
       const end = Math.min(row + miniValues, to);
-      let bit = cursor.at * 8;
-      // `readBits` inlined, since most of the time is spent here.
-      const inlineEnd = width > 0 && width <= 25 ? Math.min(end, row + Math.floor((safeBits - bit) / width)) : row;
-      const mask = (1 << width) - 1;
-      for (; row < inlineEnd; row++, bit += width) {
-        value += minDelta + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask);
-        if (row >= from) out[outAt + row - from] = value;
+      const isSmall = width <= smallDeltaBits && Math.abs(minDelta) < 2 ** smallDeltaBits;
+      const bit = cursor.at * 8;
+      if (isSmall && row >= from && end - row <= smallDeltasMax && bit + width * (end - row) <= safeBits)
+        value = addSmallDeltas(view, bit | 0, width, minDelta | 0, value, out, (outAt + row - from) | 0, end - row);
+      else {
+        for (let k = 0; row + k < end; k++) {
+          value += minDelta + (width === 0 ? 0 : readBits(bytes, bit + k * width, width));
+          if (row + k >= from) out[outAt + row + k - from] = value;
+        }
       }
-      for (; row < end; row++, bit += width) {
-        value += minDelta + (width === 0 ? 0 : readBits(bytes, bit, width));
-        if (row >= from) out[outAt + row - from] = value;
-      }
+      row = end;
       cursor.at += (miniValues * width) / 8;
       if (cursor.at > bytes.length) throw new Error('a page is truncated');
     }
   }
+}
+
+/** With at most this many deltas of so many bits, and a minimum of as many, their sum is a 32-bit integer. */
+const smallDeltaBits = 24;
+const smallDeltasMax = 32;
+
+/**
+ * Adds deltas to `value`, and returns the last sum. Takes most of the time of reading times: their sum is an integer, because a
+ * sum of doubles has to wait for the previous one.
+ */
+function addSmallDeltas(
+  view: DataView,
+  start: number,
+  width: number,
+  minDelta: number,
+  value: number,
+  out: Float64Array,
+  outAt: number,
+  count: number,
+): number {
+  const mask = (1 << width) - 1;
+  const end = outAt + count;
+  let bit = start;
+  let sum = 0;
+  for (let at = outAt; at < end; at++, bit += width) {
+    sum = (sum + minDelta + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask)) | 0;
+    out[at] = value + sum;
+  }
+  return value + sum;
 }
 
 /** Physical types of numbers. All are decoded as doubles. */
@@ -265,24 +297,37 @@ function decodePackedIndexes(
   out: Float64Array,
   outAt: number,
 ): void {
-  // `readBits` inlined, up to where four bytes can no longer be read at once.
-  const inlineEnd =
+  // Up to where four bytes can be read at once.
+  const inlineCount =
     width > 0 && width <= 25 ? Math.max(0, Math.min(count, Math.floor(((bytes.length - 4) * 8 - start) / width))) : 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const mask = (1 << width) - 1;
-  const dictionarySize = values.length;
-  let bit = start;
-  let i = 0;
-  for (; i < inlineEnd; i++, bit += width) {
-    const index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
-    if (index >= dictionarySize) break;
-    out[outAt + i] = values[index]!;
-  }
-  for (; i < count; i++, bit += width) {
-    const index = readBits(bytes, bit, width);
+  const decoded = decodeNarrowIndexes(view, start | 0, width, inlineCount | 0, values, out, outAt | 0);
+  for (let i = decoded; i < count; i++) {
+    const index = readBits(bytes, start + i * width, width);
     requireDictionaryIndex(index, values);
     out[outAt + i] = values[index]!;
   }
+}
+
+/** Takes most of the time of reading prices. Returns the number of indexes before the first one outside the dictionary. */
+function decodeNarrowIndexes(
+  view: DataView,
+  start: number,
+  width: number,
+  count: number,
+  values: Float64Array,
+  out: Float64Array,
+  outAt: number,
+): number {
+  const mask = (1 << width) - 1;
+  const dictionarySize = values.length;
+  let bit = start;
+  for (let i = 0; i < count; i++, bit += width) {
+    const index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
+    if (index >= dictionarySize) return i;
+    out[outAt + i] = values[index]!;
+  }
+  return count;
 }
 
 /** Calls `visit` for the part of each run that lies within values `from` to `to`, with its first bit and its length. */
