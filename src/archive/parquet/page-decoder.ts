@@ -164,28 +164,88 @@ export function readColumnValues(
   decompress: DecompressPage = decompressPage,
 ): Float64Array {
   const out = new Float64Array(to - from);
-  let filled = 0;
-  let dictionary: { of: CompressedPage; values: Float64Array } | undefined;
-  for (const page of pages) {
-    const [a, b] = [
-      Math.max(from, page.firstRow) - page.firstRow,
-      Math.min(to, page.firstRow + page.rows) - page.firstRow,
-    ];
-    if (a >= b) continue;
-    const bytes = decompress(file, page);
-    const at = page.firstRow + a - from;
-    if (page.encoding === encodings.plain) out.set(decodePlainNumbers(bytes, type, a, b), at);
-    else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') decodeDeltas(bytes, a, b, out, at);
-    else if (page.dictionary !== null) {
-      if (dictionary?.of !== page.dictionary)
-        dictionary = { of: page.dictionary, values: readDictionary(file, page.dictionary, type) };
-      const { values } = dictionary;
-      decodeIndexedValues(bytes, a, b, values, out, at);
-    } else throw new Error(`a page has the unknown encoding ${page.encoding}`);
-    filled += b - a;
-  }
-  if (filled !== to - from) throw new Error('pages are missing');
+  copyColumnRows(file, pages, type, [{ from, to, outAt: 0 }], out, decompress);
   return out;
+}
+
+/** Consecutive rows of a column, and the index in the output of the first of them. */
+export interface RowRange {
+  readonly from: number;
+  readonly to: number;
+  readonly outAt: number;
+}
+
+/**
+ * Copies some rows of a column, and decodes each page once.
+ * @param pages all pages of the column, in order
+ * @param ranges sorted and disjoint
+ */
+export function copyColumnRows(
+  file: Uint8Array,
+  pages: readonly DataPage[],
+  type: NumberType,
+  ranges: readonly RowRange[],
+  out: Float64Array,
+  decompress: DecompressPage = decompressPage,
+): void {
+  let missing = ranges.reduce((rows, { from, to }) => rows + to - from, 0);
+  let dictionary: PageDictionary | undefined;
+  let next = 0;
+  for (const page of pages) {
+    const pageEnd = page.firstRow + page.rows;
+    while (next < ranges.length && ranges[next]!.to <= page.firstRow) next++;
+    let end = next;
+    while (end < ranges.length && ranges[end]!.from < pageEnd) end++;
+    if (next === end) continue;
+    const [first, last] = [ranges[next]!, ranges[end - 1]!];
+    const from = Math.max(first.from, page.firstRow);
+    const to = Math.min(last.to, pageEnd);
+    if (from >= to) continue;
+    if (page.dictionary !== null && dictionary?.of !== page.dictionary)
+      dictionary = { of: page.dictionary, values: readDictionary(file, page.dictionary, type) };
+    const bytes = decompress(file, page);
+    if (first === last) {
+      decodePage(bytes, page, type, from, to, dictionary, out, first.outAt + from - first.from);
+      missing -= to - from;
+      continue;
+    }
+    if (pageValues.length < to - from) pageValues = new Float64Array(to - from);
+    decodePage(bytes, page, type, from, to, dictionary, pageValues, 0);
+    for (let r = next; r < end; r++) {
+      const range = ranges[r]!;
+      const [a, b] = [Math.max(range.from, from), Math.min(range.to, to)];
+      out.set(pageValues.subarray(a - from, b - from), range.outAt + a - range.from);
+      missing -= b - a;
+    }
+  }
+  if (missing !== 0) throw new Error('pages are missing');
+}
+
+/** Reusable values of one page. */
+let pageValues = new Float64Array(0);
+
+interface PageDictionary {
+  readonly of: CompressedPage;
+  readonly values: Float64Array;
+}
+
+/** Decodes rows `from` to `to` of a file, at least one and all in the page, into `out` at `outAt`. */
+function decodePage(
+  bytes: Uint8Array,
+  page: DataPage,
+  type: NumberType,
+  from: number,
+  to: number,
+  dictionary: PageDictionary | undefined,
+  out: Float64Array,
+  outAt: number,
+): void {
+  const [a, b] = [from - page.firstRow, to - page.firstRow];
+  if (page.encoding === encodings.plain) out.set(decodePlainNumbers(bytes, type, a, b), outAt);
+  else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') decodeDeltas(bytes, a, b, out, outAt);
+  else if (page.dictionary !== null && dictionary !== undefined)
+    decodeIndexedValues(bytes, a, b, dictionary.values, out, outAt);
+  else throw new Error(`a page has the unknown encoding ${page.encoding}`);
 }
 
 // Bit-packed and variable-length numbers.
