@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createRollingWindow } from '../../src/backtest/engine/measures.ts';
+import { createRollingWindow } from '../../src/backtest/engine/rolling-window.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`rolling: SEED=${seed}`);

@@ -1,5 +1,6 @@
 import { zstdDecompressSync } from 'node:zlib';
 import { encodings } from './metadata.ts';
+import { copyStoredFrame } from './stored-frame.ts';
 
 /*
  * Decodes data pages in the encodings that our writer uses, without Arrow:
@@ -32,10 +33,13 @@ export function decompressPage(
   file: Uint8Array,
   { offset, compressedBytes, uncompressedBytes }: CompressedPage,
 ): Uint8Array {
-  if (offset + compressedBytes > file.length) throw new Error('a page extends past the end of its file');
+  const end = offset + compressedBytes;
+  if (end > file.length) throw new Error('a page extends past the end of its file');
+  const stored = copyStoredFrame(file, offset, end, uncompressedBytes);
+  if (stored !== undefined) return stored;
   // The default buffer of 128 KiB is usually far too large and keeps the garbage collector busy.
   const chunkSize = Math.min(decompressChunkBytesMax, Math.max(decompressChunkBytesMin, uncompressedBytes));
-  const plain = zstdDecompressSync(file.subarray(offset, offset + compressedBytes), {
+  const plain = zstdDecompressSync(file.subarray(offset, end), {
     maxOutputLength: Math.max(1, uncompressedBytes),
     chunkSize,
   });
@@ -65,22 +69,50 @@ function decodeDeltas(bytes: Uint8Array, from: number, to: number, out: Float64A
       const width = bytes[widths + mini]!;
       if (!(width <= 50)) throw new Error('a page has deltas that are too wide');
       const end = Math.min(row + miniValues, to);
-      let bit = cursor.at * 8;
-      // `readBits` inlined, since most of the time is spent here.
-      const inlineEnd = width > 0 && width <= 25 ? Math.min(end, row + Math.floor((safeBits - bit) / width)) : row;
-      const mask = (1 << width) - 1;
-      for (; row < inlineEnd; row++, bit += width) {
-        value += minDelta + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask);
-        if (row >= from) out[outAt + row - from] = value;
+      const isSmall = width <= smallDeltaBits && Math.abs(minDelta) < 2 ** smallDeltaBits;
+      const bit = cursor.at * 8;
+      if (isSmall && row >= from && end - row <= smallDeltasMax && bit + width * (end - row) <= safeBits)
+        value = addSmallDeltas(view, bit | 0, width, minDelta | 0, value, out, (outAt + row - from) | 0, end - row);
+      else {
+        for (let k = 0; row + k < end; k++) {
+          value += minDelta + (width === 0 ? 0 : readBits(bytes, bit + k * width, width));
+          if (row + k >= from) out[outAt + row + k - from] = value;
+        }
       }
-      for (; row < end; row++, bit += width) {
-        value += minDelta + (width === 0 ? 0 : readBits(bytes, bit, width));
-        if (row >= from) out[outAt + row - from] = value;
-      }
+      row = end;
       cursor.at += (miniValues * width) / 8;
       if (cursor.at > bytes.length) throw new Error('a page is truncated');
     }
   }
+}
+
+/** With at most this many deltas of so many bits, and a minimum of as many, their sum is a 32-bit integer. */
+const smallDeltaBits = 24;
+const smallDeltasMax = 32;
+
+/**
+ * Adds deltas to `value`, and returns the last sum. Takes most of the time of reading times: their sum is an integer, because a
+ * sum of doubles has to wait for the previous one.
+ */
+function addSmallDeltas(
+  view: DataView,
+  start: number,
+  width: number,
+  minDelta: number,
+  value: number,
+  out: Float64Array,
+  outAt: number,
+  count: number,
+): number {
+  const mask = (1 << width) - 1;
+  const end = outAt + count;
+  let bit = start;
+  let sum = 0;
+  for (let at = outAt; at < end; at++, bit += width) {
+    sum = (sum + minDelta + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask)) | 0;
+    out[at] = value + sum;
+  }
+  return value + sum;
 }
 
 /** Physical types of numbers. All are decoded as doubles. */
@@ -132,28 +164,88 @@ export function readColumnValues(
   decompress: DecompressPage = decompressPage,
 ): Float64Array {
   const out = new Float64Array(to - from);
-  let filled = 0;
-  let dictionary: { of: CompressedPage; values: Float64Array } | undefined;
-  for (const page of pages) {
-    const [a, b] = [
-      Math.max(from, page.firstRow) - page.firstRow,
-      Math.min(to, page.firstRow + page.rows) - page.firstRow,
-    ];
-    if (a >= b) continue;
-    const bytes = decompress(file, page);
-    const at = page.firstRow + a - from;
-    if (page.encoding === encodings.plain) out.set(decodePlainNumbers(bytes, type, a, b), at);
-    else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') decodeDeltas(bytes, a, b, out, at);
-    else if (page.dictionary !== null) {
-      if (dictionary?.of !== page.dictionary)
-        dictionary = { of: page.dictionary, values: readDictionary(file, page.dictionary, type) };
-      const { values } = dictionary;
-      decodeIndexedValues(bytes, a, b, values, out, at);
-    } else throw new Error(`a page has the unknown encoding ${page.encoding}`);
-    filled += b - a;
-  }
-  if (filled !== to - from) throw new Error('pages are missing');
+  copyColumnRows(file, pages, type, [{ from, to, outAt: 0 }], out, decompress);
   return out;
+}
+
+/** Consecutive rows of a column, and the index in the output of the first of them. */
+export interface RowRange {
+  readonly from: number;
+  readonly to: number;
+  readonly outAt: number;
+}
+
+/**
+ * Copies some rows of a column, and decodes each page once.
+ * @param pages all pages of the column, in order
+ * @param ranges sorted and disjoint
+ */
+export function copyColumnRows(
+  file: Uint8Array,
+  pages: readonly DataPage[],
+  type: NumberType,
+  ranges: readonly RowRange[],
+  out: Float64Array,
+  decompress: DecompressPage = decompressPage,
+): void {
+  let missing = ranges.reduce((rows, { from, to }) => rows + to - from, 0);
+  let dictionary: PageDictionary | undefined;
+  let next = 0;
+  for (const page of pages) {
+    const pageEnd = page.firstRow + page.rows;
+    while (next < ranges.length && ranges[next]!.to <= page.firstRow) next++;
+    let end = next;
+    while (end < ranges.length && ranges[end]!.from < pageEnd) end++;
+    if (next === end) continue;
+    const [first, last] = [ranges[next]!, ranges[end - 1]!];
+    const from = Math.max(first.from, page.firstRow);
+    const to = Math.min(last.to, pageEnd);
+    if (from >= to) continue;
+    if (page.dictionary !== null && dictionary?.of !== page.dictionary)
+      dictionary = { of: page.dictionary, values: readDictionary(file, page.dictionary, type) };
+    const bytes = decompress(file, page);
+    if (first === last) {
+      decodePage(bytes, page, type, from, to, dictionary, out, first.outAt + from - first.from);
+      missing -= to - from;
+      continue;
+    }
+    if (pageValues.length < to - from) pageValues = new Float64Array(to - from);
+    decodePage(bytes, page, type, from, to, dictionary, pageValues, 0);
+    for (let r = next; r < end; r++) {
+      const range = ranges[r]!;
+      const [a, b] = [Math.max(range.from, from), Math.min(range.to, to)];
+      out.set(pageValues.subarray(a - from, b - from), range.outAt + a - range.from);
+      missing -= b - a;
+    }
+  }
+  if (missing !== 0) throw new Error('pages are missing');
+}
+
+/** Reusable values of one page. */
+let pageValues = new Float64Array(0);
+
+interface PageDictionary {
+  readonly of: CompressedPage;
+  readonly values: Float64Array;
+}
+
+/** Decodes rows `from` to `to` of a file, at least one and all in the page, into `out` at `outAt`. */
+function decodePage(
+  bytes: Uint8Array,
+  page: DataPage,
+  type: NumberType,
+  from: number,
+  to: number,
+  dictionary: PageDictionary | undefined,
+  out: Float64Array,
+  outAt: number,
+): void {
+  const [a, b] = [from - page.firstRow, to - page.firstRow];
+  if (page.encoding === encodings.plain) out.set(decodePlainNumbers(bytes, type, a, b), outAt);
+  else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') decodeDeltas(bytes, a, b, out, outAt);
+  else if (page.dictionary !== null && dictionary !== undefined)
+    decodeIndexedValues(bytes, a, b, dictionary.values, out, outAt);
+  else throw new Error(`a page has the unknown encoding ${page.encoding}`);
 }
 
 // Bit-packed and variable-length numbers.
@@ -265,24 +357,37 @@ function decodePackedIndexes(
   out: Float64Array,
   outAt: number,
 ): void {
-  // `readBits` inlined, up to where four bytes can no longer be read at once.
-  const inlineEnd =
+  // Up to where four bytes can be read at once.
+  const inlineCount =
     width > 0 && width <= 25 ? Math.max(0, Math.min(count, Math.floor(((bytes.length - 4) * 8 - start) / width))) : 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const mask = (1 << width) - 1;
-  const dictionarySize = values.length;
-  let bit = start;
-  let i = 0;
-  for (; i < inlineEnd; i++, bit += width) {
-    const index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
-    if (index >= dictionarySize) break;
-    out[outAt + i] = values[index]!;
-  }
-  for (; i < count; i++, bit += width) {
-    const index = readBits(bytes, bit, width);
+  const decoded = decodeNarrowIndexes(view, start | 0, width, inlineCount | 0, values, out, outAt | 0);
+  for (let i = decoded; i < count; i++) {
+    const index = readBits(bytes, start + i * width, width);
     requireDictionaryIndex(index, values);
     out[outAt + i] = values[index]!;
   }
+}
+
+/** Takes most of the time of reading prices. Returns the number of indexes before the first one outside the dictionary. */
+function decodeNarrowIndexes(
+  view: DataView,
+  start: number,
+  width: number,
+  count: number,
+  values: Float64Array,
+  out: Float64Array,
+  outAt: number,
+): number {
+  const mask = (1 << width) - 1;
+  const dictionarySize = values.length;
+  let bit = start;
+  for (let i = 0; i < count; i++, bit += width) {
+    const index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
+    if (index >= dictionarySize) return i;
+    out[outAt + i] = values[index]!;
+  }
+  return count;
 }
 
 /** Calls `visit` for the part of each run that lies within values `from` to `to`, with its first bit and its length. */

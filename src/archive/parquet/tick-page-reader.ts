@@ -43,7 +43,8 @@ export function readTickPages(file: Uint8Array, groups?: readonly number[]): Tic
   return { symbolPages: columns.symbol, t: columns.t, p: columns.p, rows: row };
 }
 
-function requireTickColumns(schema: readonly SchemaElement[]): void {
+/** @throws Error unless the columns of a file are those of ticks, as our writers store them */
+export function requireTickColumns(schema: readonly SchemaElement[]): void {
   const expected = [
     ['symbol', physicalTypes.text],
     ['t', physicalTypes.int64],

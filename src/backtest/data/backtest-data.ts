@@ -18,6 +18,7 @@ import type { ArchiveUsed } from '../result.ts';
 import { memoryBytesMax } from './batches.ts';
 import { createStatesQuery, stateColumns } from './markets.ts';
 import { fileIndexColumn, toTicksViewName } from './tick-columns.ts';
+import type { TickFile } from './tick-files.ts';
 
 /** Input of a backtest: the pinned files of one generation. */
 export interface BacktestData {
@@ -48,6 +49,8 @@ export interface BacktestData {
 
 export interface BacktestFiles {
   readonly sources: readonly DatasetFiles[];
+  /** Files of ticks by part. */
+  readonly tickFiles: ReadonlyMap<number, readonly TickFile[]>;
   /** Number of rows in the tick files, over all symbols, and whether some are outside the window. */
   readonly tickRows: number;
   readonly hasRowsOutsideWindow: boolean;
@@ -163,6 +166,12 @@ export async function openBacktestData(
         const inParts = (name: 'orderbooks' | 'quotes'): DatasetFiles =>
           sourceOf(name, name, filesOf(name, of, window));
         const statesWindow = { ...window, from: statesFrom };
+        const isInWindow = (file: PublishedFile): boolean => file.t_min! >= window.from && file.t_max! < window.to;
+        const toTickFile = (file: PublishedFile): TickFile => ({
+          path: join(root, file.path),
+          bytes: file.bytes,
+          isInWindow: isInWindow(file),
+        });
         return {
           sources: [
             ...ticks.map((one) => ({
@@ -174,8 +183,9 @@ export async function openBacktestData(
             sortedStates ??
               sourceOf('markets', 'markets', range.hasStates ? filesOf('markets', null, statesWindow) : []),
           ],
+          tickFiles: new Map(ticks.map((one) => [one.part, one.files.map(toTickFile)])),
           tickRows: tickFiles.reduce((sum, { rows }) => sum + rows, 0),
-          hasRowsOutsideWindow: tickFiles.some((file) => !(file.t_min! >= window.from && file.t_max! < window.to)),
+          hasRowsOutsideWindow: !tickFiles.every(isInWindow),
         };
       },
     };

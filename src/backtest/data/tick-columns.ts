@@ -98,7 +98,7 @@ function formatFromWhere({ part, symbols, window, filter }: TickReadRequest): st
 }
 
 /** Checks the assumed order of rows. */
-function requireAscending(symbol: string, t: Float64Array): void {
+export function requireAscending(symbol: string, t: Float64Array): void {
   for (let i = 1; i < t.length; i++)
     if (!(t[i]! > t[i - 1]!)) throw new Error(`the ticks of ${symbol} are out of order`);
 }

@@ -1,5 +1,6 @@
 import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import type { Measure, Strategy } from '../strategy/strategy.ts';
+import { computeRollingColumn, createRollingWindow, type RollingMeasure } from './rolling-window.ts';
 import type { MarketState, SymbolSeries } from './series.ts';
 
 /** The open position, for measures of the position. */
@@ -30,7 +31,7 @@ export function createMeasures(series: SymbolSeries, strategy: Strategy): Measur
     window_ms === undefined ? 0 : resolveQuantity(window_ms, strategy);
   const column = (of: Measure): Float64Array | null => {
     if (of.measure === 'price') return p;
-    if (of.measure !== 'moving_average' && of.measure !== 'z_score') return null;
+    if (of.measure !== 'moving_average' && of.measure !== 'z_score' && of.measure !== 'return') return null;
     return getWindowColumn(series, of.measure, windowMsOf(of));
   };
   const state = createStateReader(series);
@@ -64,7 +65,8 @@ export function createMeasures(series: SymbolSeries, strategy: Strategy): Measur
   };
 }
 
-type WindowedMeasure = 'moving_average' | 'z_score';
+/** Measures of a window of the symbol's own prices. */
+type WindowedMeasure = 'moving_average' | 'z_score' | 'return';
 
 /** Cached window measures, because rules and grid points often use the same ones. Freed together with the prices. */
 const windowColumnCache = new WeakMap<Float64Array, Map<string, Float64Array>>();
@@ -80,16 +82,14 @@ function getWindowColumn({ t, p }: SymbolSeries, measure: WindowedMeasure, windo
   const cachedColumn = cached.get(name);
   if (cachedColumn !== undefined) return cachedColumn;
   if ((cached.size + 1) * p.length > windowValuesMax) return null;
-  const read = createWindowReader({ t, p }, measure, windowMs);
-  const column = new Float64Array(p.length);
-  for (let i = 0; i < column.length; i++) column[i] = read(i);
+  const column = measure === 'return' ? computeReturns(t, p, windowMs) : computeRollingColumn(t, p, windowMs, measure);
   cached.set(name, column);
   return column;
 }
 
 function createWindowReader(
   { t, p }: Pick<SymbolSeries, 't' | 'p'>,
-  measure: WindowedMeasure,
+  measure: RollingMeasure,
   windowMs: number,
 ): ReadMeasure {
   const window = createRollingWindow(t, p, windowMs);
@@ -124,6 +124,19 @@ function createReturnReader({ t, p }: SymbolSeries, windowMs: number): ReadMeasu
   };
 }
 
+/** The same at every tick. */
+function computeReturns(t: Float64Array, p: Float64Array, windowMs: number): Float64Array {
+  const column = new Float64Array(p.length);
+  let before = 0;
+  for (let i = 0; i < column.length; i++) {
+    const start = t[i]! - windowMs;
+    while (t[before]! <= start) before++;
+    const base = before === 0 ? 0 : p[before - 1]!;
+    column[i] = base > 0 ? p[i]! / base - 1 : Number.NaN;
+  }
+  return column;
+}
+
 /** The price minus the mean of the last prices within the window on other venues then known to have the same market. */
 function createVenueSpreadReader({ t, p, otherVenues }: SymbolSeries, windowMs: number): ReadMeasure {
   const venues = otherVenues.map(({ t, p, sharedWindows }) => ({ t, p, together: sharedWindows, seen: 0, left: 0 }));
@@ -138,94 +151,5 @@ function createVenueSpreadReader({ t, p, otherVenues }: SymbolSeries, windowMs: 
       n++;
     }
     return n === 0 ? Number.NaN : p[i]! - sum / n;
-  };
-}
-
-/**
- * Mean and standard deviation of the prices in a window (t - windowMs, t], for ascending ticks. Uses running sums, which are
- * recomputed regularly to bound rounding errors.
- */
-interface RollingWindow {
-  /** Moves the window to a tick. Ticks must be ascending. */
-  advanceTo(i: number): void;
-  /** Whether there is a tick at or before the start of the window. */
-  isFull(): boolean;
-  getMean(): number;
-  /** Population standard deviation; exactly 0 if all prices are equal. */
-  getDeviation(): number;
-}
-
-/** Minimum variance relative to the peak of the sum of squares. Below it, rounding errors are too large. */
-const relativePrecision = 1e-6;
-
-export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: number): RollingWindow {
-  // The window contains the ticks [low, high).
-  let [low, high] = [0, 0];
-  // Sums of differences from a pivot near the mean, to limit cancellation, and the peak of the sum of squares since
-  // they were recomputed, which bounds the rounding error. Kept in a typed array, because assigning a double in a
-  // closure allocates.
-  const sums = new Float64Array(4);
-  const [pivotAt, sumAt, squaresAt, peakAt] = [0, 1, 2, 3] as const;
-  let removed = 0;
-  // First of the latest ticks with equal prices.
-  let sameFrom = 0;
-
-  const recompute = (): void => {
-    let total = 0;
-    for (let i = low; i < high; i++) total += p[i]! - p[low]!;
-    const pivot = p[low]! + total / (high - low);
-    let [sum, squares] = [0, 0];
-    for (let i = low; i < high; i++) {
-      const d = p[i]! - pivot;
-      sum += d;
-      squares += d * d;
-    }
-    sums[pivotAt] = pivot;
-    sums[sumAt] = sum;
-    sums[squaresAt] = squares;
-    sums[peakAt] = squares;
-    removed = 0;
-  };
-  /** Sum of squared differences from the mean. */
-  const spread = (n: number): number => sums[squaresAt]! - (sums[sumAt]! * sums[sumAt]!) / n;
-
-  return {
-    advanceTo(i) {
-      if (i < high) return;
-      const [start, before, next] = [t[i]! - windowMs, low, high];
-      // The ticks between two calls can span more than the window.
-      while (t[low]! <= start) low++;
-      high = i + 1;
-      for (let k = next; k <= i; k++) if (k > 0 && p[k] !== p[k - 1]) sameFrom = k;
-      removed += low - before;
-      if (before === next || low >= next || removed > 4 * (high - low) + 1024) {
-        recompute();
-        return;
-      }
-      const pivot = sums[pivotAt]!;
-      let [sum, squares] = [sums[sumAt]!, sums[squaresAt]!];
-      for (let k = before; k < low; k++) {
-        const d = p[k]! - pivot;
-        sum -= d;
-        squares -= d * d;
-      }
-      for (let k = next; k < high; k++) {
-        const d = p[k]! - pivot;
-        sum += d;
-        squares += d * d;
-      }
-      sums[sumAt] = sum;
-      sums[squaresAt] = squares;
-      if (squares > sums[peakAt]!) sums[peakAt] = squares;
-    },
-    isFull: () => low > 0,
-    getMean: () => (sameFrom <= low ? p[low]! : sums[pivotAt]! + sums[sumAt]! / (high - low)),
-    getDeviation() {
-      if (sameFrom <= low) return 0;
-      const n = high - low;
-      // After a jump, a small deviation would be lost to rounding.
-      if (!(spread(n) > relativePrecision * sums[peakAt]!)) recompute();
-      return Math.sqrt(Math.max(0, spread(n) / n));
-    },
   };
 }

@@ -71,10 +71,10 @@ export async function openBatchWorkers(
     const all = [...batch.members, ...batch.otherVenues];
     const window = { from: plan.readFrom, to: plan.span.to };
     const symbols = all.map(({ symbol }) => symbol);
-    const { sources, tickRows, hasRowsOutsideWindow } = data.findFiles(symbols, window, plan.statesFrom);
+    const { sources, tickFiles, tickRows, hasRowsOutsideWindow } = data.findFiles(symbols, window, plan.statesFrom);
     const ticks = all.reduce((total, member) => total + estimateTicksIn(member, window), 0);
     const filter = { time: hasRowsOutsideWindow, symbols: ticks < ownRowsShareMin * tickRows };
-    return { ...taskBase, sources, batch, plan, filter, tradesPrefix };
+    return { ...taskBase, sources, tickFiles, batch, plan, filter, tradesPrefix };
   }
 
   /** @throws the error of the task */

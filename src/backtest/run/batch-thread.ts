@@ -9,6 +9,7 @@ import { type CoverageTotals, computeCoverageTotals, type LifetimeWindow } from 
 import { findSharedWindows, readMarketStates } from '../data/markets.ts';
 import { openOrderBookStore, readOrderBooks, readQuotes } from '../data/order-book-store.ts';
 import { readTicks, type TickReadFilter, TooManyTicksError } from '../data/tick-columns.ts';
+import { createTickMemory, readTickFiles, type TickFile, type TickMemory } from '../data/tick-files.ts';
 import { openTradeSpill } from '../data/trade-files.ts';
 import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
@@ -29,10 +30,14 @@ interface WorkerTask {
 export interface BatchTask extends WorkerTask {
   readonly batch: Batch;
   readonly plan: BatchPlan;
+  readonly tickFiles: TickFilesByPart;
   readonly filter: TickReadFilter;
   /** Path prefix of the files for all trades, see `openTradeSpill`; null if they are not needed. */
   readonly tradesPrefix: string | null;
 }
+
+/** Files of ticks by part. Parts without an entry are read with DuckDB. */
+type TickFilesByPart = ReadonlyMap<number, readonly TickFile[]>;
 
 /** Computes the uncovered time of lifetimes. */
 export interface CoverageTask extends WorkerTask {
@@ -44,10 +49,16 @@ export type TaskResult<T> = { readonly done: T } | { readonly failed: TaskFailur
 
 export type TaskFailure = Pick<OddslakeError, 'exitCode' | 'message' | 'stack'>;
 
+/** A batch with more than this multiple of the estimated maximum of ticks is split in halves. */
+const estimateFactorMax = 2;
+
 /** Interval of checks for cancellation while DuckDB runs, in ms. */
 const stopPollMs = 50;
 
 let engine: Promise<QueryEngine> | undefined;
+
+/** A thread runs one batch at a time. */
+const threadMemory = createTickMemory(estimateFactorMax * batchTicksMax);
 
 /** One DuckDB thread, because the pool already uses all cores, and because it keeps rows in file order. */
 const openSharedEngine = (root: string, scratch: string): Promise<QueryEngine> => {
@@ -61,16 +72,17 @@ export async function openThread({ root, scratch }: Pick<WorkerTask, 'root' | 's
 }
 
 export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
-  runTask(task, async (query, cancellation) => {
+  runTask(task, async (openQuery, cancellation) => {
     const spill = task.tradesPrefix === null ? null : openTradeSpill(task.tradesPrefix);
-    const context = { scratch: task.scratch, ...cancellation, ...(spill !== null && { onTrades: spill.add }) };
-    const totals = await runBatch(query, task.batch, task.plan, task.filter, context);
+    const { scratch, tickFiles, filter } = task;
+    const context = { scratch, memory: threadMemory, ...cancellation, ...(spill !== null && { onTrades: spill.add }) };
+    const totals = await runBatch({ openQuery, tickFiles, filter }, task.batch, task.plan, context);
     spill?.end();
     return totals;
   });
 
 export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
-  runTask(task, (query, { signal }) => computeCoverageTotals(query, task.lifetimes, signal));
+  runTask(task, async (openQuery, { signal }) => computeCoverageTotals(await openQuery(), task.lifetimes, signal));
 
 interface Cancellation {
   readonly signal: AbortSignal;
@@ -80,7 +92,7 @@ interface Cancellation {
 
 async function runTask<T>(
   { root, scratch, sources, stopped }: WorkerTask,
-  work: (query: Query, cancellation: Cancellation) => Promise<T>,
+  work: (openQuery: () => Promise<Query>, cancellation: Cancellation) => Promise<T>,
 ): Promise<TaskResult<T>> {
   const stop = new AbortController();
   const checkStopped = (): void => {
@@ -90,11 +102,19 @@ async function runTask<T>(
   stop.signal.throwIfAborted();
   const timer = setInterval(checkStopped, stopPollMs);
   try {
-    const query = await (await openSharedEngine(root, scratch)).openQuery(sources, []);
+    let query: Promise<Query> | undefined;
+    const openQuery = (): Promise<Query> => {
+      query ??= openSharedEngine(root, scratch).then((shared) => shared.openQuery(sources, []));
+      return query;
+    };
     try {
-      return { done: await work(query, { signal: stop.signal, checkStopped }) };
+      return { done: await work(openQuery, { signal: stop.signal, checkStopped }) };
     } finally {
-      await query.close();
+      // Not if it could not be opened.
+      await query?.then(
+        (opened) => opened.close(),
+        () => {},
+      );
     }
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
@@ -124,46 +144,47 @@ export interface BatchPlan {
 interface BatchContext extends Cancellation {
   /** Folder for temporary files, created if needed. */
   readonly scratch: string;
+  /** For the ticks of the batch. */
+  readonly memory: TickMemory;
   /** Called with all trades of each symbol of a detailed run. */
   onTrades?(trades: readonly Trade[]): void;
 }
 
-/** A batch with more than this multiple of the estimated maximum of ticks is split in halves. */
-const estimateFactorMax = 2;
+/** The files of a batch. */
+interface BatchSources {
+  /** Opens DuckDB over the files, ticks by part. */
+  openQuery(): Promise<Query>;
+  readonly tickFiles: TickFilesByPart;
+  /** Conditions for reading ticks with DuckDB. */
+  readonly filter: TickReadFilter;
+}
 
 /**
  * Loads and runs a batch.
- * @param query over the files of the batch, ticks by part
- * @param filter conditions for reading ticks
  * @param ticksMax with more ticks, the batch is split in halves if possible
  */
 export async function runBatch(
-  query: Query,
+  sources: BatchSources,
   batch: Batch,
   plan: BatchPlan,
-  filter: TickReadFilter,
   context: BatchContext,
   ticksMax = batchTicksMax * estimateFactorMax,
 ): Promise<RunTotals> {
   const { scratch, signal, checkStopped } = context;
   const { members } = batch;
   const halves = splitBatch(batch);
-  const ticks = await loadTicks(
-    query,
-    batch,
-    plan,
-    filter,
-    halves === null ? Number.POSITIVE_INFINITY : ticksMax,
-    signal,
-  );
+  context.memory.reset();
+  const ticks = await loadTicks(sources, batch, plan, context, halves === null ? Number.POSITIVE_INFINITY : ticksMax);
   if (ticks === null) {
-    const symbolFilter = { ...filter, symbols: true };
+    const ofSymbols = { ...sources, filter: { ...sources.filter, symbols: true } };
     const [first, second] = halves!;
-    const firstTotals = await runBatch(query, first, plan, symbolFilter, context, ticksMax);
-    return mergeRunTotals(firstTotals, await runBatch(query, second, plan, symbolFilter, context, ticksMax));
+    const firstTotals = await runBatch(ofSymbols, first, plan, context, ticksMax);
+    return mergeRunTotals(firstTotals, await runBatch(ofSymbols, second, plan, context, ticksMax));
   }
   const symbols = members.map(({ symbol }) => symbol);
-  const states = plan.hasStates ? await readMarketStates(query, symbols, plan.span.to, signal) : new Map();
+  const states = plan.hasStates
+    ? await readMarketStates(await sources.openQuery(), symbols, plan.span.to, signal)
+    : new Map();
   const times = new Map(symbols.map((symbol) => [symbol, ticks.get(symbol)!.t]));
   const bookStore = openOrderBookStore(scratch);
   try {
@@ -171,9 +192,11 @@ export async function runBatch(
     // A book that is too old for a fill still replaces the quotes before it.
     const ageMsMax = plan.hasQuotes ? quoteAgeMsMax : bookAgeMsMax;
     const books = plan.hasBooks
-      ? await readOrderBooks(query, { ...selection, ageMsMax }, bookStore, signal)
+      ? await readOrderBooks(await sources.openQuery(), { ...selection, ageMsMax }, bookStore, signal)
       : new Map();
-    const quotes = plan.hasQuotes ? await readQuotes(query, selection, bookStore, signal) : new Map();
+    const quotes = plan.hasQuotes
+      ? await readQuotes(await sources.openQuery(), selection, bookStore, signal)
+      : new Map();
     const throwIfStopped = (): void => {
       checkStopped();
       signal.throwIfAborted();
@@ -199,20 +222,36 @@ function splitBatch({ members, otherVenues }: Batch): readonly [Batch, Batch] | 
 
 /** Loads the ticks of all symbols of a batch; null if there are too many. */
 async function loadTicks(
-  query: Query,
+  { openQuery, tickFiles, filter }: BatchSources,
   { members, otherVenues }: Batch,
   { readFrom, span, parts }: BatchPlan,
-  filter: TickReadFilter,
+  { memory, signal, checkStopped }: BatchContext,
   ticksMax: number,
-  signal: AbortSignal,
 ): Promise<Map<string, TickColumns> | null> {
   const out = new Map<string, TickColumns>();
   const window = { from: readFrom, to: span.to };
   const all = [...members, ...otherVenues].map(({ symbol }) => symbol).sort(compareUtf8);
+  const throwIfStopped = (): void => {
+    checkStopped();
+    signal.throwIfAborted();
+  };
   let loaded = 0;
+  const readPart = async (part: number, symbols: readonly string[]): Promise<TickColumns[]> => {
+    const files = tickFiles.get(part);
+    if (files !== undefined) {
+      try {
+        return readTickFiles({ files, symbols, window }, memory, ticksMax - loaded, throwIfStopped);
+      } catch (error) {
+        if (error instanceof TooManyTicksError) throw error;
+        throwIfStopped();
+        // DuckDB reads files that are stored differently, or reports what is wrong with them.
+      }
+    }
+    return await readTicks(await openQuery(), { part, symbols, window, filter }, ticksMax - loaded, signal);
+  };
   for (const [part, symbols] of Map.groupBy(all, (symbol) => computePartNumber(symbol, parts))) {
     try {
-      const columns = await readTicks(query, { part, symbols, window, filter }, ticksMax - loaded, signal);
+      const columns = await readPart(part, symbols);
       for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
       loaded += columns.reduce((sum, { t }) => sum + t.length, 0);
     } catch (error) {

@@ -94,7 +94,7 @@ test('passes errors of a thread on with their class', async () => {
   writeFileSync(bad, 'PAR1 and then nothing that one could read PAR1');
   const over = (sources: BacktestFiles['sources']) => ({
     ...data,
-    findFiles: () => ({ sources, tickRows: 0, hasRowsOutsideWindow: false }),
+    findFiles: () => ({ sources, tickFiles: new Map(), tickRows: 0, hasRowsOutsideWindow: false }),
   });
   const ticks = {
     dataset: toTicksViewName(0),

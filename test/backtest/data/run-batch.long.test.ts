@@ -3,6 +3,7 @@ import { openQuery } from '../../../src/archive/query/query.ts';
 import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
 import { readMarketIndex } from '../../../src/backtest/data/markets.ts';
+import { createTickMemory } from '../../../src/backtest/data/tick-files.ts';
 import { type BatchPlan, runBatch } from '../../../src/backtest/run/batch-thread.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { builtIn, curious } from './strategies.ts';
@@ -11,7 +12,12 @@ import { createArchive, createSpec, day0, dayMs, symbols } from './test-archive.
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
 const cut = { time: false, symbols: false };
-const around = () => ({ scratch: scratchFolder(), signal: never, checkStopped() {} });
+const around = () => ({
+  scratch: scratchFolder(),
+  memory: createTickMemory(1000),
+  signal: never,
+  checkStopped() {},
+});
 const plan: BatchPlan = {
   parts: 4,
   span,
@@ -28,13 +34,15 @@ test('splits a batch with more ticks than estimated, with the same result', asyn
   const data = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
   const universe = await readUniverse(data.query, createSpec(), never);
   const options = { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() };
-  const query = await openQuery(data.findFiles(symbols, { from: 0, to: span.to }, 0).sources, options);
+  const { sources, tickFiles } = data.findFiles(symbols, { from: 0, to: span.to }, 0);
+  const query = await openQuery(sources, options);
+  const files = { openQuery: async () => query, tickFiles, filter: cut };
   const [batch, ...others] = planBatches(universe, span, 1, await readMarketIndex(data.query, span.to, never));
   expect(others).toEqual([]);
-  const whole = await runBatch(query, batch!, plan, cut, around());
+  const whole = await runBatch(files, batch!, plan, around());
   const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
   for (const most of [ticks, ticks / 2, 3000, 1]) {
-    const run = await runBatch(query, batch!, plan, cut, around(), most);
+    const run = await runBatch(files, batch!, plan, around(), most);
     expect(run.trades).toEqual(whole.trades);
     expect(run.symbols).toEqual(whole.symbols);
     expect(run.ticks).toBe(ticks);
@@ -43,9 +51,9 @@ test('splits a batch with more ticks than estimated, with the same result', asyn
   }
   // A market is never split, because its venues need each other.
   const spread = { ...plan, runPlan: { ...plan.runPlan, strategies: [builtIn('cross_venue_spread')] } };
-  const together = await runBatch(query, batch!, spread, cut, around());
+  const together = await runBatch(files, batch!, spread, around());
   expect(together.trades.length).toBeGreaterThan(100);
-  expect((await runBatch(query, batch!, spread, cut, around(), 1)).trades).toEqual(together.trades);
+  expect((await runBatch(files, batch!, spread, around(), 1)).trades).toEqual(together.trades);
   await query.close();
   await data.close();
 });
