@@ -56,6 +56,9 @@ test('cached and uncached windows give the same values', () => {
   const made = values(series, of(51));
   for (const [i, value] of made.entries()) expect(Object.is(value, other[i]), `at ${i}`).toBe(true);
   expect(kept.findIndex((value) => !Number.isNaN(value))).toBe(50);
+  const ofReturn: Measure = { measure: 'return', window_ms: 51 * minute };
+  expect(measures.getColumn(ofReturn)).toBeNull();
+  expect(values(series, ofReturn)).toEqual([...createMeasures(priced(prices), none).getColumn(ofReturn)!]);
 });
 
 const always = { from: 0, to: Number.POSITIVE_INFINITY };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createRollingWindow } from '../../src/backtest/engine/rolling-window.ts';
+import { computeRollingColumn, createRollingWindow } from '../../src/backtest/engine/rolling-window.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`rolling: SEED=${seed}`);
@@ -89,4 +89,50 @@ test('recomputes a window that was skipped', () => {
   expect(window.getMean()).toBeCloseTo(0.2, 14);
   expect(window.getDeviation()).toBeCloseTo(Math.sqrt(2 / 300), 14);
   expect(window.isFull()).toBe(true);
+});
+
+test('a column has the numbers of a window that is advanced tick by tick, to the last bit', () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.record({
+          gap: fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 5000 })),
+          price: fc.oneof(
+            fc.constantFrom(0, 0.5, 1, 0.1 + 0.2, -1, 1e6, Number.NaN),
+            fc.double({ min: 0, max: 1, noNaN: true }),
+            fc.double({ min: 0.5, max: 0.5 + 1e-9, noNaN: true }),
+          ),
+          times: fc.constantFrom(1, 1, 3, 40),
+        }),
+        { maxLength: 300 },
+      ),
+      fc.oneof(fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 20_000 })),
+      (steps, windowMs) => {
+        const t: number[] = [];
+        const p: number[] = [];
+        let at = 0;
+        for (const { gap, price, times } of steps)
+          for (let k = 0; k < times; k++) {
+            at += gap;
+            t.push(at);
+            p.push(price);
+          }
+        const [times, prices] = [Float64Array.from(t), Float64Array.from(p)];
+        const [means, scores] = (['moving_average', 'z_score'] as const).map((measure) =>
+          computeRollingColumn(times, prices, windowMs, measure),
+        );
+        const [ofMeans, ofScores] = [0, 1].map(() => createRollingWindow(times, prices, windowMs));
+        for (let i = 0; i < t.length; i++) {
+          ofMeans!.advanceTo(i);
+          ofScores!.advanceTo(i);
+          const isFull = ofMeans!.isFull();
+          const deviation = isFull ? ofScores!.getDeviation() : 0;
+          const score = deviation > 0 ? (prices[i]! - ofScores!.getMean()) / deviation : Number.NaN;
+          expect(Object.is(means![i], isFull ? ofMeans!.getMean() : Number.NaN), `mean at ${i}`).toBe(true);
+          expect(Object.is(scores![i], score), `z-score at ${i}`).toBe(true);
+        }
+      },
+    ),
+    { seed, numRuns: 300 },
+  );
 });

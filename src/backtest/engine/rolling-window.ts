@@ -115,37 +115,43 @@ export function computeRollingColumn(
   const sums = new Float64Array(4);
   let [pivot, sum, squares, peak] = [0, 0, 0, 0];
   let [low, removed, sameFrom] = [0, 0, 0];
+  let previous = p[0]!;
   for (let i = 0; i < column.length; i++) {
     const start = t[i]! - windowMs;
     const before = low;
-    while (t[low]! <= start) low++;
-    const n = i + 1 - low;
-    if (i > 0 && p[i] !== p[i - 1]) sameFrom = i;
-    removed += low - before;
-    let isStale = before === i || low >= i || removed > getRemovedMax(n);
-    if (!isStale) {
-      for (let k = before; k < low; k++) {
-        const d = p[k]! - pivot;
-        sum -= d;
-        squares -= d * d;
-      }
-      const d = p[i]! - pivot;
-      sum += d;
-      squares += d * d;
-      if (squares > peak) peak = squares;
-      // As in `getDeviation`.
-      isStale =
-        measure === 'z_score' && low > 0 && sameFrom > low && !(squares - (sum * sum) / n > relativePrecision * peak);
+    // Sums that turn out to be stale are replaced below.
+    for (; t[low]! <= start; low++) {
+      const d = p[low]! - pivot;
+      sum -= d;
+      squares -= d * d;
     }
-    if (isStale) {
+    removed += low - before;
+    const price = p[i]!;
+    // Not a branch, because half of the prices repeat the previous one and it could not be predicted.
+    sameFrom += (i - sameFrom) * Number(price !== previous);
+    previous = price;
+    const n = i + 1 - low;
+    const d = p[i]! - pivot;
+    sum += d;
+    squares += d * d;
+    if (squares > peak) peak = squares;
+    let spread = squares - (sum * sum) / n;
+    if (
+      before === i ||
+      low >= i ||
+      removed > getRemovedMax(n) ||
+      // As in `getDeviation`.
+      (measure === 'z_score' && low > 0 && sameFrom > low && !(spread > relativePrecision * peak))
+    ) {
       computeSums(p, low, i + 1, sums);
       [pivot, sum, squares, peak, removed] = [sums[pivotAt]!, sums[sumAt]!, sums[squaresAt]!, sums[peakAt]!, 0];
+      spread = squares - (sum * sum) / n;
     }
     if (low === 0) column[i] = Number.NaN;
     else if (sameFrom <= low) column[i] = measure === 'moving_average' ? p[low]! : Number.NaN;
     else if (measure === 'moving_average') column[i] = pivot + sum / n;
     else {
-      const deviation = Math.sqrt(Math.max(0, (squares - (sum * sum) / n) / n));
+      const deviation = Math.sqrt(Math.max(0, spread / n));
       column[i] = deviation > 0 ? (p[i]! - (pivot + sum / n)) / deviation : Number.NaN;
     }
   }

@@ -52,7 +52,8 @@ export async function openBatchWorkers(
   };
   // Threads load their modules while files are still being checked.
   const taskBase = { root: data.root, scratch: data.scratch, stopped };
-  for (let thread = 0; thread < threads; thread++) void track(pool.run('openThread', taskBase).catch(() => {}));
+  const threadTask = { ...taskBase, needsQuery: data.hasBooks || data.hasQuotes };
+  for (let thread = 0; thread < threads; thread++) void track(pool.run('openThread', threadTask).catch(() => {}));
 
   /** Starts a task. Never rejects, because several tasks run before the first result is awaited. */
   const startTask = <T>(name: string, createTask: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> =>

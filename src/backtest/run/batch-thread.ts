@@ -1,5 +1,5 @@
-import { createQueryEngine, type QueryEngine } from '../../archive/query/database.ts';
-import type { DatasetFiles, Query } from '../../archive/query/query.ts';
+import type { QueryEngine } from '../../archive/query/database.ts';
+import { type DatasetFiles, openQueryEngine, type Query } from '../../archive/query/query.ts';
 import { OddslakeError } from '../../base/errors.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
@@ -62,13 +62,17 @@ const threadMemory = createTickMemory(estimateFactorMax * batchTicksMax);
 
 /** One DuckDB thread, because the pool already uses all cores, and because it keeps rows in file order. */
 const openSharedEngine = (root: string, scratch: string): Promise<QueryEngine> => {
-  engine ??= createQueryEngine(root, { threads: 1, memoryBytesMax, scratch });
+  engine ??= openQueryEngine(root, { threads: 1, memoryBytesMax, scratch });
   return engine;
 };
 
-/** Opens DuckDB in advance. Errors are ignored by the caller, because the first task repeats them. */
-export async function openThread({ root, scratch }: Pick<WorkerTask, 'root' | 'scratch'>): Promise<void> {
-  await openSharedEngine(root, scratch);
+/** Opens DuckDB in advance if batches need it. Errors are ignored by the caller, because the first task repeats them. */
+export async function openThread({
+  root,
+  scratch,
+  needsQuery,
+}: Pick<WorkerTask, 'root' | 'scratch'> & { readonly needsQuery: boolean }): Promise<void> {
+  if (needsQuery) await openSharedEngine(root, scratch);
 }
 
 export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
@@ -82,7 +86,14 @@ export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
   });
 
 export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
-  runTask(task, async (openQuery, { signal }) => computeCoverageTotals(await openQuery(), task.lifetimes, signal));
+  runTask(task, (openQuery, { signal }) =>
+    computeCoverageTotals(
+      task.sources.flatMap(({ paths }) => paths),
+      openQuery,
+      task.lifetimes,
+      signal,
+    ),
+  );
 
 interface Cancellation {
   readonly signal: AbortSignal;

@@ -61,12 +61,15 @@ test('computes uncovered time for overlapping windows and any number of symbols'
         lifetimeTo: day0 + 2 * dayMs - i,
       }));
       const lifetimes = clipLifetimes(members, span);
-      const query = await engine.openQuery([data.findCoverage(span)], []);
+      const source = data.findCoverage(span);
+      const query = await engine.openQuery([source], []);
       const gaps = lifetimes.map((lifetime) => subtract([lifetime], windowsOf(lifetime.symbol)));
-      expect(await computeCoverageTotals(query, lifetimes, never)).toEqual({
-        lifetimeMs: totalMs(lifetimes),
-        uncoveredMs: totalMs(gaps.flat()),
-      });
+      const expected = { lifetimeMs: totalMs(lifetimes), uncoveredMs: totalMs(gaps.flat()) };
+      const refuse = (): Promise<never> => Promise.reject(new Error('DuckDB is not needed'));
+      expect(await computeCoverageTotals(source.paths, refuse, lifetimes, never)).toEqual(expected);
+      // DuckDB reads files that our reader cannot read.
+      const unreadable = [...source.paths, '/does/not/exist'];
+      expect(await computeCoverageTotals(unreadable, async () => query, lifetimes, never)).toEqual(expected);
       await query.close();
     }
   }
