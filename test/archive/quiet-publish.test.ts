@@ -234,4 +234,24 @@ describe('polls of the market lists', () => {
     expect(manifest.generation).toBe(3);
     expect(countPolls(archive)).toBe(0);
   });
+
+  test('that repeat the last one are published with a finding, with the bytes of a publish that is never quiet', async () => {
+    const publishAll = async (quiet: { quietWindowsMax?: number }) => {
+      const archive = opened();
+      const rules = { namedSymbols: new Set(['A']), ...quiet };
+      append(archive, first);
+      poll(archive, now, market('A', { views: ['live', 'closing'] }), market('B'));
+      await publishNow(archive, now, 'run', rules);
+      append(archive, answer('A', [], { windows: [{ from: today + 5 * hourMs, to: now }], runId: 'second' }));
+      poll(archive, now + minuteMs, market('A', { views: ['live', 'closing'] }), market('B'));
+      const { manifest } = await publishNow(archive, now + minuteMs, 'second', rules);
+      expect(manifest.generation).toBe(2);
+      expect(countPolls(archive)).toBe(0);
+      return archive;
+    };
+    const [quick, plain] = [await publishAll({ quietWindowsMax: 100 }), await publishAll({})];
+    const parts = '**/*.parquet';
+    expect(hashes(quick.layout.root, parts)).toEqual(hashes(plain.layout.root, parts));
+    expect(quick.readManifest().datasets).toEqual(plain.readManifest().datasets);
+  });
 });
