@@ -285,8 +285,12 @@ function readBytes(path: string, bytesMax: number, mayGrow: boolean): Buffer {
     // One byte more than the size, to detect a file that grew.
     if (readBuffer.length <= size) readBuffer = Buffer.allocUnsafeSlow(Math.max(size + 1, readBufferBytesMin));
     let length = 0;
-    for (let bytesRead = -1; bytesRead !== 0 && length < readBuffer.length; length += bytesRead)
+    let bytesRead: number;
+    // The last read asks for more bytes than the file had, so no further one is needed to detect that it grew.
+    do {
       bytesRead = readSync(file, readBuffer, length, readBuffer.length - length, null);
+      length += bytesRead;
+    } while (bytesRead !== 0 && length < size);
     if (length > size && !mayGrow) throw new Error(`${path} grew while it was read`);
     return readBuffer.subarray(0, Math.min(length, size));
   } finally {
