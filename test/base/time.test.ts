@@ -146,10 +146,10 @@ describe('a day', () => {
       }),
     );
     for (const ms of [Number.NaN, Number.POSITIVE_INFINITY, 9e15]) expect(() => formatDay(ms)).toThrow(RangeError);
-    for (let ms = timeMin; ms < timeEnd; ms += dayMs) {
-      const text = textOf(ms);
-      expect([formatDay(ms + dayMs - 1), parseDayStart(text)]).toEqual([text, ms]);
-    }
+    const days = Array.from({ length: (timeEnd - timeMin) / dayMs }, (_, i) => timeMin + i * dayMs);
+    const isRight = (ms: number): boolean =>
+      formatDay(ms + dayMs - 1) === textOf(ms) && parseDayStart(textOf(ms)) === ms;
+    expect(days.filter((ms) => !isRight(ms))).toEqual([]);
     for (const text of [
       '2026-02-29',
       '2026-7-01',
