@@ -133,7 +133,8 @@ def file_of(folder: str, date: str, symbol: str) -> str:
     manifest = Path(folder, "manifest.json")
     if not manifest.exists():
         return EVERYTHING
-    parts = json.loads(manifest.read_bytes())["parts"]
+    counts = json.loads(manifest.read_bytes())
+    parts = counts.get("day_parts", {}).get(date, counts["parts"])
     part = int.from_bytes(hashlib.sha256(symbol.encode()).digest()[:4], "big") % parts
     return f"ticks/date={date}/part-{part:02}.parquet"
 

@@ -15,7 +15,7 @@ import pytest
 from canonical import differences, loose
 from tools import with_spark
 
-RESULTS = ("one_day", "joined", "returns", "days", "candles", "curve")
+RESULTS = ("one_day", "symbol_day", "joined", "returns", "days", "candles", "curve")
 
 
 def arrow(result) -> pa.Table:

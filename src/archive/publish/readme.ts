@@ -209,6 +209,10 @@ ticks = ds.dataset("ticks/", partitioning="hive")
 day = ticks.to_table(filter=ds.field("date") == "${day}", columns=["symbol", "t", "p"])
 \`\`\`
 
+PyArrow and pandas copy the text of \`symbol\` for each row. To load many ticks in half the time, read it as categories:
+\`pd.read_parquet("ticks/", read_dictionary=["symbol"])\`, or
+\`ds.dataset("ticks/", format=ds.ParquetFileFormat(dictionary_columns={"symbol"}), partitioning="hive")\`.
+
 ### Spark
 
 \`\`\`python
