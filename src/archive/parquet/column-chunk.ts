@@ -45,9 +45,9 @@ export function encodeNumberChunk(
       const distinct = buildDictionary(values, computeDistinctMax(values, 8));
       const statistics = statisticsFor(bounds);
       if (distinct === undefined) return encodeDeltaChunk(values, pages, statistics);
-      const indexed = encodeDictionaryChunk(distinct, physical, pairPages(pages), statistics);
+      const indexed = encodeDictionaryChunk(distinct, physical, pages, statistics);
       // The deltas of one page estimate the size of all of them.
-      const sample = pages[pages.length >> 1]!;
+      const sample = getMiddlePage(pages);
       const deltaSize =
         (encodeDeltaChunk(values, [sample], statistics).compressedBytes * values.length) / (sample.to - sample.from);
       return indexed.compressedBytes < deltaSize ? indexed : encodeDeltaChunk(values, pages, statistics);
@@ -63,7 +63,10 @@ export function encodeNumberChunk(
 const computeDistinctMax = (values: Float64Array, parts: number): number =>
   Math.min(dictionaryValuesMax, Math.ceil(values.length / parts));
 
-/** Merges pages in pairs: indexes of shared times compress well only if a page holds several symbols. */
+/**
+ * Merges pages in pairs. Indexes of shared times compress well only if a page holds several symbols, and readers take less
+ * time to decompress prices in fewer pages.
+ */
 function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
   if (pages.some(({ definitionLevels }) => definitionLevels.length > 0)) return pages;
   return pages.flatMap((page, i) => {
@@ -75,7 +78,7 @@ function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
 
 function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], statistics: Statistics): ColumnChunk {
   const builder = new ColumnChunkBuilder();
-  const sample = pages[pages.length >> 1]!;
+  const sample = getMiddlePage(pages);
   const level = chooseDeltaLevel(encodeDeltaPage(values.subarray(sample.from, sample.to)));
   for (const page of pages)
     builder.addDataPage(encodeDeltaPage(values.subarray(page.from, page.to)), page, level, encodings.deltaBinaryPacked);
@@ -117,18 +120,23 @@ function encodeDictionaryChunk(
   const level = physical === 'int64' ? zstdLevels.times : zstdLevels.prices;
   const builder = new ColumnChunkBuilder();
   builder.addDictionaryPage(encodePlainNumbers(values, physical), zstdLevels.plain, values.length);
-  return addIndexPages(builder, indexes, values.length, pages, level).finish(statistics);
+  const pairs = pairPages(pages);
+  // The width of prices is chosen by one page of a pair, because compressing the sample takes time.
+  const sample = getMiddlePage(level === zstdLevels.times ? pairs : pages);
+  return addIndexPages(builder, indexes, values.length, pairs, level, sample).finish(statistics);
 }
 
-/** Adds the index pages for a dictionary of `values` values. */
+const getMiddlePage = (pages: readonly PageRange[]): PageRange => pages[pages.length >> 1]!;
+
+/** Adds the index pages for a dictionary of `values` values. `sample` has the rows by which their width is chosen. */
 function addIndexPages(
   builder: ColumnChunkBuilder,
   indexes: Uint16Array,
   values: number,
   pages: readonly PageRange[],
   level: number,
+  sample: PageRange,
 ): ColumnChunkBuilder {
-  const sample = pages[pages.length >> 1]!;
   const width = chooseIndexWidth(indexes.subarray(sample.from, sample.to), computeBitWidth(values), level);
   for (const page of pages)
     builder.addDataPage(
@@ -205,7 +213,7 @@ function encodeTextPages(
   if (dictionary !== undefined) {
     const { texts, indexes } = dictionary;
     builder.addDictionaryPage(encodePlainByteArrays(texts), zstdLevels.texts, texts.length);
-    addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts);
+    addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts, getMiddlePage(pages));
     return builder.finish(encodeStringStatistics(texts, nulls));
   }
   const texts = getTexts();
