@@ -53,9 +53,9 @@ export function encodeNumberChunk(
       const distinct = hasAscendingRun(values, distinctMax + 1) ? undefined : buildDictionary(values, distinctMax);
       const statistics = statisticsFor(bounds);
       if (distinct === undefined) return encodeDeltaChunk(values, pages, statistics);
-      const indexed = encodeDictionaryChunk(distinct, physical, pairPages(pages), statistics);
+      const indexed = encodeDictionaryChunk(distinct, physical, pages, statistics);
       // The deltas of one page estimate the size of all of them.
-      const sample = pages[pages.length >> 1]!;
+      const sample = getMiddlePage(pages);
       const deltaSize =
         (encodeDeltaChunk(values, [sample], statistics).compressedBytes * values.length) / (sample.to - sample.from);
       return indexed.compressedBytes < deltaSize ? indexed : encodeDeltaChunk(values, pages, statistics);
@@ -81,7 +81,10 @@ function hasAscendingRun(values: Float64Array, length: number): boolean {
   return false;
 }
 
-/** Merges pages in pairs: indexes of shared times compress well only if a page holds several symbols. */
+/**
+ * Merges pages in pairs. Indexes of shared times compress well only if a page holds several symbols, and readers take less
+ * time to decompress prices in fewer pages.
+ */
 function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
   if (pages.some(({ definitionLevels }) => definitionLevels.length > 0)) return pages;
   return pages.flatMap((page, i) => {
@@ -93,7 +96,7 @@ function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
 
 function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], statistics: Statistics): ColumnChunk {
   const builder = new ColumnChunkBuilder();
-  const sampled = pages[pages.length >> 1]!;
+  const sampled = getMiddlePage(pages);
   const { level, sample } = chooseDeltaLevel(encodeDeltaPage(values.subarray(sampled.from, sampled.to)));
   for (const page of pages) {
     if (page === sampled && hasNoLevels(page)) builder.addCompressedPage(sample, page, encodings.deltaBinaryPacked);
@@ -159,18 +162,23 @@ function encodeDictionaryChunk(
   const level = physical === 'int64' ? zstdLevels.times : zstdLevels.prices;
   const builder = new ColumnChunkBuilder();
   builder.addDictionaryPage(encodePlainNumbers(values, physical), zstdLevels.plain, values.length);
-  return addIndexPages(builder, indexes, values.length, pages, level).finish(statistics);
+  const pairs = pairPages(pages);
+  // The width of prices is chosen by one page of a pair: it is the better choice for pages of few symbols.
+  const sampled = getMiddlePage(level === zstdLevels.times ? pairs : pages);
+  return addIndexPages(builder, indexes, values.length, pairs, level, sampled).finish(statistics);
 }
 
-/** Adds the index pages for a dictionary of `values` values. */
+const getMiddlePage = (pages: readonly PageRange[]): PageRange => pages[pages.length >> 1]!;
+
+/** Adds the index pages for a dictionary of `values` values. `sampled` has the rows by which their width is chosen. */
 function addIndexPages(
   builder: ColumnChunkBuilder,
   indexes: Uint16Array,
   values: number,
   pages: readonly PageRange[],
   level: number,
+  sampled: PageRange,
 ): ColumnChunkBuilder {
-  const sampled = pages[pages.length >> 1]!;
   const sampledIndexes = indexes.subarray(sampled.from, sampled.to);
   const { width, sample } = chooseIndexWidth(sampledIndexes, computeBitWidth(values), level);
   for (const page of pages) {
@@ -233,7 +241,7 @@ function encodeTextPages(
   if (dictionary !== undefined) {
     const { texts, indexes } = dictionary;
     builder.addDictionaryPage(encodePlainByteArrays(texts), zstdLevels.texts, texts.length);
-    addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts);
+    addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts, getMiddlePage(pages));
     return builder.finish(encodeStringStatistics(texts, nulls));
   }
   const texts = getTexts();
