@@ -150,10 +150,11 @@ test('a run that cannot write raw responses warns and continues', async () => {
   const nights = await startNights({ markets: 6, ticksPerDay: 100 });
   const context = await nights.contextAt(firstNight);
   const isRaw = (path: string): boolean => path.includes('/.oddslake/raw');
-  const refuse = (path: string): void => {
+  const makeVolatileFolder = (path: string): void => {
     if (isRaw(path)) throw Object.assign(new Error('no room'), { code: 'ENOSPC' });
+    systemDisk.makeVolatileFolder(path);
   };
-  const disk = { ...systemDisk, makeVolatileFolder: (path: string) => refuse(path) };
+  const disk = { ...systemDisk, makeVolatileFolder };
   const summary = await nightly.run({ ...context, disk }, { day: null });
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
   expect(summary.warnings).toEqual([expect.stringMatching(/^Raw responses could not be saved.*no room/)]);

@@ -9,10 +9,9 @@ import { importsOf } from '../../structure.ts';
 const root = new URL('../../..', import.meta.url).pathname;
 
 test('the package contains the modules and files that a checkout serves', () => {
-  const out = scratchFolder();
+  const folder = scratchFolder();
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
-  execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.page.json'), '--outDir', out]);
-  const folder = join(out, 'src/server/web/client');
+  execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.page.json'), '--outDir', folder]);
   const { files } = loadAssets();
   const served = [...files.keys()].filter((name) => !name.startsWith('uplot.'));
   expect(readdirSync(folder).sort()).toEqual(served.filter((name) => name.endsWith('.js')).sort());
