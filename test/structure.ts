@@ -72,6 +72,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   jose: 'src/server/workspace',
   '@observablehq/plot': 'src/report',
   linkedom: 'src/report',
+  rolldown: 'bin/bundle.ts',
 };
 
 /** What may stand in one place only: the room or file, and the text. */

@@ -4,6 +4,9 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { createBackgroundWrites } from '../../src/archive/disk/background-writes.ts';
 import { createDisk, type StartSync, systemCalls } from '../../src/archive/disk/file-system.ts';
+import { readCommitState } from '../../src/archive/journal/intent.ts';
+import { commitStage } from '../../src/archive/publish/commit.ts';
+import { finishWrites, stageBytes, startStage } from '../../src/archive/publish/staging.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from './scratch.ts';
 
 const bytes = Buffer.from('ticks of a day');
@@ -78,6 +81,25 @@ describe('writes in the background', () => {
     await writes.settle();
     await expect(writes.wait(0)).rejects.toThrow('first');
   });
+});
+
+test('a stage whose files may not be durable yet cannot be committed', async () => {
+  const archive = opened({ disk: createDisk(systemCalls, async (file) => systemCalls.sync(file)) });
+  const writes = createBackgroundWrites();
+  const { manifest } = await publishNow(archive, day0);
+  const stage = startStage(archive, manifest, readCommitState(archive.state.db), writes);
+  stageBytes(archive, stage, 'README.draft', bytes);
+  await writes.settle();
+  const next = { ...manifest, generation: manifest.generation + 1 };
+  expect(() => commitStage(archive, stage, next, [], () => {})).toThrow(/not durable yet; nothing was committed/);
+  expect(archive.readManifest().generation).toBe(manifest.generation);
+  await finishWrites(archive, stage);
+  // What is staged afterwards has to be waited for, too.
+  stageBytes(archive, stage, 'SECOND.draft', bytes);
+  expect(() => commitStage(archive, stage, next, [], () => {})).toThrow(/not durable yet/);
+  await finishWrites(archive, stage);
+  commitStage(archive, stage, next, [], () => {});
+  expect(archive.readManifest().generation).toBe(next.generation);
 });
 
 describe('a publish', () => {

@@ -221,6 +221,8 @@ describe('polls of the market lists', () => {
   test.for<[what: string, ...markets: ReturnType<typeof market>[]]>([
     ['another question', market('A', { question: 'Will it?' }), market('B')],
     ['a resolution', market('A', { outcome: 1, resolvedAt: now }), market('B')],
+    ['another confidence', market('A', { confidence: 0.5 }), market('B')],
+    ['another field without a column', market('A', { extra: '{"volume":1}' }), market('B')],
     ['a market that is gone', market('B')],
     ['a new market', market('A'), market('B'), market('C')],
   ])('with %s are published', async ([, ...markets]) => {

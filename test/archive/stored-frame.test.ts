@@ -46,6 +46,23 @@ test('leaves compressed, checked and larger frames to zstd', () => {
     expect(copyStoredFrame(frame, 0, frame.length, length)).toBeUndefined();
 });
 
+test('gives what zstd gives, or nothing, if any two bits of a header are flipped', () => {
+  for (const length of [3, 300]) {
+    const frame = compress(drawNoise(length));
+    const bits = 8 * (frame.length - length);
+    for (let a = 0; a < bits; a++)
+      for (let b = a; b < bits; b++) {
+        const changed = Uint8Array.from(frame);
+        for (const bit of new Set([a, b])) changed[bit >> 3]! ^= 1 << (bit & 7);
+        for (const more of [-4, -1, 0, 1]) {
+          const copy = copyStoredFrame(changed, 0, changed.length, length + more);
+          if (copy !== undefined)
+            expect(copy, `bits ${a} and ${b}`).toEqual(new Uint8Array(zstdDecompressSync(changed)));
+        }
+      }
+  }
+});
+
 test('gives what zstd gives, or nothing, for changed frames', () => {
   fc.assert(
     fc.property(

@@ -184,6 +184,30 @@ test('the requests of a lease count as started at its end for all others', () =>
   expect(starts[3]).toBeGreaterThan(1000);
 });
 
+test('the starts of a lease are stored when it is returned to another that waits', () => {
+  let nowMs = 0;
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
+  const memory = createLocalRateStore();
+  const [lease, other] = [createRateLease(memory, clock, () => 20), createRateLease(memory, clock, () => 20)];
+  const own = createSlidingWindow(() => 20, lease);
+  const starts = new Map<number, number>();
+  const start = (): void => void lease.runStart((now) => starts.set(own.start(now), now));
+  for (; memory.read().reservedUntilMs < nowMs; nowMs += 50) start();
+  const { reservedFrom } = memory.read();
+  start();
+  nowMs += 50;
+  start();
+  expect(memory.getStart(reservedFrom)).toBeUndefined();
+  // It waits, and starts nothing.
+  other.runStart(() => {});
+  nowMs += leaseMsMax;
+  start();
+  const stored = [0, 1, 2].map((n) => memory.getStart(reservedFrom + n)?.atMs);
+  expect(stored).toEqual([0, 1, 2].map((n) => starts.get(reservedFrom + n)));
+  expect(stored).not.toContain(undefined);
+  expect(memory.read()).toMatchObject({ count: reservedFrom + 3, reservedUntilMs: Number.NEGATIVE_INFINITY });
+});
+
 test('no lease is taken while another uses the rate, the rate is throttled, or it is used rarely', () => {
   const use = { othersAtMs: 0, busyFromMs: 0 };
   const lease = { end: 2, untilMs: 20_000 + leaseMsMax };

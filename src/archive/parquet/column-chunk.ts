@@ -163,7 +163,7 @@ function encodeDictionaryChunk(
   const builder = new ColumnChunkBuilder();
   builder.addDictionaryPage(encodePlainNumbers(values, physical), zstdLevels.plain, values.length);
   const pairs = pairPages(pages);
-  // The width of prices is chosen by one page of a pair: it is the better choice for pages of few symbols.
+  // The width of prices is chosen by one page of a pair: by a whole pair, files of recorded ticks become larger.
   const sampled = getMiddlePage(level === zstdLevels.times ? pairs : pages);
   return addIndexPages(builder, indexes, values.length, pairs, level, sampled).finish(statistics);
 }

@@ -507,3 +507,47 @@ test('days on which nothing was requested are the same whether they are added by
     { numRuns: 500 },
   );
 });
+
+test('a day on which requests of a symbol only failed is not one on which nothing was requested', () => {
+  const failed = { from: 0, to: dayMs, kind: 'failed', reason: 'HTTP 500', since: dayMs } as const;
+  const input: ModelInput = {
+    symbols: [factsOf({ polledFrom: 0 })],
+    coverage: new Map([
+      ['S', [{ from: dayMs, to: 2 * dayMs, fetchedAt: 3 * dayMs, origin: 'poll', evidence: 'stated' }]],
+    ]),
+    namedSymbols: null,
+    days: [0],
+    nowMs: 3 * dayMs,
+    lifetimeRules: rules,
+  };
+  const reasonsOf = (state: ModelInput) =>
+    completeness(state)
+      .days.get(0)!
+      .reasons!.map(({ reason }) => reason);
+  expect(reasonsOf(input)).toEqual(['never asked']);
+  expect(reasonsOf({ ...input, owed: new Map([['S', [failed]]]) })).toEqual(['failed']);
+  // The file of another day says nothing of this one.
+  const damageOn = (day: number) => ({
+    files: 1,
+    days: new Set([day]),
+    getWindows: () => [{ from: day, to: day + dayMs }],
+  });
+  expect(reasonsOf({ ...input, damage: damageOn(0) })).toContain('damaged');
+  expect(reasonsOf({ ...input, damage: damageOn(dayMs) })).toEqual(['never asked']);
+});
+
+test('days with failed requests are the same whether they are added by the short way or not', () => {
+  const longAgo = { from: -9 * dayMs, to: -8 * dayMs };
+  const failed = fc
+    .record({ symbol: fc.constantFrom('S0', 'S1'), from: moment, to: moment })
+    .filter(({ from, to }) => from < to)
+    .map((window) => ({ ...window, kind: 'failed' as const, reason: 'HTTP 500', since: 0 }));
+  fc.assert(
+    fc.property(arbitraryInput, fc.array(failed, { minLength: 1, maxLength: 3 }), (input, windows) => {
+      const state = { ...input, owed: Map.groupBy(windows, ({ symbol }) => symbol) };
+      const marked = new Map(input.symbols.map(({ symbol }) => [symbol, [...exceptedOf(input, symbol), longAgo]]));
+      expect(completeness({ ...state, excepted: marked }).days).toEqual(completeness(state).days);
+    }),
+    { numRuns: 500 },
+  );
+});
