@@ -139,6 +139,54 @@ test('shares rate, pauses and the lowest rate with others of the same store', as
   expect(starts).toHaveLength(3);
 });
 
+test('others know at once of a throttled request, although the process that sent it has a lease', async () => {
+  const clock = createVirtualClock();
+  const rateStore = createLocalRateStore();
+  const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 60_000, rateStore };
+  const limiter = createRateLimiter(options, clock);
+  const { signal } = new AbortController();
+  const run = (isThrottled: boolean) =>
+    limiter.run(async (permit) => permit.noteResponse(isThrottled), { priority: 0, signal });
+  void (async () => {
+    for (;;) await run(false);
+  })();
+  for (let ms = 0; rateStore.read().reservedUntilMs < ms; ms += 10) await clock.pass(10);
+  expect(rateStore.read()).toMatchObject({ inferred: null });
+  let isDone = false;
+  void run(true).then(() => {
+    isDone = true;
+  });
+  while (!isDone) await clock.pass(10);
+  expect(rateStore.read().inferred).not.toBeNull();
+  expect(rateStore.read().reservedUntilMs).toBe(Number.NEGATIVE_INFINITY);
+});
+
+test('a start that has become late before its request is sent is not used', async () => {
+  const clock = createVirtualClock();
+  const rateStore = createLocalRateStore();
+  let [suspendedMs, nextMs] = [0, 0];
+  const suspendable = { ...clock, monotonicMs: () => clock.monotonicMs() + suspendedMs };
+  const runExclusive = <T>(work: () => T): T => {
+    const result = work();
+    [suspendedMs, nextMs] = [suspendedMs + nextMs, 0];
+    return result;
+  };
+  const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 60_000 };
+  const limiter = createRateLimiter({ ...options, rateStore: { ...rateStore, runExclusive } }, suspendable);
+  const run = async (): Promise<number> => {
+    const before = rateStore.read().count;
+    const signal = new AbortController().signal;
+    const ran = limiter.run(async (permit) => permit.noteResponse(), { priority: 0, signal });
+    await clock.pass(1000);
+    await ran;
+    return rateStore.read().count - before;
+  };
+  nextMs = 100;
+  expect(await run()).toBe(1);
+  nextMs = 101;
+  expect(await run()).toBe(2);
+});
+
 test('does not share a pause that exceeds the maximum', async () => {
   const clock = createVirtualClock();
   const memory = createLocalRateStore();

@@ -347,8 +347,8 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
  * for any other day. Imported ticks without coverage have only such days.
  */
 function addUnrequestedDay(tally: DayTally, symbolResult: SymbolWithExceptions, day: Window): boolean {
-  const { expected, covered, excepted, expectedTo, isSuspended, hasMarks } = symbolResult;
-  if (expected.length !== 1 || hasMarks || isSuspended || excepted.length > 0 || tally.judgedTo < day.to) return false;
+  const { expected, covered, excepted, expectedTo, hasMarks } = symbolResult;
+  if (expected.length !== 1 || hasMarks || excepted.length > 0 || tally.judgedTo < day.to) return false;
   const from = Math.max(expected[0]!.from, day.from);
   const to = Math.min(expected[0]!.to, day.to);
   if (from >= to || from >= expectedTo) return false;

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect, test } from 'vitest';
+import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { openQueryEngine } from '../../../src/archive/query/query.ts';
 import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
@@ -128,6 +129,18 @@ test('a batch gives the same result by either reader, and if a file is stored di
   await query.close();
   await engine.close();
   await data.close();
+});
+
+test('ticks out of order are an error, wherever the window is', () => {
+  const path = join(scratchFolder(), 'part.parquet');
+  // A binary search for the end of the window finds the second one, so that the last one would be left out.
+  const t = Float64Array.of(day0, day0 + 20, day0 + 30, day0 + 10);
+  writeFileSync(path, encodeTicks({ symbols: ['A'], offsets: Float64Array.of(0, 4), t, p: t.map(() => 0.5) }));
+  const { length: bytes } = readFileSync(path);
+  for (const isInWindow of [true, false]) {
+    const request = { files: [{ path, bytes, isInWindow }], symbols: ['A'], window: { from: day0, to: day0 + 15 } };
+    expect(() => readTickFiles(request, createTickMemory(9), 9, () => {})).toThrow('the ticks of A are out of order');
+  }
 });
 
 test('memory is used again by the next batch', () => {
