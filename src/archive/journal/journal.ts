@@ -65,7 +65,8 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       if (record.origin !== 'import') {
         const source = findSource(record.symbol, names);
         let oldest = oldestBySource.get(source) ?? Number.POSITIVE_INFINITY;
-        for (const t of record.ticks.t) if (t < oldest) oldest = t;
+        const { t } = record.ticks;
+        for (let i = 0; i < t.length; i++) if (t[i]! < oldest) oldest = t[i]!;
         oldestBySource.set(source, oldest);
       }
       appendTickRecord(state, parts, record);

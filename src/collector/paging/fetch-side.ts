@@ -1,3 +1,4 @@
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Window } from '../../base/window.ts';
 import {
   claim,
@@ -87,8 +88,8 @@ export function* fetchSide(
     if (next === null) return end('refused', null, [page]);
     const relation = comparePagesAtSide(page.times, next.times, beginTick, side);
     if (relation === 'further') {
-      const beyond = next.times.filter((t) => (side === 'high' ? t > outermost : t < outermost));
-      if (beyond.some((t) => t < page.observedAt)) noteTruncated(behavior, page.received, side);
+      const beyond = listBeyond(next.times, outermost, side);
+      if (beyond.length > 0 && beyond[0]! < page.observedAt) noteTruncated(behavior, page.received, side);
       if (isOutside(findOutermostTick(next.times, side), furthest, side)) progress.idleRequests = 0;
       else if (progress.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
       noteWidestGap(widest, next);
@@ -309,5 +310,17 @@ export function isTruncatedInside(
   return a.length === b.length && a.every((t, i) => t === b[i]);
 }
 
+/** The ticks from `beginTick` on, outward. `times` are distinct and ascending. */
 const sliceOutward = (times: Float64Array, beginTick: number, side: WindowSide): Float64Array =>
-  side === 'high' ? times.filter((t) => t >= beginTick) : times.filter((t) => t <= beginTick).reverse();
+  side === 'high'
+    ? times.subarray(findFirstAtOrAfter(times, beginTick))
+    : times.slice(0, findFirstAtOrAfter(times, nextTime(beginTick))).reverse();
+
+/** The ticks further outward than a tick, ascending. `times` are distinct and ascending. */
+const listBeyond = (times: Float64Array, tick: number, side: WindowSide): Float64Array =>
+  side === 'high'
+    ? times.subarray(findFirstAtOrAfter(times, nextTime(tick)))
+    : times.subarray(0, findFirstAtOrAfter(times, tick));
+
+/** The first moment after a time, which is a whole number of milliseconds like all times of usable ticks. */
+const nextTime = (t: number): number => t + 1;

@@ -210,7 +210,8 @@ export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float6
   let atFrom = false;
   let atTo = false;
   let beyond: number | null = null;
-  for (const time of t) {
+  for (let i = 0; i < t.length; i++) {
+    const time = t[i]!;
     if (time < requested.from || time > requested.to) {
       if (beyond !== null && beyond !== time) return;
       beyond = time;
