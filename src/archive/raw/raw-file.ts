@@ -16,23 +16,28 @@ const payloadBytes = rawMagic.length + 8;
 /** Bytes before each zstd frame. */
 const pieceHeaderBytes = 8 + payloadBytes;
 
-/** Level 3 takes longer and saves nothing here. A larger chunk size slows down small responses. */
-const compressOptions = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: 1 << 14 };
+/** Level 3 takes longer and saves nothing here. */
+const params = { [constants.ZSTD_c_compressionLevel]: 1 };
+
+/**
+ * With room for incompressible input, zstd compresses in one call, straight from the input: otherwise it copies the input to a
+ * buffer of its own, and the thread pool is asked again for each chunk.
+ */
+const toCompressOptions = ({ length }: Uint8Array) => ({ params, chunkSize: length + (length >> 8) + 64 });
 
 /** Up to this size, compressing on this thread is faster than on another one. */
 const smallBytesMax = 8192;
 
-const compressAsync: (bytes: Uint8Array, how: typeof compressOptions) => Promise<Buffer> = promisify(zstdCompress);
+const compressAsync: (bytes: Uint8Array, how: ReturnType<typeof toCompressOptions>) => Promise<Buffer> =
+  promisify(zstdCompress);
 const decompressAsync: (bytes: Uint8Array, how: { maxOutputLength: number }) => Promise<Buffer> =
   promisify(zstdDecompress);
 
 /** Encodes some pages as one piece. Large pieces are compressed on Node's thread pool. */
 export async function encodeRawPiece(pages: readonly RawPage[]): Promise<Uint8Array[]> {
   const plain = encodeRawPages(pages);
-  const frame =
-    plain.length <= smallBytesMax
-      ? zstdCompressSync(plain, compressOptions)
-      : await compressAsync(plain, compressOptions);
+  const options = toCompressOptions(plain);
+  const frame = plain.length <= smallBytesMax ? zstdCompressSync(plain, options) : await compressAsync(plain, options);
   const head = Buffer.alloc(pieceHeaderBytes);
   head.writeUInt32LE(skippableMagic, 0);
   head.writeUInt32LE(payloadBytes, 4);
