@@ -4,7 +4,7 @@ import type { Bench } from './bench.ts';
 import { noSlower } from './goals.ts';
 import { importArgv, type PagesInput } from './import.ts';
 import { CommandFailed, measure } from './measure.ts';
-import type { Comparison, Report } from './results.ts';
+import { type Comparison, type Report, timeText } from './results.ts';
 import { median, pairRatios } from './statistics.ts';
 
 /**
@@ -113,8 +113,7 @@ export function compare(input: string, times: ReaderTimes, judged: boolean): Com
       const { oddslake: ours, ...others } = ms[query];
       const [name, theirs] = Object.entries(others).reduce((a, b) => (median(b[1]) < median(a[1]) ? b : a));
       const ratio = pairRatios(theirs, ours!);
-      const figure = (of: readonly number[]): string =>
-        `${(median(of) / (query === 'all' ? 1 : symbols)).toPrecision(3)} ms`;
+      const figure = (of: readonly number[]): string => readTimeText(median(of) / (query === 'all' ? 1 : symbols));
       return {
         ...row,
         ours: figure(ours!),
@@ -127,6 +126,9 @@ export function compare(input: string, times: ReaderTimes, judged: boolean): Com
     }),
   );
 }
+
+/** Three digits: the read of a symbol's day takes a few milliseconds. */
+const readTimeText = (ms: number): string => (ms < 100 ? `${ms.toPrecision(3)} ms` : timeText(ms));
 
 function nothing(input: PagesInput, missing: string, failed: readonly string[]): Report {
   const none = { ours: '–', peer: null, ratio: null, value: null, missing };
