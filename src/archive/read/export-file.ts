@@ -9,8 +9,7 @@ import type { Column, DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import type { RowChunk } from '../parquet/streaming-writer.ts';
 import { chooseTimeEncoding } from '../parquet/ticks-arrow.ts';
-import { requireFileBytes } from './check-files.ts';
-import type { GenerationPin } from './pin-generation.ts';
+import { type GenerationPin, requireFileBytes } from './pin-generation.ts';
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
