@@ -3,10 +3,10 @@ import { setFlagsFromString } from 'node:v8';
 import type { Tinypool } from 'tinypool';
 
 /** A pool of worker threads. The tasks are the exported functions of one module. */
-interface WorkerPool {
+export interface WorkerPool {
   /** Runs a task when a thread is free. Rejects with the error of the task, or if the threads are terminated. */
   run(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<unknown>;
-  /** Terminates the threads, even if they are running tasks. */
+  /** Terminates the threads, even if they are running tasks. May be called again. */
   close(): Promise<void>;
 }
 

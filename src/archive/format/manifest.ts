@@ -1,4 +1,4 @@
-import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
+import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import type { Window } from '../../base/window.ts';
 import type { CompletenessCounts, DayState } from '../../contract/completeness-counts.ts';
 import type { AcceptedWindow, LostWindow } from './coverage.ts';
@@ -26,6 +26,12 @@ export interface PublishedFile {
   readonly symbols: number;
   /** The generation that wrote it. */
   readonly generation: number;
+}
+
+/** @throws DamageError if the hash of a pinned file differs from the manifest's */
+export function requireFileHash(hash: string, { path, sha256 }: PublishedFile): void {
+  if (hash !== sha256)
+    throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
 }
 
 /** Sums the rows and bytes of files. */

@@ -7,7 +7,7 @@ import { UsageError } from '../../base/errors.ts';
 import type { Disk } from '../disk/file-system.ts';
 import type { Column, DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
-import { type RowChunk, streamArrow, streamParquet } from '../parquet/streaming-writer.ts';
+import type { RowChunk } from '../parquet/streaming-writer.ts';
 import { chooseTimeEncoding } from '../parquet/ticks-arrow.ts';
 import { type GenerationPin, requireFileBytes } from './pin-generation.ts';
 
@@ -86,17 +86,20 @@ export const requireFileIntact = (disk: Disk, pinned: GenerationPin, file: Publi
   requireFileBytes(disk.read(`${pinned.root}/${file.path}`), file);
 
 /** Encodes rows in a columnar format, with the column types of the dataset. */
-export const encodeColumnar = (
+export async function* encodeColumnar(
   dataset: DatasetName,
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
   format: 'parquet' | 'arrow' | 'arrow_stream',
-): AsyncGenerator<Uint8Array> =>
-  format !== 'parquet'
-    ? streamArrow(columns, chunks, format === 'arrow' ? 'file' : 'stream')
-    : streamParquet(columns, chunks, (first) =>
-        dataset === 'ticks' ? chooseTimeEncoding(Float64Array.from(first[1] as number[])) : { deltaColumns: [] },
-      );
+): AsyncGenerator<Uint8Array> {
+  // Loads Arrow, which most callers of this module do not need.
+  const { streamArrow, streamParquet } = await import('../parquet/streaming-writer.ts');
+  if (format === 'parquet')
+    yield* streamParquet(columns, chunks, (first) =>
+      dataset === 'ticks' ? chooseTimeEncoding(Float64Array.from(first[1] as number[])) : { deltaColumns: [] },
+    );
+  else yield* streamArrow(columns, chunks, format === 'arrow' ? 'file' : 'stream');
+}
 
 /**
  * Writes `target` atomically: to a draft in the same folder, which is synced and renamed. A missing folder is created. Replaces an

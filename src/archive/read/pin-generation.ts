@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { type Disk, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
-import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import { type Manifest, type PublishedFile, requireFileHash } from '../format/manifest.ts';
 import { type Archive, readManifestWithBytes } from '../open-archive.ts';
 import { locateFile } from '../read-published-file.ts';
 import { acquireLockedFolder, type LockedFolder, removeAbandonedFolders } from './locked-folder.ts';
@@ -42,10 +42,7 @@ export function pinGeneration(
 }
 
 /** @throws DamageError if a pinned file differs from the manifest */
-export function requireFileBytes(bytes: Uint8Array, { path, sha256: published }: PublishedFile): void {
-  if (sha256(bytes) !== published)
-    throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
-}
+export const requireFileBytes = (bytes: Uint8Array, file: PublishedFile): void => requireFileHash(sha256(bytes), file);
 
 function pinIntoScratch(
   archive: Archive,

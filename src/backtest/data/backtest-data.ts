@@ -1,6 +1,6 @@
 import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
-import { sha256 } from '../../archive/disk/file-system.ts';
+import { type Disk, sha256 } from '../../archive/disk/file-system.ts';
 import { type DatasetName, datasets, listFileColumns } from '../../archive/format/datasets.ts';
 import { getPartCount } from '../../archive/format/day-parts.ts';
 import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
@@ -42,8 +42,9 @@ export interface BacktestData {
    * each batch would have to read all of them.
    */
   writeStates(to: number, signal: AbortSignal): Promise<void>;
-  /** Must succeed before results are returned. @throws DamageError if a file does not match the manifest */
-  requireIntact(signal: AbortSignal): Promise<void>;
+  /** Files whose hashes must be checked before they are read: all but those of symbols, which are checked. */
+  readonly uncheckedFiles: readonly PublishedFile[];
+  readonly disk: Disk;
   close(): Promise<void>;
 }
 
@@ -76,7 +77,7 @@ const createLookback = (hasQuotes: boolean): Partial<Record<DatasetName, number>
   quotes: quoteAgeMsMax,
 });
 
-/** @throws DamageError if the symbols file does not match the manifest; `requireIntact` checks the other files */
+/** @throws DamageError if the symbols file does not match the manifest */
 export async function openBacktestData(
   archive: Archive,
   range: DataRange,
@@ -114,17 +115,11 @@ export async function openBacktestData(
     const hasQuotes = manifest.datasets.quotes.files.some(wanted);
     const { createFilter, isNeeded } = createSelection(hasQuotes);
     const files = names.flatMap((name) => manifest.datasets[name].files.filter(isNeeded));
-    const requireAll = async (someFiles: readonly PublishedFile[], signal: AbortSignal): Promise<void> => {
-      for (const file of someFiles) {
-        signal.throwIfAborted();
-        requireFileIntact(archive.disk, pinned, file);
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-    };
-    const [symbolFiles = [], otherFiles = []] = [true, false].map((ofSymbols) =>
+    const [symbolFiles = [], uncheckedFiles = []] = [true, false].map((ofSymbols) =>
       files.filter(({ path }) => (parseDatasetName(path) === 'symbols') === ofSymbols),
     );
-    await requireAll(symbolFiles, signal);
+    signal.throwIfAborted();
+    for (const file of symbolFiles) requireFileIntact(archive.disk, pinned, file);
     const filesByName = new Map(names.map((name) => [name, manifest.datasets[name].files.filter(isNeeded)]));
     /** @param parts parts of the archive; null for all. On a day with fewer parts, several of them have the same file */
     const filesOf = (name: DatasetName, parts: readonly number[] | null, within: Window): PublishedFile[] =>
@@ -143,7 +138,8 @@ export async function openBacktestData(
     });
     let sortedStates: DatasetFiles | null = null;
     return {
-      requireIntact: (signal) => requireAll(otherFiles, signal),
+      uncheckedFiles,
+      disk: archive.disk,
       findCoverage: (window) => sourceOf('coverage', 'coverage', filesOf('coverage', null, window)),
       async writeStates(to, signal) {
         const path = join(root, 'states.parquet');

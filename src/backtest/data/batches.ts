@@ -197,7 +197,8 @@ export async function readUniverse(
   return { members, others: rest };
 }
 
-const isFiltered = ({ categories, sources }: BacktestSpec['filter']): boolean => categories.length + sources.length > 0;
+export const isFiltered = ({ categories, sources }: BacktestSpec['filter']): boolean =>
+  categories.length + sources.length > 0;
 
 type UniverseRow = [
   ...[symbol: string, canonicalId: string | null, category: string | null, source: string | null],

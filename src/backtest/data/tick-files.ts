@@ -1,5 +1,4 @@
 import { closeSync, openSync, readSync } from 'node:fs';
-import type { RowRange } from '../../archive/parquet/page-decoder.ts';
 import {
   copyPrices,
   copyTimes,
@@ -65,19 +64,20 @@ export function readTickFiles(
   const filled = starts.slice();
   for (const { pages, runs } of groups) {
     throwIfStopped();
-    const ranges = runs.map(({ of, from, to }): RowRange => {
-      const outAt = filled[of]!;
-      filled[of]! += to - from;
-      return { from, to, outAt };
+    const ranges = runs.map((run) => {
+      const outAt = filled[run.of]!;
+      filled[run.of]! += run.to - run.from;
+      return { ...run, outAt };
     });
     copyTimes(pages, ranges, t);
+    // Checked while the times are in the cache of the processor, together with the last one before them.
+    for (const { of, from, to, outAt } of ranges)
+      requireAscending(symbols[of]!, t.subarray(Math.max(starts[of]!, outAt - 1), outAt + to - from));
     copyPrices(pages, ranges, p);
   }
-  return symbols.map((symbol, i) => {
+  return symbols.map((_, i) => {
     const [from, to] = [starts[i]!, starts[i]! + counts[i]!];
-    const columns = { t: t.subarray(from, to), p: p.subarray(from, to) };
-    requireAscending(symbol, columns.t);
-    return columns;
+    return { t: t.subarray(from, to), p: p.subarray(from, to) };
   });
 }
 

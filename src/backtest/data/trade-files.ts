@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
 import type { Column } from '../../archive/format/datasets.ts';
 import { type CellValue, encodeRows } from '../../archive/parquet/rows.ts';
-import { streamParquet } from '../../archive/parquet/streaming-writer.ts';
 import { openQuery, type Query } from '../../archive/query/query.ts';
 import { quoteIdentifier } from '../../archive/query/views.ts';
 import type { Trade } from '../engine/simulate.ts';
@@ -113,12 +112,18 @@ export async function withSortedTrades<T>(
       count: Number(total!.n),
       encode: (format) =>
         format === 'parquet'
-          ? streamParquet(tradeColumns, query.readChunks([buildSortedSql(true)], signal), () => ({ deltaColumns: [] }))
+          ? encodeTradeRows(query, buildSortedSql(true), signal)
           : encodeTradeTexts(query, buildSortedSql(false), format, signal),
     });
   } finally {
     await query.close();
   }
+}
+
+async function* encodeTradeRows(query: Query, sql: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  // Arrow takes longer to load than all other modules of a thread, and most runs store no trades.
+  const { streamParquet } = await import('../../archive/parquet/streaming-writer.ts');
+  yield* streamParquet(tradeColumns, query.readChunks([sql], signal), () => ({ deltaColumns: [] }));
 }
 
 /** Encodes the rows of a statement of `selectTradesSql` as CSV. */

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
+import { checkNextFile, createSharedCheck } from '../../archive/integrity/check-files.ts';
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import type { Window } from '../../base/window.ts';
-import { openWorkerPool } from '../../base/worker-threads.ts';
+import { openWorkerPool, type WorkerPool } from '../../base/worker-threads.ts';
 import type { BacktestData } from '../data/backtest-data.ts';
 import { type Batch, estimateTicksIn } from '../data/batches.ts';
 import type { CoverageTotals, LifetimeWindow } from '../data/coverage-gaps.ts';
 import { mergeRunTotals, type RunTotals } from '../engine/run-series.ts';
-import type { BatchPlan, BatchTask, CoverageTask, TaskFailure, TaskResult } from './batch-thread.ts';
+import type { BatchPlan, BatchTask, CheckFilesTask, CoverageTask, TaskFailure, TaskResult } from './batch-thread.ts';
 
 /** A pool of worker threads for batches. */
 export interface BatchWorkers {
@@ -15,10 +16,17 @@ export interface BatchWorkers {
    * @param tradesFolder folder to which all trades are written (`trade-files.ts`); null if they are not needed
    */
   runBatches(batches: readonly Batch[], plan: BatchPlan, tradesFolder?: string | null): Promise<RunTotals>;
+  /**
+   * Checks the hashes of all files that are not checked yet, on the threads and, until they have started, on this one. Must
+   * succeed before batches are run. @throws DamageError if a file does not match the manifest
+   */
+  checkFiles(): Promise<void>;
   /** Computes uncovered time, concurrently with batches. */
   computeCoverage(lifetimes: readonly LifetimeWindow[], span: Window): Promise<CoverageTotals>;
   close(): Promise<void>;
 }
+
+type ThreadTask = BatchTask | CheckFilesTask | CoverageTask;
 
 type TaskOutcome<T> = { readonly done: T } | { readonly error: unknown };
 
@@ -31,15 +39,23 @@ const heapMb = 128;
 /** If a smaller share of the rows belongs to its own symbols, a batch filters by symbol when reading. */
 const ownRowsShareMin = 0.6;
 
-/** @param onBatch called after each batch */
+/** Starts threads for `openBatchWorkers`. They load their modules at once. */
+export const startBatchThreads = (threads: number): Promise<WorkerPool> =>
+  openWorkerPool('./batch-thread', import.meta.url, threads, { heapMb });
+
+/**
+ * @param onBatch called after each batch
+ * @param started as many threads, if they were started before; `close` ends them
+ */
 export async function openBatchWorkers(
   data: BacktestData,
   threads: number,
   signal: AbortSignal,
   onBatch: () => void,
+  started: WorkerPool | null = null,
 ): Promise<BatchWorkers> {
   signal.throwIfAborted();
-  const pool = await openWorkerPool('./batch-thread', import.meta.url, threads, { heapMb });
+  const pool = started ?? (await startBatchThreads(threads));
   // Threads are stopped cooperatively: terminating a thread while DuckDB runs in it crashes the process.
   const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const stop = (): void => void Atomics.store(stopped, 0, 1);
@@ -50,16 +66,16 @@ export async function openBatchWorkers(
     void one.then(() => pending.delete(one));
     return one;
   };
-  // Threads load their modules while files are still being checked.
   const taskBase = { root: data.root, scratch: data.scratch, stopped };
   const threadTask = { ...taskBase, needsQuery: data.hasBooks || data.hasQuotes };
+  // Threads open DuckDB while files are still being checked.
   for (let thread = 0; thread < threads; thread++) void track(pool.run('openThread', threadTask).catch(() => {}));
 
   /** Starts a task. Never rejects, because several tasks run before the first result is awaited. */
-  const startTask = <T>(name: string, createTask: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> =>
+  const startTask = <T>(name: string, createTask: () => ThreadTask): Promise<TaskOutcome<T>> =>
     track(runTask<T>(name, createTask));
 
-  async function runTask<T>(name: string, createTask: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
+  async function runTask<T>(name: string, createTask: () => ThreadTask): Promise<TaskOutcome<T>> {
     try {
       const outcome = (await pool.run(name, createTask())) as TaskResult<T>;
       return 'done' in outcome ? outcome : { error: toError(outcome.failed) };
@@ -87,6 +103,19 @@ export async function openBatchWorkers(
   }
 
   return {
+    async checkFiles() {
+      const check = createSharedCheck(data.root, data.uncheckedFiles);
+      const onThreads = Array.from({ length: threads }, () =>
+        startTask<null>('checkFilesTask', () => ({ ...taskBase, sources: [], check })),
+      );
+      let hasMore = true;
+      while (hasMore) {
+        signal.throwIfAborted();
+        hasMore = checkNextFile(check, data.disk);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      for (const one of onThreads) await awaitResult(one);
+    },
     async runBatches(batches, plan, tradesFolder = null) {
       const queue: Promise<TaskOutcome<RunTotals>>[] = [];
       let startedCount = 0;

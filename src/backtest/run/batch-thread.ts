@@ -1,3 +1,5 @@
+import { systemDisk } from '../../archive/disk/file-system.ts';
+import { checkNextFile, type SharedCheck } from '../../archive/integrity/check-files.ts';
 import type { QueryEngine } from '../../archive/query/database.ts';
 import { type DatasetFiles, openQueryEngine, type Query } from '../../archive/query/query.ts';
 import { OddslakeError } from '../../base/errors.ts';
@@ -38,6 +40,11 @@ export interface BatchTask extends WorkerTask {
 
 /** Files of ticks by part. Parts without an entry are read with DuckDB. */
 type TickFilesByPart = ReadonlyMap<number, readonly TickFile[]>;
+
+/** Checks the hashes of files, together with other threads. */
+export interface CheckFilesTask extends WorkerTask {
+  readonly check: SharedCheck;
+}
 
 /** Computes the uncovered time of lifetimes. */
 export interface CoverageTask extends WorkerTask {
@@ -83,6 +90,15 @@ export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
     const totals = await runBatch({ openQuery, tickFiles, filter }, task.batch, task.plan, context);
     spill?.end();
     return totals;
+  });
+
+export const checkFilesTask = (task: CheckFilesTask): Promise<TaskResult<null>> =>
+  runTask(task, async (_, { signal, checkStopped }) => {
+    while (checkNextFile(task.check, systemDisk)) {
+      checkStopped();
+      signal.throwIfAborted();
+    }
+    return null;
   });
 
 export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>

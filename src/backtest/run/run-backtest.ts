@@ -1,7 +1,10 @@
 import { join } from 'node:path';
+import { parsePartNumber } from '../../archive/format/layout.ts';
 import type { Archive } from '../../archive/open-archive.ts';
+import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import type { Random } from '../../base/ports.ts';
 import type { Window } from '../../base/window.ts';
+import type { WorkerPool } from '../../base/worker-threads.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
 import { openBacktestData } from '../data/backtest-data.ts';
 import {
@@ -10,6 +13,7 @@ import {
   computeReadFrom,
   computeSpan,
   estimateCost,
+  isFiltered,
   planBatches,
   readUniverse,
 } from '../data/batches.ts';
@@ -21,7 +25,7 @@ import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../
 import { type BacktestResult, createBacktestResult, createGridResult, splitWindow } from '../result.ts';
 import { type DataDependencies, expandGrid, mergeDataDependencies } from '../strategy/parse-strategy.ts';
 import type { Strategy } from '../strategy/strategy.ts';
-import { type BatchWorkers, openBatchWorkers } from './batch-pool.ts';
+import { type BatchWorkers, openBatchWorkers, startBatchThreads } from './batch-pool.ts';
 import type { BatchPlan } from './batch-thread.ts';
 
 /** Resources and callbacks of a run. */
@@ -51,11 +55,46 @@ export async function runBacktest(
   archive: Archive,
   spec: BacktestSpec,
   resolved: ResolvedStrategy,
-  { random, signal, threads, progress, saveTrades, ticksMax = Number.POSITIVE_INFINITY }: BacktestRunContext,
+  context: BacktestRunContext,
 ): Promise<BacktestResult> {
   const points = expandGrid(spec.grid);
   const strategies = bindGridPoints(points, spec, resolved);
   const dependencies = mergeDataDependencies(strategies);
+  context.signal.throwIfAborted();
+  // Threads take as long to start as the files to be opened.
+  const startsEarly = countBatchesMin(archive, spec, dependencies) >= context.threads;
+  const started = startsEarly ? await startBatchThreads(context.threads) : null;
+  try {
+    return await runPoints(archive, spec, resolved, { points, strategies, dependencies, started }, context);
+  } finally {
+    await started?.close();
+  }
+}
+
+/** The fewest batches that a backtest may have, by the manifest; 0 if that is not known yet. */
+function countBatchesMin(archive: Archive, spec: BacktestSpec, dependencies: DataDependencies): number {
+  if (spec.symbols !== null || isFiltered(spec.filter) || dependencies.needsVenues) return 0;
+  const manifest = archive.readManifest();
+  const isNeeded = createFileFilter(manifest, 'ticks', [], computeDataRange(spec, dependencies));
+  return new Set(manifest.datasets.ticks.files.filter(isNeeded).map(({ path }) => parsePartNumber(path))).size;
+}
+
+interface PreparedRun {
+  readonly points: ReturnType<typeof expandGrid>;
+  /** One for each point. */
+  readonly strategies: readonly Strategy[];
+  readonly dependencies: DataDependencies;
+  /** Threads that were started before; null to start as many as there are batches. */
+  readonly started: WorkerPool | null;
+}
+
+async function runPoints(
+  archive: Archive,
+  spec: BacktestSpec,
+  resolved: ResolvedStrategy,
+  { points, strategies, dependencies, started }: PreparedRun,
+  { random, signal, threads, progress, saveTrades, ticksMax = Number.POSITIVE_INFINITY }: BacktestRunContext,
+): Promise<BacktestResult> {
   const data = await openBacktestData(
     archive,
     { ...computeDataRange(spec, dependencies), hasStates: dependencies.needsStates || dependencies.needsVenues },
@@ -80,9 +119,10 @@ export async function runBacktest(
     const [allBatches, resultBatches] = [createBatches(span), createBatches(resultWindow)];
     const batches = resultBatches.length + (split === null ? 0 : allBatches.length);
     let done = 0;
-    const threadsUsed = Math.min(threads, Math.max(allBatches.length, resultBatches.length));
-    workers = await openBatchWorkers(data, threadsUsed, signal, () => progress(++done, batches));
-    await data.requireIntact(signal);
+    const threadsUsed =
+      started === null ? Math.min(threads, Math.max(allBatches.length, resultBatches.length)) : threads;
+    workers = await openBatchWorkers(data, threadsUsed, signal, () => progress(++done, batches), started);
+    await workers.checkFiles();
     const uncovered = workers.computeCoverage(clipLifetimes(universe.members, resultWindow), resultWindow);
     // Not awaited if a batch fails first.
     uncovered.catch(() => {});

@@ -76,6 +76,27 @@ test('rejects a damaged file before using it', async () => {
   expect((await run(archive, elsewhere, builtIn('buy_and_hold'))).trades.count).toBe(20);
 });
 
+test('names a damaged file that a worker thread finds', async () => {
+  const archive = await createArchive();
+  const data = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
+  const file = data.uncheckedFiles.find(({ path }) => path.startsWith('ticks/'))!;
+  const damaged = { ...file, sha256: 'f'.repeat(64) };
+  const { signal } = new AbortController();
+  const workers = await openBatchWorkers({ ...data, uncheckedFiles: [damaged] }, 1, signal, () => {});
+  // The thread has started.
+  await workers.computeCoverage([], span);
+  // Before each file, the calling thread gives the other one time to take it.
+  const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const waits: string[] = [];
+  signal.throwIfAborted = () => void waits.push(Atomics.wait(pause, 0, 0, 500));
+  const error = await workers.checkFiles().catch((thrown: unknown) => thrown);
+  expect(waits[0]).toBe('timed-out');
+  expect(error).toBeInstanceOf(DamageError);
+  expect((error as Error).message).toContain(file.path);
+  await workers.close();
+  await data.close();
+});
+
 test('passes errors of a thread on with their class', async () => {
   const archive = await createArchive();
   const data = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);

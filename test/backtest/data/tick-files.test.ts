@@ -143,6 +143,27 @@ test('ticks out of order are an error, wherever the window is', () => {
   }
 });
 
+test('ticks that go back in the next file are an error', () => {
+  const files = [
+    [10, 20],
+    [20, 30],
+  ].map((minutes): TickFile => {
+    const path = join(scratchFolder(), 'part.parquet');
+    const t = Float64Array.from(minutes, (minute) => day0 + minute);
+    const columns = { t, p: t.map(() => 0.5) };
+    writeFileSync(path, encodeTicks({ symbols: ['A', 'B'], offsets: Float64Array.of(0, 1, 2), ...columns }));
+    return { path, bytes: readFileSync(path).length, isInWindow: true };
+  });
+  const readBoth = (symbols: readonly string[], inOrder: readonly TickFile[]) =>
+    readTickFiles({ files: inOrder, symbols, window: all }, createTickMemory(9), 9, () => {});
+  expect(readBoth(['A', 'B'], files).map(({ t }) => [...t].map((at) => at - day0))).toEqual([
+    [10, 20],
+    [20, 30],
+  ]);
+  expect(() => readBoth(['B'], files.toReversed())).toThrow('the ticks of B are out of order');
+  expect(() => readBoth(['A', 'B'], [files[0]!, files[0]!])).toThrow('the ticks of A are out of order');
+});
+
 test('memory is used again by the next batch', () => {
   const memory = createTickMemory(100);
   const first = memory.take(60);
