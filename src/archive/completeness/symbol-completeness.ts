@@ -121,9 +121,11 @@ export function computeSymbolCompleteness(
   const expected = computeExpectedWindows(facts, lifetime, known, query);
   const queried = isEmpty(query.window) ? [] : intersect(expected, [query.window]);
   const missing = queried.length === 0 ? [] : subtract(queried, covered);
+  const hasMarks =
+    isSuspended || known.damaged.length + known.lost.length + known.accepted.length + known.owed.length > 0;
   let marks: readonly GapWindow[] | undefined;
   const listMarks = (): readonly GapWindow[] => {
-    marks ??= listGapReasons(facts, known);
+    marks ??= hasMarks ? listGapReasons(facts, known) : [];
     return marks;
   };
   const splitGaps = (windows: readonly Window[]): GapWindow[] =>
@@ -157,7 +159,7 @@ export function computeSymbolCompleteness(
     provenFinal,
     excepted,
     isSuspended,
-    hasMarks: isSuspended || known.damaged.length + known.lost.length + known.accepted.length + known.owed.length > 0,
+    hasMarks,
     isUnrequested,
     owedTo: known.owed.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
     reach: computeReach(),
