@@ -57,6 +57,16 @@ describe('manifest.json', () => {
     expect(formatChecksums(back)).toBe('hash of ticks/a  ticks/a\nhash of ticks/b  ticks/b\nhash of cover  cover\n');
   });
 
+  test('finds files whether it lists them by path or not', () => {
+    const paths = ['ticks/a', 'ticks/b', 'ticks/c', 'ticks/d', 'ticks/e'];
+    for (const order of [paths, paths.toReversed(), ['ticks/d', 'ticks/a', 'ticks/e', 'ticks/c', 'ticks/b']]) {
+      const manifest = manifestOf({ ticks: order.map((path) => file(path)) });
+      expect(paths.map((path) => findManifestFile(manifest, 'ticks', path)?.path)).toEqual(paths);
+      for (const path of ['ticks/', 'ticks/bb', 'ticks/f'])
+        expect(findManifestFile(manifest, 'ticks', path)).toBeUndefined();
+    }
+  });
+
   test('of before a dataset was published has it without files', () => {
     const { candles_1d: _, ...older } = two.datasets;
     const back = parseManifest(JSON.stringify({ ...two, format_version: 1, datasets: older }), 'manifest.json');

@@ -3,7 +3,7 @@ import { type GapWindow, splitByReason } from '../../contract/completeness-count
 import { type CoveredWindow, computeSettledWindows, isProven } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { isUnselected } from '../format/selection.ts';
-import { computeCursor, computeLifetime, isLive, isRequested, type LingerRules } from './symbol-lifetime.ts';
+import { canBeLive, computeCursor, computeLifetime, isLive, isRequested, type LingerRules } from './symbol-lifetime.ts';
 
 /** The known windows of one symbol. Times are epoch milliseconds; windows may be in any order. */
 export interface SymbolWindows {
@@ -112,17 +112,7 @@ export function computeSymbolCompleteness(
   /** Nothing is expected while a symbol is not collected, so that what follows adjoins what was before. */
   const joinUnselected = (windows: readonly Window[]): readonly Window[] =>
     unselected.length === 0 ? windows : union([...windows, ...unselected]);
-  const cursor = computeCursor(facts, joinUnselected(covered), lifetimeRules, everCovered);
   const isSuspended = facts.suspendedAt !== null;
-  // A poll covers what follows its coverage, and knows nothing of damage: an ended symbol does not become live by it.
-  const polledTo =
-    known.damaged.length === 0
-      ? cursor
-      : computeCursor(facts, joinUnselected(union(known.coverage)), lifetimeRules, everCovered);
-  const isPolled =
-    namedSymbols === null
-      ? isLive(facts, polledTo, nowMs, lifetimeRules)
-      : isNamed && !isSuspended && !isUnselected(facts);
   const expired = known.owed.filter(({ kind }) => kind === 'expired');
   const settledGaps: Window[] = [...known.lost, ...expired, ...known.accepted];
   // A repair can restore damaged windows, so they do not count as excepted even if accepted as a gap.
@@ -131,21 +121,36 @@ export function computeSymbolCompleteness(
   const expected = computeExpectedWindows(facts, lifetime, known, query);
   const queried = isEmpty(query.window) ? [] : intersect(expected, [query.window]);
   const missing = queried.length === 0 ? [] : subtract(queried, covered);
+  const hasMarks =
+    isSuspended || known.damaged.length + known.lost.length + known.accepted.length + known.owed.length > 0;
   let marks: readonly GapWindow[] | undefined;
   const listMarks = (): readonly GapWindow[] => {
-    marks ??= listGapReasons(facts, known);
+    marks ??= hasMarks ? listGapReasons(facts, known) : [];
     return marks;
   };
   const splitGaps = (windows: readonly Window[]): GapWindow[] =>
     windows.length === 0 ? [] : splitByReason(windows, listMarks());
   const gaps = splitGaps(missing);
-  const cursorWith = (windows: readonly Window[]): number =>
-    computeCursor(
-      facts,
-      joinUnselected(excepted.length === 0 ? windows : union([...windows, ...excepted])),
-      lifetimeRules,
-      everCovered,
-    );
+  const computeEnd = (windows: readonly Window[]): number =>
+    computeCursor(facts, joinUnselected(windows), lifetimeRules, everCovered);
+  const withExcepted = (windows: readonly Window[]): readonly Window[] =>
+    excepted.length === 0 ? windows : union([...windows, ...excepted]);
+  const computeReach = (): CoverageReach | null => {
+    // Nearly all symbols of an old archive have ended long ago: their cursors need not be computed.
+    if (
+      namedSymbols === null ? !canBeLive(facts, nowMs, lifetimeRules) : !isNamed || isSuspended || isUnselected(facts)
+    )
+      return null;
+    const cursor = computeEnd(covered);
+    // A poll covers what follows its coverage, and knows nothing of damage: an ended symbol does not become live by it.
+    const polledTo = known.damaged.length === 0 ? cursor : computeEnd(union(known.coverage));
+    if (namedSymbols === null && !isLive(facts, polledTo, nowMs, lifetimeRules)) return null;
+    return {
+      cursor,
+      watermark: computeEnd(withExcepted(proven)),
+      reached: excepted.length === 0 ? cursor : computeEnd(withExcepted(covered)),
+    };
+  };
   return {
     symbol: facts.symbol,
     expected,
@@ -154,16 +159,10 @@ export function computeSymbolCompleteness(
     provenFinal,
     excepted,
     isSuspended,
-    hasMarks: isSuspended || known.damaged.length + known.lost.length + known.accepted.length + known.owed.length > 0,
+    hasMarks,
     isUnrequested,
     owedTo: known.owed.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
-    reach: isPolled
-      ? {
-          cursor,
-          watermark: cursorWith(proven),
-          reached: excepted.length === 0 ? cursor : cursorWith(covered),
-        }
-      : null,
+    reach: computeReach(),
     gaps: query.isEndOpen ? gaps.filter((gap) => !isClockTail(gap, covered, query.window.to)) : gaps,
     provisional: isAllProven || queried.length === 0 ? [] : intersect(subtract(covered, proven), queried),
     splitGaps,

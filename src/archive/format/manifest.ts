@@ -1,3 +1,4 @@
+import { findFirstIndex } from '../../base/binary-search.ts';
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import type { Window } from '../../base/window.ts';
 import type { CompletenessCounts, DayState } from '../../contract/completeness-counts.ts';
@@ -283,8 +284,12 @@ export const listManifestFiles = (manifest: Manifest): PublishedFile[] =>
   Object.values(manifest.datasets).flatMap((dataset) => dataset.files);
 
 /** Finds a published file by its path from the root. */
-export const findManifestFile = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>
-  manifest.datasets[dataset]?.files.find((file) => file.path === path);
+export function findManifestFile(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined {
+  const files = manifest.datasets[dataset]?.files ?? [];
+  const sorted = files[findFirstIndex(0, files.length, (i) => files[i]!.path >= path)];
+  // A manifest need not be sorted: older versions and other programs may have written it.
+  return sorted?.path === path ? sorted : files.find((file) => file.path === path);
+}
 
 /** The same for a file with rows. */
 export function findFileWithRows(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined {

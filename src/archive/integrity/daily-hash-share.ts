@@ -190,7 +190,8 @@ export function checkFileSizes(archive: Archive): FileDamage[] {
 /** Null if the file is there in its size. */
 function checkFileSize(archive: Archive, file: PublishedFile): FileDamage | null {
   const { disk, layout } = archive;
-  const at = join(layout.root, file.path);
+  // Every job does this for every file, and `join` takes a quarter of the time of the system call.
+  const at = `${layout.root}/${file.path}`;
   if (disk.size(at) === file.bytes) return null;
   // A pending publish moves the file out of staging, possibly between these two checks.
   const staged = locateFile(archive, file.path);
