@@ -5,7 +5,11 @@ import type { PageRead, PageReader } from './page-workers.ts';
 /** Maximum size of a batch for one worker. */
 const batchBytes = 4 << 20;
 const batchFiles = 64;
-const batchesPerThread = 4;
+/**
+ * Batches that are read before the first of them has been imported. With 4, the calling thread ran out of work while the first
+ * batch waited for a thread that was starting. The ticks of a batch are in a scratch file.
+ */
+const batchesPerThread = 16;
 
 /** Yields the files in order. If there are threads, they read saved pages ahead. */
 export async function* readAhead(
