@@ -417,7 +417,7 @@ describe('publishing any quotes', () => {
     );
   });
 
-  test('gives the rows of a plain model: the greatest rank, time of observation and tuple of each key', async () => {
+  test('gives the rows of a plain model: the greatest rank, time of observation and tuple of each key, and the last row of a response', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(anyQuotes, fc.nat(2)), { minLength: 1, maxLength: 8 }), async (drawn) => {
         const root = scratchFolder();
@@ -428,7 +428,11 @@ describe('publishing any quotes', () => {
         }
         const best = new Map<string, { order: number[]; row: (string | number | null)[] }>();
         for (const [{ symbol, rank, observedAt, rows }] of drawn) {
+          const isAscending = rows.t.every((t, i) => i === 0 || rows.t[i - 1]! <= t);
+          const isDescending = rows.t.every((t, i) => i === 0 || rows.t[i - 1]! >= t);
           rows.t.forEach((t, i) => {
+            // Of the rows of one response with equal times, the last one counts, in ascending order.
+            if (isAscending ? rows.t.lastIndexOf(t) !== i : isDescending && rows.t.indexOf(t) !== i) return;
             const values = rows.values.map((column) => column[i]! + 0);
             const order = [rank, observedAt, ...values.map((value) => (Number.isNaN(value) ? -1 : value))];
             const before = best.get(`${symbol} ${t}`);
