@@ -88,8 +88,7 @@ export function* fetchSide(
     if (next === null) return end('refused', null, [page]);
     const relation = comparePagesAtSide(page.times, next.times, beginTick, side);
     if (relation === 'further') {
-      const beyond = listBeyond(next.times, outermost, side);
-      if (beyond.length > 0 && beyond[0]! < page.observedAt) noteTruncated(behavior, page.received, side);
+      if (hasTickBeyond(next.times, outermost, side, page.observedAt)) noteTruncated(behavior, page.received, side);
       if (isOutside(findOutermostTick(next.times, side), furthest, side)) progress.idleRequests = 0;
       else if (progress.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
       noteWidestGap(widest, next);
@@ -316,11 +315,15 @@ const sliceOutward = (times: Float64Array, beginTick: number, side: WindowSide):
     ? times.subarray(findFirstAtOrAfter(times, beginTick))
     : times.slice(0, findFirstAtOrAfter(times, nextTime(beginTick))).reverse();
 
-/** The ticks further outward than a tick, ascending. `times` are distinct and ascending. */
-const listBeyond = (times: Float64Array, tick: number, side: WindowSide): Float64Array =>
-  side === 'high'
-    ? times.subarray(findFirstAtOrAfter(times, nextTime(tick)))
-    : times.subarray(0, findFirstAtOrAfter(times, tick));
+/**
+ * Whether a page has a tick further outward than `tick` and before `beforeMs`, when the page of that tick was generated: that page
+ * was truncated. `times` are distinct and ascending.
+ */
+export function hasTickBeyond(times: Float64Array, tick: number, side: WindowSide, beforeMs: number): boolean {
+  const first = side === 'high' ? findFirstAtOrAfter(times, nextTime(tick)) : 0;
+  const end = side === 'high' ? times.length : findFirstAtOrAfter(times, tick);
+  return first < end && times[first]! < beforeMs;
+}
 
 /** The first moment after a time, which is a whole number of milliseconds like all times of usable ticks. */
 const nextTime = (t: number): number => t + 1;

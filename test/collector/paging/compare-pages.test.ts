@@ -4,6 +4,7 @@ import {
   findMedianTick,
   findOutermostTick,
   findTickNearEnd,
+  hasTickBeyond,
   isTruncatedInside,
 } from '../../../src/collector/paging/fetch-side.ts';
 
@@ -35,6 +36,18 @@ test.each([
   ['empty', [1, 2, 3, 4], [], 2, 'high', false],
 ] as const)('the second page is %s: %j and %j from %d on, at the %s side', (_, a, b, begin, side, isCut) => {
   expect(isTruncatedInside(page(...a), page(...b), begin, side)).toBe(isCut);
+});
+
+test.each([
+  ['a tick after it', [1, 2, 3], 2, 'high', 9, true],
+  ['a tick before it', [1, 2, 3], 2, 'low', 9, true],
+  ['only the tick itself', [1, 2], 2, 'high', 9, false],
+  ['only the tick itself', [2, 3], 2, 'low', 9, false],
+  ['only ticks that followed the page', [2, 5, 6], 2, 'high', 5, false],
+  ['a tick before those that followed the page', [2, 4, 6], 2, 'high', 5, true],
+  ['no tick', [], 2, 'high', 9, false],
+] as const)('the page has %s: %j beyond %d, at the %s side, before %d', (_, times, tick, side, before, isThere) => {
+  expect(hasTickBeyond(page(...times), tick, side, before)).toBe(isThere);
 });
 
 test('the median of an even number of ticks is the inner one', () => {
