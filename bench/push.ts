@@ -85,9 +85,12 @@ async function comparePushes(bench: Bench, server: ObjectServer, archive: string
     command: { argv, cwd: bench.folder, env },
   });
   const copy = ['copy', archive, `server:${bucket}/copied`, '--exclude', '.oddslake/**'];
+  const rclone = findVersion();
   const contenders = [
     contender('oddslake push', 'pushed', [bench.launcher, 'push', `s3://${bucket}/pushed`, '--output', archive]),
-    contender('rclone copy', 'copied', ['rclone', ...copy, '--transfers', `${uploadsConcurrent}`, ...noWaiting]),
+    ...(rclone === null
+      ? []
+      : [contender('rclone copy', 'copied', ['rclone', ...copy, '--transfers', `${uploadsConcurrent}`, ...noWaiting])]),
   ];
   const outcomes = await alternate(contenders, bench);
   const { files, bytes } = publishedTotals(archive);
@@ -101,11 +104,13 @@ async function comparePushes(bench: Bench, server: ObjectServer, archive: string
     what: 'push',
     input,
     ours: speed(ours),
-    peer: { name: findVersion(), figure: speed(theirs) },
+    peer: { name: rclone ?? 'rclone', figure: speed(theirs) },
     ratio,
     goal,
     value: ratio?.median ?? null,
-    missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? null,
+    missing:
+      failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ??
+      (rclone === null ? 'rclone is not installed' : null),
   };
   return {
     failed: failed.map(({ name }) => name),
@@ -145,6 +150,6 @@ async function benchVerifyOfBucket(bench: Bench, server: ObjectServer, archive: 
   };
 }
 
-/** `rclone v1.60.1`, or `rclone` if there is none. */
-const findVersion = (): string =>
-  /^rclone v[\d.]+\d/.exec(spawnSync('rclone', ['version'], { encoding: 'utf8' }).stdout ?? '')?.[0] ?? 'rclone';
+/** `rclone v1.60.1`, or null if there is none. */
+const findVersion = (): string | null =>
+  /^rclone v[\d.]+\d/.exec(spawnSync('rclone', ['version'], { encoding: 'utf8' }).stdout ?? '')?.[0] ?? null;
