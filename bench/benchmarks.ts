@@ -54,7 +54,7 @@ export interface Sizes {
   readonly rateSeconds: number;
   readonly daysGrown: readonly number[];
   readonly serve: ServeOptions;
-  /** Rounds of the benchmarks that take half a minute a round, and of those that take longer. */
+  /** Rounds of the benchmarks that take a quarter to half a minute a round, and of those that take longer. */
   readonly roundsSlow: number;
   readonly roundsSlowest: number;
 }
@@ -205,8 +205,8 @@ export function createBenchmarks(sizes: Sizes, recording: string, folder: string
     { name: 'backtest', peers: ['polars', 'pandas'], run: backtest },
     { name: 'verify', run: async (bench) => [await benchVerify(bench, sizes.megabytesVerified)] },
     { name: 'push', run: (bench) => benchPush(slow(bench), sizes.megabytesPushed, sizes.daysPushed) },
-    { name: 'nightly', run: async (bench) => [await benchNightly(bench, sizes.ticksPerDay)] },
-    { name: 'nothing-new', run: async (bench) => [await benchNothingNew(bench, sizes.symbolsQuiet)] },
+    { name: 'nightly', run: async (bench) => [await benchNightly(slow(bench), sizes.ticksPerDay)] },
+    { name: 'nothing-new', run: async (bench) => [await benchNothingNew(slow(bench), sizes.symbolsQuiet)] },
     { name: 'requests', run: async (bench) => [await benchRequests(slow(bench))] },
     { name: 'paging', run: async (bench) => [await benchPaging(slow(bench), sizes.symbolsPaged)] },
     { name: 'rate', run: async (bench) => [await benchRate(bench, sizes.rateSeconds)] },
