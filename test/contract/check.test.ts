@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { settingSchemas } from '../../src/settings/source.ts';
 import {
@@ -18,7 +18,6 @@ import {
 } from './promises.ts';
 import { type Proof, proofs } from './proofs.ts';
 
-const page = new URL('../../docs/CONTRACT-CHECK.md', import.meta.url);
 const tests = new URL('../', import.meta.url);
 
 interface Promised {
@@ -66,27 +65,6 @@ const promised: readonly Promised[] = [
   ...rowsOf('Fields of a summary', summaryFields, (name) => proofs.summary[name] ?? proofs.everySummaryField),
 ];
 
-const notes: Readonly<Record<string, (name: string) => string>> = {
-  'Exit codes': (code) => exitCodes[Number(code)]!,
-};
-
-function pageText(): string {
-  const sections = [...Map.groupBy(promised, (row) => row.kind)].map(([kind, rows]) => {
-    const note = notes[kind];
-    const lines = rows.map(({ name, proof }) => {
-      const told = note === undefined ? `\`${name}\`` : `\`${name}\` ${note(name)}`;
-      return `| ${told} | \`test/${proof![0]}\` | ${proof![1].replaceAll('|', '\\|')} |`;
-    });
-    return `## ${kind}\n\n| promise | proved in | by the test |\n| --- | --- | --- |\n${lines.join('\n')}\n`;
-  });
-  return `# What is promised, and which test proves it
-
-Written by \`test/contract/check.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/contract/check.test.ts\`), which fails where a
-promise has no test, or a test named here is gone.
-
-${sections.join('\n')}`;
-}
-
 test('every promise has a test that proves it', () => {
   const unproved = promised.filter(({ proof }) => proof === undefined).map(({ kind, name }) => `${kind}: ${name}`);
   expect(unproved).toEqual([]);
@@ -107,10 +85,4 @@ test('every proof is for a promise', () => {
   const { everyColumn: _column, everyFileField: _file, everySummaryField: _summary, ...byName } = proofs;
   const stray = Object.values(byName).flatMap((of) => Object.keys(of).filter((name) => !names.has(name)));
   expect(stray).toEqual([]);
-});
-
-test('docs/CONTRACT-CHECK.md is up to date', () => {
-  const text = pageText();
-  if (process.env.UPDATE_DOCS === '1') writeFileSync(page, text);
-  expect(readFileSync(page, 'utf8')).toBe(text);
 });
