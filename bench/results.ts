@@ -69,7 +69,7 @@ const headText = `# Benchmark results
 Written by \`make bench\`; each section is from the last run of its benchmark. oddslake and its peers run alternately, as whole
 processes on the same input, with one warm-up round that is not counted. Figures are medians; a ratio is computed per round and
 printed with its minimum and maximum in brackets, as are the wall times of the rounds: a difference smaller than that is noise.
-The limit program (bench/limit) does the least work that gives the same ticks, see docs/PERFORMANCE.md.
+The limit program (bench/limit) does the least work that gives the same ticks, see bench/README.md.
 `;
 
 const goalsName = 'goals';
