@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 
 /** Rooms by level, lowest first: a room imports from lower levels only. */
 const levels = [
-  ['src/base'],
+  ['src/base', 'config'],
   ['src/settings', 'src/contract'],
   ['src/archive', 'src/client'],
   ['src/metrics', 'src/context', 'src/bucket'],

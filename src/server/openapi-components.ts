@@ -1,4 +1,4 @@
-import recordedExamples from '../contract/examples.json' with { type: 'json' };
+import recordedExamples from '../../config/openapi-examples.json' with { type: 'json' };
 import { strategySchemas } from '../contract/strategy-language.ts';
 
 type JsonObject = Record<string, unknown>;
@@ -16,7 +16,7 @@ const isLongInteger = ({ type, format, maximum = Infinity }: JsonObject): boolea
 /**
  * Moves every schema with a title to `components.schemas` under this title, and puts a reference in its place. The titles
  * are set in src/contract, so that one definition serves validation, the document, and the generated clients. Examples are
- * those of the schema, or a recorded response of a service (src/contract/examples.json, which a test writes).
+ * those of the schema, or a recorded response of a service (config/openapi-examples.json, which a test writes).
  * @param roots parts of the document in which schemas occur; they are changed
  * @throws Error if two different schemas have the same title
  */

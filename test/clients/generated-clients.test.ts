@@ -117,9 +117,9 @@ test('a TypeScript client of openapi-typescript and openapi-fetch calls every op
   if (process.env.UPDATE_DOCS === '1') {
     const recorder = createExampleRecorder(document);
     for (const { method, path, status, sent, received } of called) recorder.add(method, path, status, sent, received);
-    writeFileSync(join(project, 'src/contract/examples.json'), recorder.render());
+    writeFileSync(join(project, 'config/openapi-examples.json'), recorder.render());
     const biome = join(project, 'node_modules/.bin/biome');
-    await runProgram(biome, ['format', '--write', 'src/contract/examples.json'], project);
+    await runProgram(biome, ['format', '--write', 'config/openapi-examples.json'], project);
   }
 });
 
