@@ -53,7 +53,9 @@ test('every line in not-run.ts is on its page', () => {
   expect(stray).toEqual([]);
 });
 
-test.each(['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'bench/README.md', ...pages])('every link of %s has a target', (page) => {
+const developers = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'bench/README.md', 'test/README.md'];
+
+test.each(['CHANGELOG.md', ...developers, ...pages])('every link of %s has a target', (page) => {
   const text = readPage(page).replace(/^```[\s\S]*?^```/gm, '');
   for (const [, target, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
     const at = target === '' ? page : join(dirname(page), target!);

@@ -10,8 +10,8 @@ import { dayMs, findWrongWindows, fixedNow, folder, journaledTicks, sandbox, tic
 import { midnight, past, type Seen, seenLake } from './seen-whole-lake.ts';
 
 // Cases that were once wrong: ticks were missing, the run had ended with 0 and the day was complete. Those that are tried
-// elsewhere are listed in docs/RELIABILITY.md, "Fixed defects". Not here yet: ticks that come later than the overlap, which
-// rechecks have to find.
+// elsewhere are listed in docs/RELIABILITY.md, "What an upstream or a machine may do". Not here yet: ticks that come later
+// than the overlap, which rechecks have to find.
 
 const hourMs = 3_600_000;
 const soFar = { from: past.from, to: midnight + 3 * hourMs };

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { drawFrom } from '../faults/draw.ts';
 
 // Mutation testing of one folder, ROOM, with the tests of the same folder only. SEED and LINES select the mutated
-// lines; LINES=0 takes all, ONLY=merge those of files with that name. See docs/RELIABILITY.md.
+// lines; LINES=0 takes all, ONLY=merge those of files with that name. See test/README.md.
 
 // As in vitest.config.ts; threads have the time zone of the process that starts them.
 process.env.TZ = 'America/St_Johns';
