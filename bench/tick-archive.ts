@@ -1,3 +1,4 @@
+import type { Archive } from '../src/archive/archive.ts';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { toDayPath } from '../src/archive/format/layout.ts';
 import type { PartColumns } from '../src/archive/format/tick-columns.ts';
@@ -5,7 +6,7 @@ import { restoreSegments } from '../src/archive/journal/coverage-store.ts';
 import { readCommitState } from '../src/archive/journal/intent.ts';
 import { recordRowGroups } from '../src/archive/journal/published-files.ts';
 import { addTickDeltas } from '../src/archive/journal/tick-counts.ts';
-import { type Archive, openArchive } from '../src/archive/open-archive.ts';
+import { openArchive } from '../src/archive/open-archive.ts';
 import { commitStage } from '../src/archive/publish/commit.ts';
 import { stageTable } from '../src/archive/publish/day-tables.ts';
 import { encodeTickFile } from '../src/archive/publish/encode-partition.ts';

@@ -1,8 +1,9 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { DiskFullError } from '../base/errors.ts';
 import { resolveThreadEntry, threadExecArgv } from '../base/worker-threads.ts';
+import type { Archive } from './archive.ts';
 import { systemDisk } from './disk/file-system.ts';
-import { type Archive, openArchive } from './open-archive.ts';
+import { openArchive } from './open-archive.ts';
 
 /*
  * Runs a task on an archive in a worker thread, which opens the archive itself. Contains both sides of the message

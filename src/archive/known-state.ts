@@ -3,6 +3,7 @@ import { computePartNumber } from '../base/symbol-name.ts';
 import { parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, subtract, type Window } from '../base/window.ts';
 import type { DamageFindings } from '../contract/completeness-counts.ts';
+import type { Archive } from './archive.ts';
 import type { CompletenessInput, CompletenessRules, KnownDamage } from './completeness/completeness.ts';
 import type { CoveredWindow, LostWindow } from './format/coverage.ts';
 import { getPartCount, type PartCounts } from './format/day-parts.ts';
@@ -14,7 +15,6 @@ import { findLastListedDay, readCompleteListings, type SourceLists } from './jou
 import { type FileDamage, readRecordedDamage } from './journal/published-files.ts';
 import type { State } from './journal/state.ts';
 import { readAllSymbols } from './journal/symbols.ts';
-import type { Archive } from './open-archive.ts';
 
 // Builds the input of archive/completeness/completeness.ts: the current state, or the state after a commit. No other
 // module builds it.

@@ -1,6 +1,7 @@
 import { DamageError, UsageError } from '../base/errors.ts';
 import { systemRandomBytes } from '../base/system.ts';
-import { type Disk, sha256 } from './disk/file-system.ts';
+import type { Archive } from './archive.ts';
+import type { Disk } from './disk/file-system.ts';
 import { type ArchiveLayout, createLayout, listOtherFiles } from './format/layout.ts';
 import {
   type ArchiveOwner,
@@ -8,66 +9,17 @@ import {
   formatManifest,
   formatOwner,
   formatVersion,
-  type Manifest,
   type PublishedFile,
   readOwner,
   type SourceIdentity,
 } from './format/manifest.ts';
 import { getMeta, manifestHashKey, type OpenDatabase } from './journal/database.ts';
 import { readOpenIntent } from './journal/intent.ts';
-import {
-  changeIdentity,
-  forgetUnusedSources,
-  openState,
-  recordSources,
-  type State,
-  toStateFilePath,
-} from './journal/state.ts';
+import { changeIdentity, forgetUnusedSources, openState, recordSources, toStateFilePath } from './journal/state.ts';
 import { rowGroupRows } from './parquet/writer.ts';
 import { decodeManifest, keepManifest, type ParsedManifest, parseManifestBytes } from './parsed-manifest.ts';
 import { openPublishedTicks } from './published-ticks.ts';
 import { rebuildState } from './rebuild-state.ts';
-
-export interface Archive {
-  readonly layout: ArchiveLayout;
-  /** How outputs and messages name it: its root, or its address in object storage. */
-  readonly name: string;
-  readonly state: State;
-  readonly disk: Disk;
-  /** Name and version of this program, as written to the manifest. */
-  readonly writer: string;
-  /** See `OpenArchiveOptions.partRows`. */
-  readonly partRows: number;
-  /** Maximum rows per row group. */
-  readonly groupRows: number;
-  /** Sources that opening this archive has added to those that it had. */
-  readonly addedSources: readonly string[];
-  /** Paths of published files that were missing or had the wrong hash when they were read. */
-  readonly refusedPaths: Set<string>;
-  /**
-   * Downloads published files before they are read, if the archive is in object storage. Undefined: every file is there.
-   * @throws DamageError if an object is missing or differs
-   */
-  readonly fetchFiles: ((files: readonly PublishedFile[]) => Promise<void>) | undefined;
-  /** Creates a commit ID: 128 random bits in hexadecimal. */
-  createCommitId(): string;
-  /**
-   * The manifest of the current generation. An open intent already counts as the current generation. It is read once per
-   * generation: a process does not notice that something else changes manifest.json meanwhile.
-   */
-  readManifest(): Manifest;
-  /** The exact bytes of that manifest, read each time, and the same as text. */
-  readManifestBytes(): Uint8Array;
-  readManifestText(): string;
-  /**
-   * Parses these bytes of a manifest, unless this archive or process parsed the same ones last.
-   * @param hash SHA-256 of the bytes, if the caller has it
-   */
-  parseManifestBytes(bytes: Uint8Array, hash?: string): Manifest;
-  /** Caches the manifest of the generation that is being committed, so that it need not be parsed. `hash`: SHA-256 of its text. */
-  setCommittedManifest(hash: string, manifest: Manifest): void;
-  close(): void;
-}
 
 export interface OpenArchiveOptions {
   readonly root: string;
@@ -259,47 +211,6 @@ function readManifestBytes(layout: ArchiveLayout, disk: Disk): Uint8Array {
   }
   return disk.read(layout.manifestPath);
 }
-
-/**
- * Throws DamageError if manifest.json is not the one that the last publish wrote: files that it does not list would
- * count as missing and be overwritten.
- */
-export function requirePublishedManifest(archive: Archive): void {
-  readCheckedManifestBytes(archive);
-}
-
-/** The current manifest's bytes. @throws DamageError if it is missing, or as `requirePublishedManifest` does */
-export const readCheckedManifestBytes = (archive: Archive): Uint8Array => readCheckedBytes(archive).bytes;
-
-function readCheckedBytes({ state, layout, readManifestBytes }: Archive): { bytes: Uint8Array; hash: string } {
-  const readExpectedHash = (): string | undefined => getMeta(state.db, manifestHashKey);
-  for (let expected = readExpectedHash(); ; ) {
-    const bytes = readManifestBytes();
-    const hash = sha256(bytes);
-    if (expected === undefined || hash === expected) return { bytes, hash };
-    const now = readExpectedHash();
-    if (now === expected) throw createForeignManifestError(layout);
-    // Another process published meanwhile.
-    expected = now;
-  }
-}
-
-/** The current manifest as bytes and parsed. @throws DamageError as `readCheckedManifestBytes` does */
-export function readManifestWithBytes(archive: Archive): {
-  readonly manifestBytes: Uint8Array;
-  readonly manifest: Manifest;
-} {
-  const { bytes, hash } = readCheckedBytes(archive);
-  return { manifestBytes: bytes, manifest: archive.parseManifestBytes(bytes, hash) };
-}
-
-/** The current manifest, parsed. @throws DamageError as `readCheckedManifestBytes` does */
-export const readCheckedManifest = (archive: Archive): Manifest => readManifestWithBytes(archive).manifest;
-
-const createForeignManifestError = (layout: ArchiveLayout): DamageError =>
-  new DamageError(
-    `${layout.manifestPath} is not the one that the last publish wrote. Restore that one with oddslake verify --repair, if the state database has a copy. If the whole archive was restored from a backup, remove ${layout.privateFolder} to rebuild the state from the published files.`,
-  );
 
 /**
  * Throws UsageError if the archive has an older format. It can be read, but an older oddslake may still use it, so only

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
+import type { Archive } from './archive.ts';
 import { findDayPart } from './format/day-parts.ts';
 import { toDayPath } from './format/layout.ts';
-import type { Archive } from './open-archive.ts';
 import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from './parquet/ticks-file.ts';
 import { readPublishedFile } from './read-published-file.ts';
 

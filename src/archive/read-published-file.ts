@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { DamageError } from '../base/errors.ts';
+import type { Archive } from './archive.ts';
 import { sha256 } from './disk/file-system.ts';
 import type { PublishedFile } from './format/manifest.ts';
 import { readOpenIntent } from './journal/intent.ts';
-import type { Archive } from './open-archive.ts';
 
 /**
  * The absolute path at which a published file can be read now: in staging while the moves of its publish are pending,

@@ -1,6 +1,6 @@
+import type { Archive } from '../archive/archive.ts';
 import { sha256 } from '../archive/disk/file-system.ts';
 import { getMeta, setMeta } from '../archive/journal/database.ts';
-import type { Archive } from '../archive/open-archive.ts';
 import { OddslakeError } from '../base/errors.ts';
 import type { Log } from '../base/ports.ts';
 import { type RemoteManifest, remoteReadmePath, remoteViewsPath } from './bucket-manifest.ts';

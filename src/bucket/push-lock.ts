@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import type { Archive } from '../archive/archive.ts';
 import { type WriteLock, waitForLock } from '../archive/journal/lock.ts';
-import type { Archive } from '../archive/open-archive.ts';
 import { exitCodes, OddslakeError } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 

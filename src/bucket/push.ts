@@ -1,8 +1,8 @@
+import { type Archive, readCheckedManifestBytes } from '../archive/archive.ts';
 import { type Disk, sha256 } from '../archive/disk/file-system.ts';
 import { datasetNames } from '../archive/format/datasets.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
 import { hasHadGeneration } from '../archive/journal/generations.ts';
-import { type Archive, readCheckedManifestBytes } from '../archive/open-archive.ts';
 import { decodeManifest } from '../archive/parsed-manifest.ts';
 import { recordPushed } from '../archive/publish/adopt-generation.ts';
 import { type GenerationPin, pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';

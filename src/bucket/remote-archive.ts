@@ -1,8 +1,9 @@
 import { join } from 'node:path';
+import type { Archive } from '../archive/archive.ts';
 import type { Disk } from '../archive/disk/file-system.ts';
 import { manifestName } from '../archive/format/layout.ts';
 import type { PublishedFile } from '../archive/format/manifest.ts';
-import { type Archive, openArchive } from '../archive/open-archive.ts';
+import { openArchive } from '../archive/open-archive.ts';
 import { formatRootFiles } from '../archive/publish/commit.ts';
 import type { Clock } from '../base/ports.ts';
 import { type RemoteManifest, restoreArchiveText, toFileId } from './bucket-manifest.ts';

@@ -1,6 +1,6 @@
+import type { Archive } from '../archive/archive.ts';
 import { sha256 } from '../archive/disk/file-system.ts';
 import { listManifestFiles, sumFileSizes } from '../archive/format/manifest.ts';
-import type { Archive } from '../archive/open-archive.ts';
 import { readPublishedFile } from '../archive/read-published-file.ts';
 import { DamageError } from '../base/errors.ts';
 import { forEachConcurrent } from '../base/for-each-concurrent.ts';

@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/open-archive.ts';
+import type { Archive } from '../archive/archive.ts';
 import { minuteMs } from '../base/window.ts';
 import { withFilesDisplay, withObjectStore } from '../collector/steps/bucket-access.ts';
 import type { Context } from '../context/context.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Archive } from '../archive/open-archive.ts';
+import type { Archive } from '../archive/archive.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Log } from '../base/ports.ts';
 import { systemClock, systemRandom } from '../base/system.ts';

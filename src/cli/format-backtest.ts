@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/open-archive.ts';
+import type { Archive } from '../archive/archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { inferTradesFormat, type TradesFormat } from '../backtest/data/trade-files.ts';
 import type { SymbolRow } from '../backtest/engine/run-series.ts';

@@ -1,3 +1,4 @@
+import type { Archive } from '../archive/archive.ts';
 import { countUnselected } from '../archive/completeness/symbol-lifetime.ts';
 import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { RepairReport } from '../archive/integrity/repair.ts';
@@ -8,7 +9,7 @@ import { openSharedRateStore, type SharedRateStore } from '../archive/journal/ra
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
 import { readUnselectedSymbols } from '../archive/journal/symbols.ts';
-import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
+import { requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';

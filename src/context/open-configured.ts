@@ -1,9 +1,10 @@
+import type { Archive } from '../archive/archive.ts';
 import type { CompletenessRules } from '../archive/completeness/completeness.ts';
 import type { LingerRules } from '../archive/completeness/symbol-lifetime.ts';
 import type { SourceIdentity } from '../archive/format/manifest.ts';
 import { computeOverlapMs, type RecheckHistory } from '../archive/journal/recheck-results.ts';
 import { recordSources } from '../archive/journal/state.ts';
-import { type Archive, openArchive } from '../archive/open-archive.ts';
+import { openArchive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
 import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
 import { dayMs, minuteMs } from '../base/window.ts';

@@ -1,12 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, type Writable } from 'node:stream';
+import type { Archive } from '../archive/archive.ts';
 import type { CompletenessRules } from '../archive/completeness/completeness.ts';
 import { systemDisk } from '../archive/disk/file-system.ts';
 import { type DatasetName, datasetNames } from '../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../archive/format/manifest.ts';
 import type { VerifyResult } from '../archive/integrity/verify.ts';
-import { type Archive, openArchive as openArchiveFolder } from '../archive/open-archive.ts';
+import { openArchive as openArchiveFolder } from '../archive/open-archive.ts';
 import { decodeTicks } from '../archive/parquet/ticks-file.ts';
 import { createFileFilter } from '../archive/publish/prune-files.ts';
 import type { WriteFormat } from '../archive/query/query.ts';

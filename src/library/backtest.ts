@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
+import type { Archive } from '../archive/archive.ts';
 import { systemDisk } from '../archive/disk/file-system.ts';
-import { type Archive, openArchive } from '../archive/open-archive.ts';
+import { openArchive } from '../archive/open-archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { parseBacktestSpec } from '../backtest/backtest-spec.ts';
 import { inferTradesFormat, type SortedTrades } from '../backtest/data/trade-files.ts';

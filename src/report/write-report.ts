@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Archive } from '../archive/open-archive.ts';
+import type { Archive } from '../archive/archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
 import { minuteMs } from '../base/window.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Archive } from '../archive/open-archive.ts';
+import type { Archive } from '../archive/archive.ts';
 import { writeFileAtomically } from '../archive/read/export-file.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { type StoredTrades, storeTrades } from '../backtest/data/stored-trades.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Archive } from '../archive/open-archive.ts';
+import type { Archive } from '../archive/archive.ts';
 import { systemRandomBytes } from '../base/system.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredArchive } from '../context/open-configured.ts';

@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/open-archive.ts';
+import type { Archive } from '../archive/archive.ts';
 import { watchManifest } from '../archive/read/manifest-watcher.ts';
 import { openVerifiedFiles } from '../archive/read/verified-files.ts';
 import { systemRandomBytes } from '../base/system.ts';

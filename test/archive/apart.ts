@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symli
 import { tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { onTestFinished } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import {
   createDisk,
   type Disk,
@@ -11,7 +12,6 @@ import {
   systemDisk,
 } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // Folders of an archive that are on another file system than the rest of it.

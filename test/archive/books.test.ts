@@ -2,6 +2,7 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import {
   emptyBooks,
   mergeBooks,
@@ -17,7 +18,6 @@ import {
   readJournalLoad,
 } from '../../src/archive/journal/journal-books.ts';
 import { readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { quarantineLines } from '../harness/quarantine.ts';

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Archive } from '../../src/archive/archive.ts';
 import { candleIntervals, computeCandles } from '../../src/archive/format/candles.ts';
 import { candleDatasets, listReadColumns } from '../../src/archive/format/datasets.ts';
 import { listFilesWithRows } from '../../src/archive/format/manifest.ts';
 import { candleSeries, type SeriesDataset } from '../../src/archive/format/series-datasets.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
 import { decodeTicks, encodeCandles } from '../../src/archive/parquet/ticks-file.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { findWrongCandles } from './candle-files.ts';
 import { repairNow } from './damaged.ts';

@@ -2,10 +2,10 @@ import { existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { formatVersion, type Manifest } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { TickRecord } from '../../src/archive/journal/journal.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import {
   answer,
   append,

@@ -1,11 +1,11 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { getMeta, manifestHashKey } from '../../src/archive/journal/database.ts';
 import { readCommitState, readOpenIntent } from '../../src/archive/journal/intent.ts';
 import { findJournalDamage } from '../../src/archive/journal/journal-check.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { repairNow } from './damaged.ts';

@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendMarkets, countJournaledTicks } from '../../src/archive/journal/journal.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import {
   answer,

@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles, type PublishedFile } from '../../src/archive/format/manifest.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
@@ -9,7 +10,7 @@ import { type RepairOptions, type RepairReport, repairArchive } from '../../src/
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
 import {

@@ -1,12 +1,12 @@
 import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { countJournaledTicks } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { openPublishedTicks } from '../../src/archive/published-ticks.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { repairNow } from './damaged.ts';

@@ -1,12 +1,13 @@
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetDefinition, type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
-import { type Archive, archiveExists } from '../../src/archive/open-archive.ts';
+import { archiveExists } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { countPublishedTicks } from '../../src/archive/publish/count-ticks.ts';
 import { locateFile, readFileNow, readPublishedFile } from '../../src/archive/read-published-file.ts';

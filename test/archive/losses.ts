@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
+import type { Archive } from '../../src/archive/archive.ts';
 import type { LostWindow } from '../../src/archive/format/coverage.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { findManifestFile, toManifestLost } from '../../src/archive/format/manifest.ts';
 import { readSegments, restoreSegments } from '../../src/archive/journal/coverage-store.ts';
 import { recordLost } from '../../src/archive/journal/gap-records.ts';
 import { readCommitState } from '../../src/archive/journal/intent.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { commitStage } from '../../src/archive/publish/commit.ts';
 import { readPartCoverage, stageTable, toCoverageRows } from '../../src/archive/publish/day-tables.ts';

@@ -1,11 +1,11 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import { covered, fetched, hours, lost, pairsIn, withLosses } from './losses.ts';
 import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { type PriceLevel, toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from './scratch.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { readCheckedManifest } from '../../src/archive/archive.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readCheckedManifest } from '../../src/archive/open-archive.ts';
 import { parseManifestBytes } from '../../src/archive/parsed-manifest.ts';
 import { DamageError } from '../../src/base/errors.ts';
 import { answer, append, day0, opened, publishNow } from './scratch.ts';

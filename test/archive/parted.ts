@@ -1,4 +1,4 @@
-import type { Archive } from '../../src/archive/open-archive.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 

@@ -1,8 +1,8 @@
 import { globSync, mkdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { datasetNames } from '../../src/archive/format/datasets.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { loseTicks } from './losses.ts';
 import { answer, append, day0, dayMs, hashes, now, opened, publishNow } from './scratch.ts';

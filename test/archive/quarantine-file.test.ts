@@ -11,11 +11,11 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, sha256 } from '../../src/archive/disk/file-system.ts';
 import type { PublishedFile } from '../../src/archive/format/manifest.ts';
 import { moveToQuarantine, quarantineCopy } from '../../src/archive/integrity/quarantine-file.ts';
 import { findCopies } from '../../src/archive/integrity/triage.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { opened } from './scratch.ts';
 
 const path = 'ticks/date=2026-06-01/part-00.parquet';

@@ -1,8 +1,8 @@
+import type { Archive } from '../../src/archive/archive.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
 import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { now } from './scratch.ts';
 
 /** A quote; null where a side has no offer, or where no size is known. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/open-archive.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { appendQuotes, type Quote, quote } from './quote-records.ts';

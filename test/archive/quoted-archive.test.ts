@@ -1,11 +1,11 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { datasets, isDated } from '../../src/archive/format/datasets.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { createFileFilter, listChangedFiles } from '../../src/archive/publish/prune-files.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';

@@ -1,12 +1,13 @@
 import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { createDisk, systemCalls, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { abandonState, faultDatabase } from '../faults/fault-database.ts';
 import { faultCalls } from '../faults/fault-disk.ts';
 import { type FaultKind, startFaults } from '../faults/fault-points.ts';

@@ -1,11 +1,11 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Archive } from '../../src/archive/archive.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
 import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { readSeriesCounts, type SeriesCounts } from '../../src/archive/journal/series-counts.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
 import type { Window } from '../../src/base/window.ts';
 import { now, publishedRows } from './scratch.ts';

@@ -1,6 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { computeSettledWindows } from '../../src/archive/format/coverage.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
@@ -18,7 +19,6 @@ import {
   recordRecognition,
   recordServedFrom,
 } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { floorToDay } from '../../src/base/window.ts';
 import { fullDetails } from './format/facts.ts';

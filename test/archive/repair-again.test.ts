@@ -1,11 +1,11 @@
 import { lstatSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { listRemovedPaths } from '../../src/archive/publish/prune-files.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { flip, repairNow } from './damaged.ts';

@@ -1,12 +1,12 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSegments } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';
 import { union } from '../../src/base/window.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import type { PublishedCoverage } from '../../src/archive/format/coverage.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
@@ -13,7 +14,6 @@ import {
 import { readCommitState } from '../../src/archive/journal/intent.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { startStage } from '../../src/archive/publish/staging.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';

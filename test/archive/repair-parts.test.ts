@@ -1,13 +1,13 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles, sumFileSizes } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSegments } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published, symbols } from './parted.ts';

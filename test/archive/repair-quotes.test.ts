@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync 
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
@@ -11,7 +12,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
 import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
 import { covers, subtract, union, type Window } from '../../src/base/window.ts';

@@ -1,12 +1,12 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { triageFindings } from '../../src/archive/integrity/triage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { formatDay } from '../../src/base/time.ts';
 import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';

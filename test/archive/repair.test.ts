@@ -10,10 +10,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { day0, dayMs, hashes, publishedRows } from './scratch.ts';

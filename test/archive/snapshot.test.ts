@@ -11,9 +11,9 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { hasRows, listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { closeDraft, openDraft } from '../../src/archive/read/export-file.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { repairNow } from './damaged.ts';

@@ -1,10 +1,10 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder } from './scratch.ts';
 

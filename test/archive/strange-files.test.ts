@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // Cases found by a search for damage.

@@ -1,9 +1,9 @@
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { skipWithReason } from '../harness/needs.ts';
 import { repairNow } from './damaged.ts';
 import { loseTicks } from './losses.ts';

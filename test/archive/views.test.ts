@@ -1,13 +1,13 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { rootTextsKey } from '../../src/archive/journal/database.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { recordRootFileHashes } from '../../src/archive/publish/commit.ts';
 import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/publish/views-sql.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';

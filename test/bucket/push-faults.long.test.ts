@@ -1,7 +1,7 @@
 import { globSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/open-archive.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { parseRemoteManifest, readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Archive } from '../../src/archive/archive.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { parseRemoteManifest, remoteManifestPath } from '../../src/bucket/bucket-manifest.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';

@@ -1,10 +1,10 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { datasetNames } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { type VerifyResult, verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { exitCodes, OddslakeError } from '../../src/base/errors.ts';
 import { bytesOf, copyDamageLake, withLock } from './damage-lake.ts';
 import { type Damage, damageKinds, flipBit, orphanKinds, overwriteFile, swapFiles, truncate } from './damages.ts';

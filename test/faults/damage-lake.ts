@@ -1,12 +1,12 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { listManifestFiles, type Manifest } from '../../src/archive/format/manifest.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { job as publishJob } from '../../jobs/publish.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetName, datasetNames } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { replaceDamage } from '../../src/archive/journal/published-files.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { exitCodes } from '../../src/base/errors.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import type { Context } from '../../src/context/context.ts';

@@ -2,6 +2,7 @@ import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, renameSync, rm
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
@@ -9,7 +10,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSegments } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { intersect, union, type Window } from '../../src/base/window.ts';
 import { findWrongCandles } from '../archive/candle-files.ts';
 import { filledArchive, groupRows, repairNow, symbols } from '../archive/damaged.ts';

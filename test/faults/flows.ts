@@ -2,6 +2,7 @@ import { globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utime
 import { join } from 'node:path';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as publishJob } from '../../jobs/publish.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
@@ -10,7 +11,7 @@ import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { writeExport } from '../../src/archive/query/export.ts';
 import { requireWritableTarget } from '../../src/archive/read/export-file.ts';

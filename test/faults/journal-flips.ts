@@ -1,13 +1,14 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { journalRowColumns } from '../../src/archive/journal/journal-rows.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { appendQuotes, publishedQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import {
   answer,

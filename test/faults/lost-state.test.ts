@@ -1,10 +1,10 @@
 import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readAllSegments } from '../../src/archive/journal/coverage-store.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { DamageError } from '../../src/base/errors.ts';
 import { union } from '../../src/base/window.ts';
 import { hashes, opened, publishedRows, publishedTicks, publishNow } from '../archive/scratch.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/open-archive.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { tradeColumns } from '../../src/backtest/data/trade-files.ts';
 import type { Trade } from '../../src/backtest/engine/simulate.ts';

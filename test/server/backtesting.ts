@@ -1,4 +1,4 @@
-import type { Archive } from '../../src/archive/open-archive.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { resolveStrategy } from '../../src/backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../../src/backtest/result.ts';

@@ -1,7 +1,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/open-archive.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { opened, scratchFolder } from '../archive/scratch.ts';
 import { asking, backtestPath, brief, createTradedArchive, endless, type Kept, saved } from './backtesting.ts';

@@ -1,5 +1,5 @@
 import { expect, onTestFinished } from 'vitest';
-import type { Archive } from '../../src/archive/open-archive.ts';
+import type { Archive } from '../../src/archive/archive.ts';
 import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import { openVerifiedFiles } from '../../src/archive/read/verified-files.ts';
 import { systemRandom } from '../../src/base/system.ts';

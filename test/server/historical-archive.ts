@@ -1,3 +1,4 @@
+import type { Archive } from '../../src/archive/archive.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
@@ -5,7 +6,6 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { fullDetails } from '../archive/format/facts.ts';
 import { appendQuotes, type Quote, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';

@@ -2,9 +2,9 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { appendSeries } from '../../src/archive/journal/journal-series.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { createTradesEndpoint } from '../../src/server/history/endpoints.ts';
 import {

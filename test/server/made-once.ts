@@ -1,7 +1,8 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { hourMs, type Opening, opened, scratchFolder, upstreamName } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 

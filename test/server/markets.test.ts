@@ -1,10 +1,10 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving, sharedServing } from './serving.ts';
 

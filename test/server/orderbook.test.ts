@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { type PriceLevel, toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendBooks, type BookRecord } from '../../src/archive/journal/journal-books.ts';
 import { ensureSymbols } from '../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 

@@ -1,9 +1,10 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { tryLock } from '../../src/archive/journal/lock.ts';
-import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import { openVerifiedFiles } from '../../src/archive/read/verified-files.ts';
 import type { Clock, Log } from '../../src/base/ports.ts';

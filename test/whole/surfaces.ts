@@ -1,6 +1,6 @@
+import type { Archive } from '../../src/archive/archive.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { readRecordedDamage } from '../../src/archive/journal/published-files.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
 import { type GapList, listGaps } from '../../src/archive/read/gaps.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import { formatGaps, formatStatus } from '../../src/cli/format-archive.ts';

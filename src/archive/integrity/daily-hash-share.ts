@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Clock } from '../../base/ports.ts';
 import { dayMs } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import { privateFolderName } from '../format/layout.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import {
@@ -16,7 +17,6 @@ import {
   replaceDamage,
 } from '../journal/published-files.ts';
 import { toStateFilePath } from '../journal/state.ts';
-import type { Archive } from '../open-archive.ts';
 import { locateFile } from '../read-published-file.ts';
 import { type VerifyFinding, type VerifyResult, verifyArchive } from './verify.ts';
 

@@ -1,8 +1,8 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
+import type { Archive } from '../archive.ts';
 import { type Disk, isCrossDeviceError, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import { damagedFilesFolder } from '../format/layout.ts';
-import type { Archive } from '../open-archive.ts';
 
 /**
  * Copies or links a file into `damagedFilesFolder` and leaves the original in place. A later rename replaces the

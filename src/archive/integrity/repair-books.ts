@@ -1,10 +1,10 @@
 import { dayMs, subtract, type Window } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import type { PublishedCoverage } from '../format/coverage.ts';
 import { findDayPart } from '../format/day-parts.ts';
 import { parsePartNumber } from '../format/layout.ts';
 import { type BookColumns, emptyBooks } from '../format/order-book.ts';
 import { indexTickTimes } from '../format/tick-columns.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { encodeBookFile } from '../publish/encode-partition.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';

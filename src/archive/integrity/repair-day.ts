@@ -1,6 +1,7 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, intersect, overlaps, union, type Window } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
@@ -11,7 +12,6 @@ import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
+import type { Archive } from '../archive.ts';
 import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
 import { getPartCount, type PartCounts } from '../format/day-parts.ts';
@@ -12,7 +13,6 @@ import { readLostWindows, recordLost } from '../journal/gap-records.ts';
 import { dropRowGroups } from '../journal/published-files.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { setTickCounts, type TickCount } from '../journal/tick-counts.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';

@@ -1,10 +1,10 @@
+import type { Archive } from '../archive.ts';
 import { type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
 import { findDayPart } from '../format/day-parts.ts';
 import { parsePartNumber } from '../format/layout.ts';
 import { createEmptySeries, type SeriesColumns, toTimes } from '../format/series.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import { countTicksInWindow, indexTickTimes } from '../format/tick-columns.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
 import { openSeriesPartitionWriter } from '../publish/encode-partition.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';

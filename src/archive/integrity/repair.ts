@@ -1,5 +1,6 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
+import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { datasets } from '../format/datasets.ts';
@@ -17,7 +18,7 @@ import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { type CommitState, readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
 import { readRecordedManifestText } from '../journal/recorded-manifest.ts';
-import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
+import { requireCurrentFormat } from '../open-archive.ts';
 import { commitIntent, finishIntent, replaceRootFile } from '../publish/commit.ts';
 import { type Stage, stageBytes, startStage } from '../publish/staging.ts';
 import { moveToQuarantine, quarantineCopy } from './quarantine-file.ts';

@@ -1,8 +1,8 @@
 import { dayMs, intersectTwo, subtract, type Window } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import { type CoveredWindow, countCoverageTicks, joinForPublishing, overlayCoverage } from '../format/coverage.ts';
 import { listReadColumns } from '../format/datasets.ts';
 import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../journal/coverage-store.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { addCoverage, type DayCoverage, parseCoverageRows } from '../publish/day-tables.ts';
 import type { DamagedFile } from './salvage-row-groups.ts';

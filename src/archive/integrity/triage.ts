@@ -1,10 +1,10 @@
 import { dirname, join } from 'node:path';
+import type { Archive } from '../archive.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
 import { damagedFilesFolder } from '../format/layout.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import { readRowGroups } from '../journal/published-files.ts';
-import type { Archive } from '../open-archive.ts';
 import { type DamagedFile, salvageRowGroups } from './salvage-row-groups.ts';
 import { checkRootFiles, isUnreadableError, tryReadFile, type VerifyFinding } from './verify.ts';
 

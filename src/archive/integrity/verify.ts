@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
+import type { Archive } from '../archive.ts';
 import { sha256, toTemporaryPath } from '../disk/file-system.ts';
 import { datasetNames, datasets } from '../format/datasets.ts';
 import { manifestName, parseDatasetName } from '../format/layout.ts';
@@ -17,7 +18,6 @@ import { readOpenIntent } from '../journal/intent.ts';
 import { findJournalDamage } from '../journal/journal-check.ts';
 import { dropRowGroups, hasRowGroups, listRecordedPaths, recordRowGroups } from '../journal/published-files.ts';
 import { toStateFilePath } from '../journal/state.ts';
-import type { Archive } from '../open-archive.ts';
 import { createFileRecord, type FileRecord, readFileKeys } from '../parquet/row-group-index.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { formatRootFiles, readRootFileHashes, recordManifestText, recordRootFileHashes } from '../publish/commit.ts';

@@ -1,4 +1,5 @@
 import { dirname, join } from 'node:path';
+import type { Archive } from '../archive.ts';
 import { moveFile, sha256 } from '../disk/file-system.ts';
 import { manifestName } from '../format/layout.ts';
 import { formatChecksums, formatManifest, type Manifest, parseManifest } from '../format/manifest.ts';
@@ -15,7 +16,6 @@ import {
   SupersededError,
 } from '../journal/intent.ts';
 import { readRecordedManifestText, recordManifest } from '../journal/recorded-manifest.ts';
-import type { Archive } from '../open-archive.ts';
 import { formatReadme } from './readme.ts';
 import { removeStaging, type Stage } from './staging.ts';
 import { formatViewsFile } from './views-sql.ts';

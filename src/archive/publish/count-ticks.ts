@@ -1,6 +1,7 @@
 import { DamageError } from '../../base/errors.ts';
 import { formatDay } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { findDayPart, getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
@@ -17,7 +18,6 @@ import {
 import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
 import { isJournalDamage } from '../journal/journal-rows.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 

@@ -2,6 +2,7 @@ import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import { overlaps } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
+import type { Archive } from '../archive.ts';
 import type { Evidence, PublishedCoverage } from '../format/coverage.ts';
 import {
   type CoveredDataset,
@@ -20,7 +21,6 @@ import { overlayBookCoverage } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
-import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { readPublishedFile } from '../read-published-file.ts';

@@ -1,6 +1,6 @@
+import type { Archive } from '../archive.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
 import { type EmptyFile, listMissingEmptyFiles } from '../format/empty-files.ts';
-import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { encodeRows } from '../parquet/rows.ts';
 import { readStoredEmptyFile } from '../parquet/stored-empty-files.ts';

@@ -1,9 +1,9 @@
 import { DamageError } from '../../base/errors.ts';
 import { floorToDay } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import { datasets } from '../format/datasets.ts';
 import { mergeMarkets } from '../format/market.ts';
 import { readMarketPolls } from '../journal/journal-markets.ts';
-import type { Archive } from '../open-archive.ts';
 import type { CellValue } from '../parquet/rows.ts';
 import { parseMarketRows, readTableRows, stageTable, toMarketRows } from './day-tables.ts';
 import type { Stage } from './staging.ts';

@@ -1,5 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
+import type { Archive } from '../archive.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import type { PublishedCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
@@ -18,7 +19,6 @@ import type { JournalBin } from '../journal/journal.ts';
 import { type JournalIndex, listSeriesBins } from '../journal/journal-check.ts';
 import { type JournaledSeries, readSeriesBin } from '../journal/journal-series.ts';
 import { readSeriesPrecedence } from '../journal/precedence-store.ts';
-import type { Archive } from '../open-archive.ts';
 import type { CellValue } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';

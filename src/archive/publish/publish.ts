@@ -1,5 +1,6 @@
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
+import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { createBackgroundWrites } from '../disk/background-writes.ts';
 import type { CandleInterval } from '../format/candles.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
@@ -27,7 +28,7 @@ import {
 import { addSeriesTally } from '../journal/series-counts.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { addTickDeltas } from '../journal/tick-counts.ts';
-import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
+import { requireCurrentFormat } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { stageMissingEmptyFiles } from './empty-files.ts';

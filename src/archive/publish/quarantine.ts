@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import type { Archive } from '../archive.ts';
 import { listQuarantineFiles, toDamagedJournalPath, toQuarantinePath } from '../format/layout.ts';
 import {
   type DamagedRow,
@@ -9,7 +10,6 @@ import {
   rebuildJournalIndices,
 } from '../journal/journal-check.ts';
 import { hasRejected, readRejected } from '../journal/journal-rejected.ts';
-import type { Archive } from '../open-archive.ts';
 import { type Stage, stageBytes } from './staging.ts';
 
 /**

@@ -1,5 +1,6 @@
 import { formatDay } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import { candleIntervals } from '../format/candles.ts';
 import { candleDatasets, type DatasetName, datasets, listReadColumns } from '../format/datasets.ts';
 import { findFileWithRows, type Manifest } from '../format/manifest.ts';
@@ -12,7 +13,6 @@ import { consumeKnownTicks } from '../journal/journal-check.ts';
 import { readMarketPolls } from '../journal/journal-markets.ts';
 import { recordPrecedence } from '../journal/precedence-store.ts';
 import { addRecoveredTicks, addRunTally, createInterruptedRunCheck } from '../journal/runs.ts';
-import type { Archive } from '../open-archive.ts';
 import { type CellValue, decodeRows } from '../parquet/rows.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import type { BinResult } from './publish-day.ts';

@@ -1,9 +1,9 @@
 import { formatDay } from '../../base/time.ts';
+import type { Archive } from '../archive.ts';
 import { listReadColumns } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import type { JournalBin } from '../journal/journal.ts';
-import type { Archive } from '../open-archive.ts';
 import { type CellValue, decodeRows } from '../parquet/rows.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import {

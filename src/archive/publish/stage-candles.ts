@@ -1,6 +1,7 @@
 import { DamageError } from '../../base/errors.ts';
 import { parseDayStart } from '../../base/time.ts';
 import type { Window } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import { type CandleInterval, candleIntervals } from '../format/candles.ts';
 import { candleDatasets } from '../format/datasets.ts';
 import { parsePartNumber, toDayPath } from '../format/layout.ts';
@@ -8,7 +9,6 @@ import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/
 import { candleSeries, type SeriesDataset } from '../format/series-datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import type { JournalBin } from '../journal/journal.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { readPartCoverage } from './day-tables.ts';

@@ -1,10 +1,10 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
+import type { Archive } from '../archive.ts';
 import { datasets } from '../format/datasets.ts';
 import { symbolsPath } from '../format/layout.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { symbolDetailColumns } from '../format/market-details.ts';
 import type { TickDelta } from '../journal/tick-counts.ts';
-import type { Archive } from '../open-archive.ts';
 import type { SortKey } from '../parquet/row-group-index.ts';
 import { encodeCells } from '../parquet/writer.ts';
 import { createEncodedFile, type FileStatistics } from './encode-partition.ts';

@@ -2,6 +2,7 @@ import { dirname, join } from 'node:path';
 import type { Clock } from '../../base/ports.ts';
 import { formatDay } from '../../base/time.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
+import type { Archive } from '../archive.ts';
 import { type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
 import type { BackgroundWrites } from '../disk/background-writes.ts';
 import { sha256 } from '../disk/file-system.ts';
@@ -47,7 +48,6 @@ import {
   readKnownWindow,
   type StateAfterCommit,
 } from '../known-state.ts';
-import type { Archive } from '../open-archive.ts';
 import type { FileRecord } from '../parquet/row-group-index.ts';
 import { readFileNow, readPublishedFile } from '../read-published-file.ts';
 import { listNextDayParts } from './day-part-choice.ts';

@@ -1,5 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { parseDayStart } from '../../base/time.ts';
+import type { Archive } from '../archive.ts';
 import {
   type Column,
   candleDatasets,
@@ -12,7 +13,6 @@ import { parsePartNumber } from '../format/layout.ts';
 import { formatVersion, hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { getOlderOutcomeSource } from '../format/market-details.ts';
 import { type Database, getMeta, setMeta, upgradedKey } from '../journal/database.ts';
-import type { Archive } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { encodePartFile } from '../parquet/writer.ts';

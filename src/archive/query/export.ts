@@ -1,8 +1,8 @@
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
+import type { Archive } from '../archive.ts';
 import { type DatasetName, datasets } from '../format/datasets.ts';
-import type { Archive } from '../open-archive.ts';
 import { createFileFilter } from '../publish/prune-files.ts';
 import {
   compressChunks,

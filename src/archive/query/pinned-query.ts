@@ -1,7 +1,7 @@
 import type { Random } from '../../base/ports.ts';
+import type { Archive } from '../archive.ts';
 import { type DatasetName, datasetNames, isDated, listFileColumns } from '../format/datasets.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
-import type { Archive } from '../open-archive.ts';
 import type { ViewDefinition } from '../publish/market-data-views.ts';
 import { formatDaysText, hasDailyCandles, listViewDefinitions, selectViewDefinitions } from '../publish/views-sql.ts';
 import { type GenerationPin, pinGeneration } from '../read/pin-generation.ts';

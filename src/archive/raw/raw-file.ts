@@ -3,8 +3,8 @@ import { promisify } from 'node:util';
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress } from 'node:zlib';
 import { addDays, formatDay } from '../../base/time.ts';
 import { decodeRawPages, encodeRawPages, type RawPage } from '../../contract/raw-page.ts';
+import type { Archive } from '../archive.ts';
 import type { ArchiveLayout } from '../format/layout.ts';
-import type { Archive } from '../open-archive.ts';
 
 // A file of raw pages is a sequence of pieces. A piece is a skippable zstd frame (RFC 8878, 3.1.2) with the length and
 // CRC-32 of the next frame, followed by that zstd frame. `zstdcat` can read the file; torn and damaged pieces are

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { formatDay } from '../../base/time.ts';
 import type { RawPage, RawPageHead } from '../../contract/raw-page.ts';
-import type { Archive } from '../open-archive.ts';
+import type { Archive } from '../archive.ts';
 import { encodeRawPiece, pruneRawFiles, type RawRetention, toRawFolder } from './raw-file.ts';
 
 /** Saves the raw responses of a run. Nothing waits for it, and its failures do not affect the run. */

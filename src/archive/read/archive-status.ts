@@ -5,12 +5,12 @@ import {
   updatePublishedDays,
 } from '../../contract/completeness-counts.ts';
 import { listOpenDays, type OpenDay } from '../../contract/day-reasons.ts';
+import { type Archive, readCheckedManifest } from '../archive.ts';
 import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { type Progress, readCollectedProgress } from '../journal/collected-progress.ts';
 import { countJournaledTicks } from '../journal/journal.ts';
 import { computeVerifiedThrough, readHashTimes, readRecordedDamage } from '../journal/published-files.ts';
 import { readFoundDamage } from '../known-state.ts';
-import { type Archive, readCheckedManifest } from '../open-archive.ts';
 
 /** The current status of an archive. */
 interface ArchiveStatus {

@@ -1,5 +1,6 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import type { CompletenessRules, Gap } from '../completeness/completeness.ts';
 import { computeLifetime } from '../completeness/symbol-lifetime.ts';
 import type { CoveredDataset } from '../format/datasets.ts';
@@ -7,7 +8,6 @@ import type { PublishedFile } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { selectSymbolsOf } from '../known-state.ts';
-import type { Archive } from '../open-archive.ts';
 import { readCoverageFile } from '../publish/day-tables.ts';
 import type { GapList, GapsQuery } from './gaps.ts';
 

@@ -2,6 +2,7 @@ import { UsageError } from '../../base/errors.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import { listOpenDays, type OpenDayList, toOpenDayList } from '../../contract/day-reasons.ts';
+import type { Archive } from '../archive.ts';
 import {
   type Completeness,
   type CompletenessRules,
@@ -13,7 +14,6 @@ import type { SymbolFacts } from '../format/market.ts';
 import type { Database } from '../journal/database.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
-import type { Archive } from '../open-archive.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
 
 /** Which gaps to list: epoch milliseconds, null if not given; no symbols means all. */

@@ -1,7 +1,7 @@
 import { DamageError } from '../../base/errors.ts';
+import { type Archive, readCheckedManifest } from '../archive.ts';
 import { listManifestFiles, type Manifest } from '../format/manifest.ts';
 import { type CommitState, isLastCommit, readCommitState } from '../journal/intent.ts';
-import { type Archive, readCheckedManifest } from '../open-archive.ts';
 
 /** Caches the current manifest. Reads it again only after a write to the state database. */
 export interface ManifestWatcher {

@@ -1,9 +1,9 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
+import { type Archive, readManifestWithBytes } from '../archive.ts';
 import { type Disk, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
 import { type Manifest, type PublishedFile, requireFileHash } from '../format/manifest.ts';
-import { type Archive, readManifestWithBytes } from '../open-archive.ts';
 import { locateFile } from '../read-published-file.ts';
 import { acquireLockedFolder, type LockedFolder, removeAbandonedFolders } from './locked-folder.ts';
 

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import {
   askSide,
@@ -10,7 +11,6 @@ import {
   type PriceLevel,
 } from '../format/order-book.ts';
 import { readLatestBookResponseMs, readLatestBooks } from '../journal/journal-books.ts';
-import type { Archive } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { readCoverageFile } from '../publish/day-tables.ts';
 import { createFileFilter } from '../publish/prune-files.ts';

@@ -5,6 +5,7 @@ import { computePartNumber } from '../../base/symbol-name.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, subtract, union, type Window } from '../../base/window.ts';
+import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { splitAtLostWindows } from '../format/coverage.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { parsePartNumber } from '../format/layout.ts';
@@ -16,7 +17,6 @@ import { type CommitState, isLastCommit, readCommitState } from '../journal/inte
 import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journal/journal.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow } from '../journal/symbols.ts';
-import { type Archive, requirePublishedManifest } from '../open-archive.ts';
 import { type CompressedPage, type DecompressPage, decompressPage } from '../parquet/page-decoder.ts';
 import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from '../parquet/ticks-file.ts';
 import { dropReplaced } from './drop-replaced.ts';

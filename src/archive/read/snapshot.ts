@@ -1,10 +1,10 @@
 import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../base/errors.ts';
+import type { Archive } from '../archive.ts';
 import { type Disk, isCrossDeviceError, sha256, tryLink } from '../disk/file-system.ts';
 import { datasetNames } from '../format/datasets.ts';
 import { manifestName } from '../format/layout.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
-import type { Archive } from '../open-archive.ts';
 import { formatRootFiles } from '../publish/commit.ts';
 import { closeDraft, isInside, openDraft, removeAbandonedDrafts, requireFileIntact } from './export-file.ts';
 import { type GenerationPin, pinGeneration } from './pin-generation.ts';

@@ -1,6 +1,7 @@
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import { listOpenDays, type OpenDay, toOpenDayList } from '../../contract/day-reasons.ts';
+import type { Archive } from '../archive.ts';
 import {
   type Completeness,
   type CompletenessInput,
@@ -12,7 +13,6 @@ import { countJournaledTicks } from '../journal/journal.ts';
 import { isRunOver, readLastRun } from '../journal/runs.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
-import type { Archive } from '../open-archive.ts';
 import { readDamageStatus } from './archive-status.ts';
 import { countGaps } from './gaps.ts';
 

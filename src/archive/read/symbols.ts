@@ -1,9 +1,9 @@
+import type { Archive } from '../archive.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import type { OutcomeSource } from '../format/market-details.ts';
 import { findOpenWindow, type UnselectedKind } from '../format/selection.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { selectSymbolsOf } from '../known-state.ts';
-import type { Archive } from '../open-archive.ts';
 
 /**
  * In display order. `unlisted` is a configured symbol that was never in a market list. `forgotten` and `excluded` are not

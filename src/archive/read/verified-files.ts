@@ -4,8 +4,8 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { DamageError } from '../../base/errors.ts';
+import type { Archive } from '../archive.ts';
 import type { PublishedFile } from '../format/manifest.ts';
-import type { Archive } from '../open-archive.ts';
 import { locateFile, readPublishedFile } from '../read-published-file.ts';
 import { dropReplaced } from './drop-replaced.ts';
 

@@ -1,11 +1,11 @@
 import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
 import { type Disk, sha256 } from '../../archive/disk/file-system.ts';
 import { type DatasetName, datasets, listFileColumns } from '../../archive/format/datasets.ts';
 import { getPartCount } from '../../archive/format/day-parts.ts';
 import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import type { DatasetFiles, Query } from '../../archive/query/query.ts';

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
 import type { Disk } from '../../archive/disk/file-system.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import type { QueryEngine } from '../../archive/query/database.ts';
 import { openQueryEngine, type Query } from '../../archive/query/query.ts';
 import { toSqlTimestamp } from '../../archive/query/slice-query.ts';

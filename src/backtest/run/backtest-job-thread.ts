@@ -1,5 +1,5 @@
+import type { Archive } from '../../archive/archive.ts';
 import { isDiskFullError, type JobContext, serveThreadTask } from '../../archive/job-thread.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';

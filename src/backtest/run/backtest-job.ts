@@ -1,5 +1,5 @@
+import type { Archive } from '../../archive/archive.ts';
 import { type JobContext, type JobFailure, JobThreadError, runInThread } from '../../archive/job-thread.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
 import type { StoredTrades, TradesTarget } from '../data/stored-trades.ts';
 import type { ResolvedStrategy } from '../resolve-strategy.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
 import { parsePartNumber } from '../../archive/format/layout.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import type { Random } from '../../base/ports.ts';
 import type { Window } from '../../base/window.ts';

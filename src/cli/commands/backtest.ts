@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
 import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import type { Context } from '../../context/context.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
+import type { Archive } from '../../archive/archive.ts';
 import type { VerifyFinding, VerifyResult } from '../../archive/integrity/verify.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/job.ts';

@@ -1,4 +1,4 @@
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { pruneRawFiles } from '../../archive/raw/raw-file.ts';
 import type { RawWriter } from '../../archive/raw/raw-writer.ts';
 import type { Context } from '../../context/context.ts';

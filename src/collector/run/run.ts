@@ -1,7 +1,7 @@
+import type { Archive } from '../../archive/archive.ts';
 import type { LostWindow } from '../../archive/format/coverage.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
 import { startRun } from '../../archive/journal/runs.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';

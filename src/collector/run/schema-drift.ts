@@ -1,6 +1,6 @@
+import type { Archive } from '../../archive/archive.ts';
 import { replaceShape } from '../../archive/journal/nightly-memory.ts';
 import { createShapeSample, type Drift, formatDrift, type ShapeSample } from '../../archive/journal/schema-drift.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import type { ReceivedResponse, Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
 

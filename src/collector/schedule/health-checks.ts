@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Archive } from '../../archive/archive.ts';
 import { createLayout } from '../../archive/format/layout.ts';
 import { readRecordedDamage } from '../../archive/journal/published-files.ts';
 import { toStateFilePath } from '../../archive/journal/state.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
 import { DamageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';

@@ -1,4 +1,4 @@
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { OddslakeError, UsageError } from '../../base/errors.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { minuteMs } from '../../base/window.ts';

@@ -1,4 +1,4 @@
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { minuteMs } from '../../base/window.ts';

@@ -1,3 +1,4 @@
+import type { Archive } from '../../archive/archive.ts';
 import { computeCompleteness, type Gap } from '../../archive/completeness/completeness.ts';
 import { hasTooManySuspended, isActive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { AcceptedWindow } from '../../archive/format/coverage.ts';
@@ -17,7 +18,6 @@ import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
 import { readPossiblyActiveSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
 import { listGaps } from '../../archive/read/gaps.ts';
 import { UsageError } from '../../base/errors.ts';

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
+import type { Archive } from '../../archive/archive.ts';
 import { getMeta, manifestHashKey } from '../../archive/journal/database.ts';
 import { hasHadGeneration } from '../../archive/journal/generations.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { RemoteManifest } from '../../bucket/bucket-manifest.ts';

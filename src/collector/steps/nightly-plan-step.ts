@@ -1,8 +1,9 @@
+import type { Archive } from '../../archive/archive.ts';
 import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
 import { readLastNights, readListCounts } from '../../archive/journal/nightly-memory.ts';
 import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
-import { type Archive, requireCurrentFormat } from '../../archive/open-archive.ts';
+import { requireCurrentFormat } from '../../archive/open-archive.ts';
 import { dayMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getLingerRules, requireKnownSources } from '../../context/open-configured.ts';

@@ -1,3 +1,4 @@
+import type { Archive } from '../../archive/archive.ts';
 import {
   checkFileSizes,
   findFilesAt,
@@ -9,7 +10,6 @@ import { type VerifyResult, verifyArchive } from '../../archive/integrity/verify
 import { readNewestPoll, readRecheckHistory, updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { type FileDamage, readRecordedDamage, recordDamage } from '../../archive/journal/published-files.ts';
 import { recordLateness } from '../../archive/journal/recheck-results.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
 import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-partition.ts';

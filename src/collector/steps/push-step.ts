@@ -1,4 +1,4 @@
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Context } from '../../context/context.ts';
 import type { Run } from '../run/run.ts';

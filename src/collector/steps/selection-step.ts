@@ -1,3 +1,4 @@
+import type { Archive } from '../../archive/archive.ts';
 import { getUnselectedCount, isActive, isRequested } from '../../archive/completeness/symbol-lifetime.ts';
 import {
   type DecisionContext,
@@ -12,7 +13,6 @@ import type { Database } from '../../archive/journal/database.ts';
 import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive/journal/selection-store.ts';
 import { adviseSearch, suggestSymbol } from '../../archive/journal/symbol-names.ts';
 import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbols.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { describeUnmatchedSelectors } from '../../archive/read/unmatched-selectors.ts';
 import { UsageError } from '../../base/errors.ts';
 import { findSource, isSymbolOf, qualifySymbol } from '../../base/source-name.ts';

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import type { Archive } from '../../archive/archive.ts';
 import type { Disk } from '../../archive/disk/file-system.ts';
 import { listQuarantineFiles } from '../../archive/format/layout.ts';
 import { countJournaledReasons } from '../../archive/journal/journal-rejected.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 
 /** Quarantined input by reason. */
 export interface QuarantineFacts {

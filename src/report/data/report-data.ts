@@ -1,3 +1,4 @@
+import type { Archive } from '../../archive/archive.ts';
 import type { CompletenessInput, CompletenessRules } from '../../archive/completeness/completeness.ts';
 import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts';
 import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
@@ -11,7 +12,6 @@ import {
 } from '../../archive/journal/recheck-results.ts';
 import { isRunOver, type RecordedRun, readLatestEndedRun, readLatestRuns } from '../../archive/journal/runs.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { computeCompletenessOf, createStatus, type readStatus } from '../../archive/read/status.ts';
 import { clockAheadMsMax, type Random } from '../../base/ports.ts';
 import { formatDay, parseDayStart } from '../../base/time.ts';

@@ -1,9 +1,9 @@
+import type { Archive } from '../../archive/archive.ts';
 import type { CompletenessInput, CompletenessRules } from '../../archive/completeness/completeness.ts';
 import { computeCursor, hasEnded, isActive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import { OddslakeError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Type } from 'typebox';
+import { readCheckedManifest, readCheckedManifestBytes } from '../../archive/archive.ts';
 import { sha256 } from '../../archive/disk/file-system.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { parseDatasetName } from '../../archive/format/layout.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
-import { readCheckedManifest, readCheckedManifestBytes } from '../../archive/open-archive.ts';
 import { listChangedFiles, listRemovedPaths } from '../../archive/publish/prune-files.ts';
 import { toOpenedFile } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';

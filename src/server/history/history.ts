@@ -1,7 +1,7 @@
 import { join } from 'node:path';
+import { type Archive, readCheckedManifest } from '../../archive/archive.ts';
 import { type DatasetName, isDated, listFileColumns } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
-import { type Archive, readCheckedManifest } from '../../archive/open-archive.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
 import type { QueryEngine } from '../../archive/query/database.ts';
 import { openQueryEngine, type Query } from '../../archive/query/query.ts';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
+import type { Archive } from '../../archive/archive.ts';
 import { linkOrCopy, sha256 } from '../../archive/disk/file-system.ts';
 import { listManifestFiles, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { locateFile } from '../../archive/read-published-file.ts';
 import { DamageError } from '../../base/errors.ts';

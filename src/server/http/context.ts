@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import type { Clock, Log, Random } from '../../base/ports.ts';

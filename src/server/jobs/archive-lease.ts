@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
 import { moveFile, sha256, tryLink } from '../../archive/disk/file-system.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';

@@ -1,4 +1,4 @@
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { addSpecDefaults } from '../../backtest/backtest-spec.ts';
 import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';

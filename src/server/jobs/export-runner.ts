@@ -1,7 +1,7 @@
 import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { JobThreadError, runInThread } from '../../archive/job-thread.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import type { ExportResult, ExportSpec } from '../../archive/query/export.ts';
 import type { ExportFormat } from '../../archive/read/export-file.ts';
 import type { Clock, Log } from '../../base/ports.ts';

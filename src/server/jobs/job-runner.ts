@@ -1,7 +1,7 @@
 import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
 import type { JobContext } from '../../archive/job-thread.ts';
 import { tryLock, type WriteLock } from '../../archive/journal/lock.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import type { App } from '../http/context.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import type { StoredTrades, TradesTarget } from '../../backtest/data/stored-trades.ts';
 import { hourMs } from '../../base/window.ts';
 import type { BacktestStore } from '../workspace/backtests.ts';

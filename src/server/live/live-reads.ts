@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Archive } from '../../archive/archive.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
 import { keepCollectedEnd } from '../../archive/journal/collected-ends.ts';
@@ -15,7 +16,6 @@ import { appendBooks, readJournalLoad } from '../../archive/journal/journal-book
 import { readPollBytes } from '../../archive/journal/journal-markets.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { collectBooks } from '../../collector/order-books/collect-books.ts';
 import { collectTicks } from '../../collector/paging/collect-ticks.ts';

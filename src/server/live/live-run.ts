@@ -1,9 +1,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
 import { openSharedRateStore } from '../../archive/journal/rate-limit-store.ts';
 import { finishRun, readRunCounts } from '../../archive/journal/runs.ts';
 import type { State } from '../../archive/journal/state.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import { closeRawCapture, openRawCapture } from '../../collector/run/raw-capture.ts';

@@ -1,4 +1,5 @@
-import { type Archive, requireCurrentFormat, requireSameOwner } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
+import { requireCurrentFormat, requireSameOwner } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { addLogFields } from '../../base/ports.ts';
 import { findSource } from '../../base/source-name.ts';

@@ -1,3 +1,4 @@
+import type { Archive } from '../../archive/archive.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import { type RecordPaths, rebuildMarketRecords } from '../../archive/format/parse-market.ts';
@@ -6,7 +7,6 @@ import {
   type JournaledMarketPoll,
   readJournaledPoll,
 } from '../../archive/journal/journal-markets.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { readDayMarkets } from '../../archive/publish/day-tables.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import { requireFileIntact } from '../../archive/read/export-file.ts';

@@ -1,6 +1,6 @@
+import type { Archive } from '../../archive/archive.ts';
 import { type OpenDatabase, openDatabase } from '../../archive/journal/database.ts';
 import { type State, toStateFilePath } from '../../archive/journal/state.ts';
-import type { Archive } from '../../archive/open-archive.ts';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Archive } from '../../archive/open-archive.ts';
+import type { Archive } from '../../archive/archive.ts';
 import type { FileEntry } from '../../archive/read/verified-files.ts';
 import { openTradesReader, type TradesReader } from '../../backtest/data/stored-trades.ts';
 import { DamageError } from '../../base/errors.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { getMeta, manifestHashKey } from '../../../src/archive/journal/database.ts';
 import { hasHadGeneration, recordGeneration } from '../../../src/archive/journal/generations.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { answer, append, day0, opened, publishNow } from '../scratch.ts';
 
 const [a, b, c, d] = ['a', 'b', 'c', 'd'];

@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { readLastJournaledTick, type TickRecord } from '../../../src/archive/journal/journal.ts';
 import {
   isTickLogDue,
@@ -12,7 +13,6 @@ import {
   TickLogDamageError,
   trimTickLog,
 } from '../../../src/archive/journal/tick-log.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { openTickReader } from '../../../src/archive/read/read-ticks.ts';
 import { openVerifiedFiles } from '../../../src/archive/read/verified-files.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { listManifestFiles } from '../../../src/archive/format/manifest.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { adoptGeneration } from '../../../src/archive/publish/adopt-generation.ts';
 import { type CurrentFiles, watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { systemClock } from '../../../src/base/system.ts';

@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import {
   daysMax,

@@ -1,8 +1,8 @@
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { datasets } from '../../../src/archive/format/datasets.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { type BacktestFiles, openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { type Batch, batchTicksMax, planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
 import { findSharedWindows, foldKnownIds, type MarketIndex } from '../../../src/backtest/data/markets.ts';

@@ -1,8 +1,8 @@
+import type { Archive } from '../../../src/archive/archive.ts';
 import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/order-book.ts';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
 import { appendSeries } from '../../../src/archive/journal/journal-series.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { type BacktestSpec, parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
 import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/series.ts';
 import type { ResolvedStrategy } from '../../../src/backtest/resolve-strategy.ts';

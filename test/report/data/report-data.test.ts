@@ -1,12 +1,12 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
 import { recordDamage } from '../../../src/archive/journal/published-files.ts';
 import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
 import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
 import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { readQuarantineFacts } from '../../../src/report/data/quarantine.ts';
 import { type ReportRules, readReportData } from '../../../src/report/data/report-data.ts';
 import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Archive } from '../../../src/archive/open-archive.ts';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock } from '../../../src/base/system.ts';

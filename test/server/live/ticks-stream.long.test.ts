@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { job as markets } from '../../../jobs/markets.ts';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { readLoggedSymbol, readTickLog, readTickLogState } from '../../../src/archive/journal/tick-log.ts';
-import type { Archive } from '../../../src/archive/open-archive.ts';
 import { createRandom } from '../../../src/base/random.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { answer, append, day0, hourMs, now, opened, type Pairs, publishNow } from '../../archive/scratch.ts';
