@@ -246,7 +246,7 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'completion',
-        usage: '[options] <shell>',
+        usage: '[options] <shell> [words...]',
         description: 'print a script with which bash, zsh or fish completes commands, flags, values and symbols',
         load: async () => (await import('./commands/completion.ts')).addCompletion,
       },

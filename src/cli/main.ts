@@ -110,13 +110,14 @@ const readVersion = (): string =>
 /** The commands that a program is created with: all, or those of these names. Of the others it has only what the list shows. */
 export type LoadedCommands = 'all' | readonly string[];
 
-/** The commands that a run needs. Only the list of commands needs none, and a completion script is made of all. */
+/** The commands that a run needs. Only the list of commands needs none, and a completion also that of the line. */
 function selectCommands([first, second, ...rest]: readonly string[]): LoadedCommands {
   const isListed = (name: string): boolean =>
     commandGroups.some(({ commands }) => commands.some((command) => command.name === name));
   if (first === '--help' || first === '--version') return second === undefined ? [] : 'all';
   if (first === 'help' && rest.length === 0) return second === undefined ? [] : isListed(second) ? [second] : 'all';
-  return first !== undefined && first !== 'completion' && isListed(first) ? [first] : 'all';
+  if (first === 'completion') return [first, rest[rest.indexOf('--') + 1] ?? first];
+  return first !== undefined && isListed(first) ? [first] : 'all';
 }
 
 /**

@@ -60,7 +60,7 @@ test('every command accepts the common flags and lists those that it uses', () =
     'tokens revoke': reads,
     'tokens issue': ['--output', ...reads],
     doctor: ['--no-progress', '--wait'],
-    completion: reads,
+    completion: ['--config', '--output', '--set', ...reads],
     'config show': reads,
     'config check': reads,
     upgrade: ['--strict'],

@@ -47,7 +47,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'symbols watch': [],
   changes: ['--since'],
   doctor: ['--offline', '--source'],
-  completion: ['--symbols'],
+  completion: [],
   'config show': ['--all'],
   'config check': [],
   verify: ['--repair', '--from-url', '--download'],

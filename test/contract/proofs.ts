@@ -330,7 +330,6 @@ export const proofs: Proofs = {
     'init --no-check': initialized('tries the address and the key before it writes, unless told not to'),
     'init --order-books': initialized(firstNightly),
     'init --nightly': initialized(firstNightly),
-    'completion --symbols': completed('completes symbols of the archive on the command line'),
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
     'export --dataset': exported('exports rows of coverage and markets that overlap the window'),
     'export --symbol': exported('Parquet has the types of the archive'),

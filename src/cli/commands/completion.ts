@@ -1,3 +1,4 @@
+import { homedir } from 'node:os';
 import { Argument, type Command } from 'commander';
 import {
   type CliContext,
@@ -7,46 +8,145 @@ import {
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
+import type { Candidate } from '../complete-words.ts';
 import { withExamples, withNotes } from '../help.ts';
 
-interface CompletionFlags extends CommonFlags {
-  readonly symbols?: string;
-}
+type Shell = 'bash' | 'zsh' | 'fish';
 
 /** Symbols that a completion offers; more would not help to choose. */
 const symbolsMax = 200;
 
-/** `completion`: prints a script with which a shell completes command lines. */
+/** `completion`: prints a script with which a shell completes command lines. The script calls it again, with the words of a line. */
 export function addCompletion(command: Command, cli: CliContext): void {
   command
     .addArgument(new Argument('<shell>', 'shell that runs the script').choices(['bash', 'zsh', 'fish']))
-    .option('--symbols <prefix>', 'print the symbols of the archive that begin with this; the script calls it');
+    .argument(
+      '[words...]',
+      'after --: the words of a command line, whose last one is completed; the script calls it so',
+    );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, flagsUnusedByReaders).action(
-    async (shell: 'bash' | 'zsh' | 'fish', flags: CompletionFlags) => {
-      if (flags.symbols !== undefined) return await printSymbols(flags.symbols, flags, cli.version);
-      const [{ formatCompletionScript }, { listCompletedCommands }] = await Promise.all([
-        import('../completion-scripts.ts'),
-        import('../completion-tree.ts'),
-      ]);
-      const script = formatCompletionScript(shell, listCompletedCommands(cli.program));
-      printResult(flags, { shell, script }, () => script);
+  withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
+    async (shell: Shell, words: readonly string[], flags: CommonFlags) => {
+      if (words.length === 0) return printResult(flags, { shell, script: scripts[shell] }, () => scripts[shell]);
+      const { completeWords } = await import('../complete-words.ts');
+      const completion = completeWords(cli.program, words);
+      if (completion.kind === 'files' || completion.kind === 'folders')
+        return printResult(flags, completion, () => `:${completion.kind}\n`);
+      const candidates =
+        completion.kind === 'words'
+          ? completion.candidates
+          : await findSymbols(completion.start, completion.prefix, words, flags, cli.version);
+      printResult(flags, { kind: 'words', candidates }, () =>
+        candidates.map(({ word, description }) => `${word}${description && `\t${description}`}\n`).join(''),
+      );
     },
   );
 }
 
-const printSymbols = (prefix: string, flags: CommonFlags, version: string): Promise<void> =>
-  withArchive(flags, version, async (archive) => {
+/** The symbols that begin with `start`, of the archive that the words select. */
+const findSymbols = (
+  start: string,
+  prefix: string,
+  words: readonly string[],
+  flags: CommonFlags,
+  version: string,
+): Promise<Candidate[]> =>
+  withArchive({ ...flags, ...findArchiveFlags(words) }, version, async (archive) => {
     const { readSymbolsWithPrefix } = await import('../../archive/journal/symbol-names.ts');
+    const symbols = readSymbolsWithPrefix(archive.state.db, start, symbolsMax);
     // A line break would be two candidates, and a control character could act on the terminal.
-    const symbols = readSymbolsWithPrefix(archive.state.db, prefix, symbolsMax).filter((name) => !/\p{C}/u.test(name));
-    printResult(flags, { symbols }, () => symbols.map((symbol) => `${symbol}\n`).join(''));
+    return symbols.filter((name) => !/\p{C}/u.test(name)).map((name) => ({ word: prefix + name, description: '' }));
   });
 
+/** The flags among the words that select the archive. The shell has not expanded a tilde in them. */
+function findArchiveFlags(words: readonly string[]): Partial<CommonFlags> {
+  const found = words.slice(0, -1).flatMap((word, i): [string, string][] => {
+    const [, name, own] = /^--(output|archive|config|set)(?:=(.*))?$/s.exec(word) ?? [];
+    const value = own ?? words[i + 1]!;
+    return name === undefined ? [] : [[name, value.replace(/^~(?=\/|$)/, homedir)]];
+  });
+  const set = found.flatMap(([name, value]) => (name === 'set' ? [value] : []));
+  return { ...Object.fromEntries(found), set };
+}
+
+// Each script prints nothing by itself. Candidates come with a tab and their description, or as `:files` or `:folders`.
+
+// The words are taken from the line, because bash splits words at colons and equals signs too.
+const bashScript = `# Completion for oddslake. Written by oddslake completion.
+_oddslake() {
+  local line=\${COMP_LINE:0:COMP_POINT} IFS=$' \\t\\n' current found has word
+  local -a words
+  read -ra words <<<"$line"
+  [[ $line == *[[:space:]] ]] && words+=('')
+  current=\${words[\${#words[@]} - 1]}
+  found=$("\${words[0]/#\\~/$HOME}" completion bash -- "\${words[@]:1}" 2>/dev/null)
+  COMPREPLY=()
+  case "$found" in
+    :files) compopt -o filenames 2>/dev/null; IFS=$'\\n' COMPREPLY=($(compgen -f -- "\${current#--*=}")); return ;;
+    :folders) compopt -o filenames 2>/dev/null; IFS=$'\\n' COMPREPLY=($(compgen -d -- "\${current#--*=}")); return ;;
+  esac
+  # What bash takes for the current word, e.g. what follows the last colon.
+  has=\${COMP_WORDS[COMP_CWORD]}
+  [[ $has == [=:] ]] && has=
+  local cut=$((\${#current} - \${#has}))
+  ((cut < 0)) && cut=0
+  while IFS= read -r word; do
+    word=\${word%%$'\\t'*}
+    [[ -n $word ]] && COMPREPLY+=("\${word:cut}")
+  done <<<"$found"
+  [[ \${#COMPREPLY[@]} == 1 && \${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+  return 0
+}
+complete -F _oddslake oddslake
+`;
+
+const zshScript = `#compdef oddslake
+# Completion for oddslake. Written by oddslake completion.
+_oddslake() {
+  local found word
+  local -a names
+  found=$("\${words[1]/#\\~/$HOME}" completion zsh -- "\${(@Q)words[2,CURRENT]}" 2>/dev/null)
+  case "$found" in
+    :files) [[ $PREFIX == --*=* ]] && compset -P '*='; _files; return ;;
+    :folders) [[ $PREFIX == --*=* ]] && compset -P '*='; _files -/; return ;;
+  esac
+  for word in "\${(@f)found}"; do
+    [[ -n $word ]] || continue
+    # A colon separates the description.
+    names+=("\${\${word%%$'\\t'*}//:/\\\\:}\${\${(M)word:#*$'\\t'*}:+:\${word#*$'\\t'}}")
+  done
+  if [[ \${names[1]} == *= ]]; then _describe -t settings setting names -S ''; else _describe -t values value names; fi
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _oddslake "$@"; else compdef _oddslake oddslake; fi
+`;
+
+const fishScript = `# Completion for oddslake. Written by oddslake completion.
+function __oddslake_complete
+    set -l words (commandline -opc)
+    set -l program (string replace -r '^~' $HOME -- $words[1])
+    set -e words[1]
+    set -l current (commandline -ct)
+    set -l found ($program completion fish -- $words "$current" 2>/dev/null)
+    set -l prefix (string match -r -- '^--[a-z-]+=' "$current")
+    set -l value (string replace -r -- '^--[a-z-]+=' '' "$current")
+    switch "$found[1]"
+        case :files
+            set found (__fish_complete_path "$value" | string replace -r -- '^' "$prefix")
+        case :folders
+            set found (__fish_complete_directories "$value" '' | string replace -r -- '^' "$prefix")
+    end
+    printf '%s\\n' $found
+end
+complete -c oddslake -e
+complete -c oddslake -f -a '(__oddslake_complete)'
+`;
+
+const scripts: Readonly<Record<Shell, string>> = { bash: bashScript, zsh: zshScript, fish: fishScript };
+
 const notes = `
-The script is made for this version: print it again after an update. For a flag or an argument that is a symbol it calls oddslake,
-which reads the symbols of the archive that --output, --config or the environment names, at most ${symbolsMax}.`;
+The script calls oddslake for each completion. Symbols are those of the archive that --output, --config or the environment names,
+at most ${symbolsMax}.`;
 
 const examples = `
   oddslake completion bash > ~/.local/share/bash-completion/completions/oddslake
