@@ -14,7 +14,7 @@ import type { Clock } from '../base/ports.ts';
 // An entry is only ever added whole, by a rename, and removed. A process that has linked it can go on reading it.
 
 /** What identifies the content of a file. */
-export type FileContent = Pick<PublishedFile, 'sha256' | 'bytes'>;
+type FileContent = Pick<PublishedFile, 'sha256' | 'bytes'>;
 
 export interface FileCacheOptions {
   /** Absolute path. It is created if it is missing, for this user only. */

@@ -1,13 +1,13 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
 import type { Disk } from '../archive/disk/file-system.ts';
 import { manifestName } from '../archive/format/layout.ts';
 import type { PublishedFile } from '../archive/format/manifest.ts';
 import { openArchive } from '../archive/open-archive.ts';
 import { formatRootFiles } from '../archive/publish/commit.ts';
+import { forEachConcurrent } from '../base/for-each-concurrent.ts';
 import type { Clock } from '../base/ports.ts';
-import { type RemoteManifest, restoreArchiveText, toFileId } from './bucket-manifest.ts';
-import { type FetchOptions, fetchThroughCache } from './fetch-files.ts';
+import { type RemoteManifest, restoreArchiveText, type StoredFile, toFileId } from './bucket-manifest.ts';
 import { type FileCache, openFileCache } from './file-cache.ts';
 import type { ObjectStore } from './object-store.ts';
 import { downloadFile, downloadsConcurrent, parseLocalManifest, requireRemoteManifest } from './pull.ts';
@@ -24,7 +24,8 @@ export interface RemoteArchiveOptions {
   /** Distinguishes the archives that this process has open. */
   readonly id: string;
   readonly signal: AbortSignal;
-  readonly showProgress: FetchOptions<unknown>['showProgress'];
+  /** Shows the progress of a download, in files. */
+  readonly showProgress: (work: (onProgress: (done: number, total: number) => void) => Promise<void>) => Promise<void>;
 }
 
 /** A generation in a bucket, opened for reading. */
@@ -81,30 +82,63 @@ function createFetcher(
   { files: stored }: RemoteManifest,
   cache: FileCache,
   root: string,
-  { disk, signal, showProgress }: RemoteArchiveOptions,
+  options: RemoteArchiveOptions,
 ): (files: readonly PublishedFile[]) => Promise<void> {
   const objects = new Map(stored.map((file) => [toFileId(file), file]));
   const fetched = new Set<string>();
-
-  const fetchNow = (files: readonly PublishedFile[]): Promise<void> => {
-    const wanted = files
-      .filter(({ path }) => !fetched.has(path))
-      .map((file) => ({ ...objects.get(toFileId(file))!, target: join(root, file.path) }));
-    return fetchThroughCache(cache, wanted, {
-      download: (file) => downloadFile(store, file),
-      onFetched: ({ path }) => fetched.add(path),
-      concurrency: downloadsConcurrent,
-      disk,
-      signal,
-      showProgress,
-    });
-  };
-
   let previous: Promise<void> = Promise.resolve();
   return (files) => {
-    const current = previous.then(() => fetchNow(files));
+    const current = previous.then(async () => {
+      const wanted = files.filter(({ path }) => !fetched.has(path)).map((file) => objects.get(toFileId(file))!);
+      await fetchThroughCache(store, cache, root, wanted, options, ({ path }) => fetched.add(path));
+    });
     // Its caller has the error.
     previous = current.catch(() => {});
     return current;
   };
+}
+
+/** Links files below a root: those that the cache has, and the others once they are downloaded into it. */
+async function fetchThroughCache(
+  store: ObjectStore,
+  cache: FileCache,
+  root: string,
+  files: readonly StoredFile[],
+  { disk, signal, showProgress }: RemoteArchiveOptions,
+  onFetched: (file: StoredFile) => void,
+): Promise<void> {
+  const toTarget = ({ path }: StoredFile): string => join(root, path);
+
+  async function tryCache(file: StoredFile): Promise<boolean> {
+    signal.throwIfAborted();
+    disk.makeVolatileFolder(dirname(toTarget(file)));
+    const isCached = await cache.take(file, toTarget(file));
+    if (isCached) onFetched(file);
+    return isCached;
+  }
+
+  if (files.length === 0) return;
+  // Cached files count too: hashing them takes time.
+  await showProgress(async (onProgress) => {
+    let done = 0;
+    onProgress(0, files.length);
+    const missing: StoredFile[] = [];
+    for (const file of files) {
+      if (await tryCache(file)) onProgress(++done, files.length);
+      else missing.push(file);
+    }
+    // Files without rows are often equal: one download is enough.
+    const groups = [...Map.groupBy(missing, ({ sha256 }) => sha256).values()];
+    cache.makeRoom(groups.reduce((sum, [file]) => sum + file!.bytes, 0));
+    await forEachConcurrent(downloadsConcurrent, groups, async (group) => {
+      for (const [i, file] of group.entries()) {
+        signal.throwIfAborted();
+        if (i === 0 || !(await tryCache(file))) {
+          cache.add(file, await downloadFile(store, file), toTarget(file));
+          onFetched(file);
+        }
+        onProgress(++done, files.length);
+      }
+    });
+  });
 }

@@ -30,7 +30,6 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
     '--source',
     '--allow-rejected',
     '--dry-run',
-    '--folded',
   ],
   schedule: ['--source'],
   standby: ['--now', '--exit', '--source'],

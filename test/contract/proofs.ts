@@ -316,10 +316,6 @@ export const proofs: Proofs = {
     'import --covers': imported(
       'covers of rows what it is told, up to when the file was written, for every symbol in the input',
     ),
-    'import --folded': [
-      'e2e/import-folded.test.ts',
-      'gives the bytes of an import of its pages, also into an archive that has other observations of them',
-    ],
     'import --prefer': [
       importAgain,
       'polled prices win, unless imports are preferred; then those win over later polls',

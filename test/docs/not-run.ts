@@ -64,11 +64,6 @@ export const linesNotRun: readonly NotRun[] = [
     because: 'there is no bucket; test/readers/test_delta.py runs it',
   },
   {
-    page: 'docs/SPARK.md',
-    begins: 'oddslake import --output lake --folded',
-    because: 'Spark may be missing; test/readers/test_spark_fold.py runs it',
-  },
-  {
     page: 'README.md',
     begins: 'tar -xzf oddslake-0.1.0-linux-x64.tar.gz',
     because: 'test/package.sh builds the tarball, and test/tarball.sh runs it',

@@ -44,7 +44,6 @@ interface ImportOptions extends CommonFlags {
   readonly prefer?: 'import';
   readonly allowRejected?: string;
   readonly dryRun?: boolean;
-  readonly folded?: boolean;
 }
 
 /** `import`: imports recordings from files. */
@@ -106,10 +105,6 @@ export function addImport(command: Command, shell: CliContext): void {
       '--dry-run',
       'print the first rows as they would be stored and which rows would be rejected; import and create nothing',
     );
-  command.option(
-    '--folded',
-    'the folder, or the address s3://BUCKET/PREFIX, is a result of deploy/spark/fold.py, whose observations are merged (docs/SPARK.md)',
-  );
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
@@ -119,7 +114,6 @@ export function addImport(command: Command, shell: CliContext): void {
       flags,
       flags.dryRun === true ? async () => withScratchArchive(await shell.jobs.import()) : shell.jobs.import,
       async (): Promise<ImportFlags> => {
-        requireNoRowFlags(paths, flags);
         const mapping = await resolveMapping(flags);
         const target = flags.saveMapping;
         const onPrepared = target === undefined ? null : () => saveMapping(target, mapping);
@@ -158,7 +152,6 @@ async function openDryRunPrinter({ json }: ImportOptions): Promise<ImportFlags['
 function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: ImportMapping): ImportFlags {
   return {
     paths,
-    isFolded: flags.folded === true,
     datasets: mapping.dataset === undefined ? null : (mapping.dataset.split(',') as ImportDataset[]),
     format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
     rows: {
@@ -176,34 +169,6 @@ function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: 
     covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
     preferred: flags.prefer === 'import',
   };
-}
-
-/** The flags that say how files are read, in a fold that was read by Spark. @throws UsageError if one is given */
-function requireNoRowFlags(paths: readonly string[], flags: ImportOptions): void {
-  if (flags.folded !== true) return;
-  const { dataset, format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping } =
-    flags;
-  const { covers, allowRejected, dryRun } = flags;
-  const given = {
-    dataset,
-    format,
-    columns,
-    timeUnit,
-    truncateTime,
-    priceScale,
-    decimalComma,
-    tz,
-    mapping,
-    saveMapping,
-  };
-  const named = Object.entries({ ...given, covers, allowRejected, dryRun }).find(([, value]) => value !== undefined);
-  const name = flags.where.length > 0 ? 'where' : named?.[0];
-  if (name !== undefined)
-    throw new UsageError(
-      `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not go with --folded: Spark has read the files already.`,
-    );
-  if (paths.length !== 1)
-    throw new UsageError('--folded takes one folder or address: a result of deploy/spark/fold.py.');
 }
 
 function parseDatasets(value: string): string {

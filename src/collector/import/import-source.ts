@@ -16,10 +16,7 @@ interface ImportSource {
  * Chooses the source of the files of an import into an archive of several sources.
  * @throws UsageError if it is not clear
  */
-export function chooseImportSource(
-  { archive, context }: Run,
-  files: readonly Pick<ImportFile, 'format'>[],
-): ImportSource {
+export function chooseImportSource({ archive, context }: Run, files: readonly ImportFile[]): ImportSource {
   requireKnownSources(archive, context);
   const { sources = [] } = context;
   const names = archive.state.identity.sources.map(({ name }) => name);

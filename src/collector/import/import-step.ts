@@ -34,8 +34,6 @@ import { unsortedReason } from './trade-ids.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
-  /** Whether the path is a folder that deploy/spark/fold.py has written. */
-  readonly isFolded?: boolean;
   /** The datasets that the files feed. Null: inferred from their columns. */
   readonly datasets: readonly ImportDataset[] | null;
   readonly format: ImportFormat | null;

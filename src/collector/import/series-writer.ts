@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import type { QualifyName } from '../../archive/format/qualify-market.ts';
-import { type SeriesRows, splitSeriesByDay } from '../../archive/format/series.ts';
+import { splitSeriesByDay } from '../../archive/format/series.ts';
 import {
   listFactColumns,
   listTextColumns,
@@ -48,8 +48,6 @@ export interface SeriesWriter {
   endFile(observedAt: number): void;
   /** Accepts all rows for the next publish, and journals rejected ones. */
   release(): Promise<void>;
-  /** Takes rows of one response or file, sorted by time. `release` passes them to the next publish. */
-  addObserved(symbol: string, observedAt: number, rows: SeriesRows): void;
   /** Accepts coverage that the user declared, for the publish of the rows. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   close(): void;
@@ -95,16 +93,13 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
   };
 
   function drain(observedAt: number, isEnd: boolean): void {
-    for (const { symbol, ...drained } of buffer?.drain(isEnd) ?? [])
-      holdRows(symbol, observedAt, sortSeriesByTime(drained));
-  }
-
-  function holdRows(name: string, observedAt: number, sorted: SeriesRows): void {
-    const symbol = qualify(name);
-    symbols.add(symbol);
-    spillFile ??= openSpillFile(join(scratch, dataset));
-    for (const { day, ...rows } of splitSeriesByDay(sorted))
-      hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
+    for (const { symbol: name, ...drained } of buffer?.drain(isEnd) ?? []) {
+      const symbol = qualify(name);
+      symbols.add(symbol);
+      spillFile ??= openSpillFile(join(scratch, dataset));
+      for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime(drained)))
+        hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
+    }
   }
 
   function writeRejected(observedAt: number): void {
@@ -158,10 +153,6 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
       if (items === undefined) return;
       await acceptHeld(items);
       items.close();
-    },
-    addObserved(name, observedAt, rows) {
-      rowCounter.accept(rows.t.length);
-      holdRows(name, observedAt, rows);
     },
     async addDeclaredCoverage(covered, { from, to }, fetchedAt) {
       for (const symbol of covered)

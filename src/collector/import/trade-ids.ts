@@ -113,19 +113,6 @@ export function createTradeIds(limit = rememberedMax): TradeIds {
   };
 }
 
-/**
- * The identifier of a trade that has none.
- * @param values price, size and block, as stored
- * @param texts aggressor and hash
- * @param copy its number among the equal trades of its file, from 0
- */
-export const formatTradeId = (
-  t: number,
-  values: readonly [number, number, number],
-  texts: readonly [string | null, string | null],
-  copy: number,
-): string => `${formatContent(t, ...values, ...texts)}#${copy}`;
-
 /** Why a trade got no identifier although nothing is wrong with it. */
 export const unsortedReason =
   'trade_id is missing, and in a file of this size the rows of a symbol have to be sorted by time then: sort the file, or name the column of identifiers with --columns trade_id=';

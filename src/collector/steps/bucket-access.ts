@@ -2,7 +2,6 @@ import type { Archive } from '../../archive/archive.ts';
 import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { minuteMs } from '../../base/window.ts';
-import type { FileCache } from '../../bucket/file-cache.ts';
 import type { ObjectStore } from '../../bucket/object-store.ts';
 import type { PullResult } from '../../bucket/pull.ts';
 import type { PushResult } from '../../bucket/push.ts';
@@ -113,14 +112,6 @@ export async function withObjectStore<T>(
   } finally {
     store.close();
   }
-}
-
-/** Opens the cache of the settings for files of a bucket, for one reader. */
-export async function openObjectCache({ disk, clock, random, settings }: Context): Promise<FileCache> {
-  const { openFileCache } = await import('../../bucket/file-cache.ts');
-  const { cacheDir, cacheBytesMax } = settings.bucket;
-  const id = Math.floor(random() * 36 ** 8).toString(36);
-  return openFileCache({ folder: cacheDir, bytesMax: cacheBytesMax, disk, clock, id });
 }
 
 /** Shows the progress of work on files. */
