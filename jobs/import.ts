@@ -1,4 +1,5 @@
-import { type ImportFlags, importFiles, prepareImport } from '../src/collector/import/import-step.ts';
+import { importFiles } from '../src/collector/import/import-step.ts';
+import { type ImportFlags, prepareImport } from '../src/collector/import/prepare-import.ts';
 import { type Job, runJob } from '../src/collector/job.ts';
 import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
 import { verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';

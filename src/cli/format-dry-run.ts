@@ -1,9 +1,9 @@
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { formatTradesGuess } from '../collector/import/guess-flags.ts';
-import type { CheckedFile } from '../collector/import/import-step.ts';
 import { formatMoreFlags } from '../collector/import/import-warnings.ts';
 import { centsFault } from '../collector/import/preflight.ts';
+import type { CheckedFile } from '../collector/import/prepare-import.ts';
 import type { StoredRow } from '../collector/import/rejected-rows.ts';
 import { renderList } from './table.ts';
 import { escapeControls, type TerminalStyle } from './terminal-style.ts';

@@ -29,7 +29,7 @@ import {
 } from '../context/open-configured.ts';
 import { toOpenDayList } from '../contract/day-reasons.ts';
 import { hasUpstream, requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
-import type { ImportFlags } from './import/import-step.ts';
+import type { ImportFlags } from './import/prepare-import.ts';
 import { afterRun, beforeRun } from './notifications/after-run.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createRun, type Run } from './run/run.ts';

@@ -1,32 +1,7 @@
 import { formatCount } from '../base/format-quantity.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, intersect, subtract, type Window } from '../base/window.ts';
-import { type DayExplanation, explainDay } from './day-reasons.ts';
-
-/**
- * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
- * responses were generated at least `settleMs` after the end of the window. `provisional`: the same, including inferred
- * windows. `complete_with_exceptions`: the same, except for suspended symbols and for lost, accepted or expired windows.
- * `empty`: no symbol is expected. `incomplete`: all other days.
- */
-export const dayStates = ['complete', 'provisional', 'complete_with_exceptions', 'incomplete', 'empty'] as const;
-
-export interface DayState {
-  readonly state: (typeof dayStates)[number];
-  /** Number of symbols whose lifetime overlaps the day. */
-  readonly expected: number;
-  /** Number of symbols that are covered for the complete day, up to the time of the publish. */
-  readonly covered: number;
-  /** Some of the symbols without coverage, at most 20. */
-  readonly missing: readonly string[];
-  /** Suspended symbols and accepted, lost or expired windows, which do not make the day incomplete. */
-  readonly exceptions: number;
-  /** Why it is not complete; absent if it is complete or empty, and in manifests of older versions. */
-  readonly reasons?: DayExplanation['reasons'];
-  /** The same as text, and what completes the day. */
-  readonly reason?: DayExplanation['reason'];
-  readonly next_action?: DayExplanation['next_action'];
-}
+import { type DayState, dayStates, explainDay, type GapReason, gapReasons } from './day-reasons.ts';
 
 /** Whether the day has no known gaps other than exceptions; provisional days count. */
 export const isDayComplete = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
@@ -268,19 +243,6 @@ export function formatCompleteness(completeness: CompletenessCounts): string {
   ];
   return [formatArchiveState(state), ...textIf(clauses.length, clauses.join('; '))].join(': ');
 }
-
-/**
- * Why a window of a symbol's lifetime is not covered:
- * - `damaged`: its ticks are in a damaged file, until a repair determines which ticks remain
- * - `lost`: its published ticks were lost
- * - `accepted`: an operator accepted it as a gap
- * - `expired`: the upstream no longer serves the window
- * - `suspended`: the upstream says that the symbol does not exist
- * - `failed`: it was requested without success
- * - `never asked`: no request for it is known
- */
-export const gapReasons = ['damaged', 'lost', 'accepted', 'expired', 'suspended', 'failed', 'never asked'] as const;
-export type GapReason = (typeof gapReasons)[number];
 
 /** A gap with its reason. */
 export interface GapWindow extends Window {

@@ -1,9 +1,21 @@
 import { formatCount, formatDuration } from '../base/format-quantity.ts';
 import { addDays, parseDayStart } from '../base/time.ts';
 import { dayMs, minuteMs, type Window } from '../base/window.ts';
-import type { DayState, GapReason } from './completeness-counts.ts';
 
 // Why a day is not complete, and what completes it. The only place that has words for it.
+
+/**
+ * Why a window of a symbol's lifetime is not covered:
+ * - `damaged`: its ticks are in a damaged file, until a repair determines which ticks remain
+ * - `lost`: its published ticks were lost
+ * - `accepted`: an operator accepted it as a gap
+ * - `expired`: the upstream no longer serves the window
+ * - `suspended`: the upstream says that the symbol does not exist
+ * - `failed`: it was requested without success
+ * - `never asked`: no request for it is known
+ */
+export const gapReasons = ['damaged', 'lost', 'accepted', 'expired', 'suspended', 'failed', 'never asked'] as const;
+export type GapReason = (typeof gapReasons)[number];
 
 /**
  * Why a day is not complete. The reasons of gaps, and:
@@ -41,6 +53,31 @@ export interface DayExplanation {
   readonly reason: string;
   /** What completes the day, as a clause, with its command at the end if there is one; null if nothing does. */
   readonly next_action: string | null;
+}
+
+/**
+ * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
+ * responses were generated at least `settleMs` after the end of the window. `provisional`: the same, including inferred
+ * windows. `complete_with_exceptions`: the same, except for suspended symbols and for lost, accepted or expired windows.
+ * `empty`: no symbol is expected. `incomplete`: all other days.
+ */
+export const dayStates = ['complete', 'provisional', 'complete_with_exceptions', 'incomplete', 'empty'] as const;
+
+export interface DayState {
+  readonly state: (typeof dayStates)[number];
+  /** Number of symbols whose lifetime overlaps the day. */
+  readonly expected: number;
+  /** Number of symbols that are covered for the complete day, up to the time of the publish. */
+  readonly covered: number;
+  /** Some of the symbols without coverage, at most 20. */
+  readonly missing: readonly string[];
+  /** Suspended symbols and accepted, lost or expired windows, which do not make the day incomplete. */
+  readonly exceptions: number;
+  /** Why it is not complete; absent if it is complete or empty, and in manifests of older versions. */
+  readonly reasons?: DayExplanation['reasons'];
+  /** The same as text, and what completes the day. */
+  readonly reason?: DayExplanation['reason'];
+  readonly next_action?: DayExplanation['next_action'];
 }
 
 /** A day that is not complete. */

@@ -1,5 +1,6 @@
 import type { Log } from '../base/ports.ts';
-import { archiveStates, type CompletenessCounts, dayStates, gapReasons } from '../contract/completeness-counts.ts';
+import { archiveStates, type CompletenessCounts } from '../contract/completeness-counts.ts';
+import { dayStates, gapReasons } from '../contract/day-reasons.ts';
 import type { Sample } from './metric-definitions.ts';
 
 /** The status of the archive, a subset of archive/read/archive-status.ts. */

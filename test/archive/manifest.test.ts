@@ -15,7 +15,7 @@ import {
 } from '../../src/archive/format/manifest.ts';
 import { formatReadme } from '../../src/archive/publish/readme.ts';
 import { formatViewsFile, hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
-import type { DayState } from '../../src/contract/completeness-counts.ts';
+import type { DayState } from '../../src/contract/day-reasons.ts';
 
 const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile => ({
   path,

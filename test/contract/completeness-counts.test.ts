@@ -3,11 +3,10 @@ import { dayMs } from '../../src/base/window.ts';
 import {
   type CompletenessCounts,
   countCompleteness,
-  type DayState,
   formatCompleteness,
-  type GapReason,
   updatePublishedCompleteness,
 } from '../../src/contract/completeness-counts.ts';
+import type { DayState, GapReason } from '../../src/contract/day-reasons.ts';
 
 const day = (state: DayState['state']): DayState => ({ state, expected: 1, covered: 1, missing: [], exceptions: 0 });
 const nowMs = 10 * dayMs;

@@ -3,7 +3,8 @@ import { formatVersion, type Manifest } from '../../src/archive/format/manifest.
 import { schemaVersion } from '../../src/archive/journal/schema.ts';
 import type { StateInspection } from '../../src/archive/journal/state.ts';
 import { DamageError, type ExitCode } from '../../src/base/errors.ts';
-import type { CompletenessCounts, DayState } from '../../src/contract/completeness-counts.ts';
+import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
+import type { DayState } from '../../src/contract/day-reasons.ts';
 import { type ArchiveFacts, judgeArchive } from '../../src/doctor/archive.ts';
 import { type DiskFacts, judgeDisk, suggestPermissionFix } from '../../src/doctor/disk.ts';
 import { judgeSchedule, judgeSettings } from '../../src/doctor/doctor.ts';

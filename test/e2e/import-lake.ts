@@ -7,7 +7,7 @@ import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { systemClock, systemRandom } from '../../src/base/system.ts';
 import { createLog } from '../../src/cli/log.ts';
 import { defaultRowRules } from '../../src/collector/import/import-rows.ts';
-import type { ImportFlags } from '../../src/collector/import/import-step.ts';
+import type { ImportFlags } from '../../src/collector/import/prepare-import.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Context } from '../../src/context/context.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';

@@ -1,7 +1,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { DayState } from '../../src/contract/completeness-counts.ts';
+import type { DayState } from '../../src/contract/day-reasons.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { access, dayMs, fixedDay, fixedNow, folder, hashes, jobArgs, manifestOf, run, sandbox } from './lake.ts';

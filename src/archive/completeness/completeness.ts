@@ -10,13 +10,8 @@ import {
   union,
   type Window,
 } from '../../base/window.ts';
-import {
-  type CompletenessCounts,
-  countCompleteness,
-  type DayState,
-  type GapWindow,
-} from '../../contract/completeness-counts.ts';
-import { explainDay } from '../../contract/day-reasons.ts';
+import { type CompletenessCounts, countCompleteness, type GapWindow } from '../../contract/completeness-counts.ts';
+import { type DayState, explainDay } from '../../contract/day-reasons.ts';
 import type { CoveredWindow, LostWindow } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { createReasonTally, type ReasonTally } from './reason-tally.ts';

@@ -1,12 +1,11 @@
 import { seek } from '../../base/binary-search.ts';
 import { dayMs, hourMs, intersectTwo, type Window } from '../../base/window.ts';
 import { type CandleSeries, type CandleSeriesColumns, computeCandleSeriesColumns } from './candle-series.ts';
+import type { CandleInterval } from './datasets.ts';
 import type { PartColumns, SymbolOffsets } from './tick-columns.ts';
 
 /** The published candle intervals, in ms. Each divides a UTC day, so no candle spans two days. */
-export const candleIntervals = { '1h': hourMs, '1d': dayMs } as const;
-
-export type CandleInterval = keyof typeof candleIntervals;
+export const candleIntervals: Readonly<Record<CandleInterval, number>> = { '1h': hourMs, '1d': dayMs };
 
 /** Candles of many symbols, each sorted by t. Symbols are in UTF-8 order. */
 export interface CandleColumns extends SymbolOffsets, CandleSeriesColumns {

@@ -1,5 +1,3 @@
-import type { CandleInterval } from './candles.ts';
-
 /** Parquet types in the archive. `timestamp` is milliseconds, UTC; `strings` is a list of strings. */
 export type ColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
 
@@ -428,4 +426,6 @@ export const listFileColumns = (
 export const candleDatasets = {
   '1h': 'candles_1h',
   '1d': 'candles_1d',
-} as const satisfies Record<CandleInterval, DatasetName>;
+} as const satisfies Record<string, DatasetName>;
+
+export type CandleInterval = keyof typeof candleDatasets;

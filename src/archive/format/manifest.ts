@@ -1,7 +1,8 @@
 import { findFirstIndex } from '../../base/binary-search.ts';
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import type { Window } from '../../base/window.ts';
-import type { CompletenessCounts, DayState } from '../../contract/completeness-counts.ts';
+import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
+import type { DayState } from '../../contract/day-reasons.ts';
 import type { AcceptedWindow, LostWindow } from './coverage.ts';
 import { type DatasetName, datasetNames } from './datasets.ts';
 import type { PublishedSelection } from './selection.ts';

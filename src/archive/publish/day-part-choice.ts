@@ -7,7 +7,6 @@ import type { Database } from '../journal/database.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { ImportBuffer, SpilledChunk, TickSource } from './import-buffer.ts';
 import { countSeriesRows } from './series-intake.ts';
-import type { Stage } from './staging.ts';
 
 // The journal bins its rows by the parts of the archive. A day may have fewer parts: then several bins of the journal are
 // merged into one part of the day.
@@ -16,6 +15,14 @@ import type { Stage } from './staging.ts';
 const recentDaysMax = 7;
 /** A day that has ended may still get more rows than its first publish has: those of other symbols, or of a backfill. */
 const growthMax = 4;
+
+/** What a publish knows of the parts of its days; see `Stage`. */
+export interface StagedDayParts {
+  /** The manifest that the publish is built on. */
+  readonly base: Manifest;
+  /** The number of parts of days that are published for the first time, by date, where it is less than that of the archive. */
+  readonly dayParts: Map<string, number>;
+}
 
 interface ChoiceInput {
   readonly db: Database;
@@ -26,7 +33,7 @@ interface ChoiceInput {
 }
 
 /** Chooses the number of parts of the days that have input and no published file yet, and records it in the stage. */
-export function chooseDayParts({ base, dayParts }: Stage, input: ChoiceInput): void {
+export function chooseDayParts({ base, dayParts }: StagedDayParts, input: ChoiceInput): void {
   if (base.parts === 1 || input.partRows === 0) return;
   const published = listSplitDates(base);
   const recent = findRecentSize(base);
@@ -83,16 +90,13 @@ function countInputRows({ db, intake }: ChoiceInput): Map<number, number> {
 }
 
 /** The numbers of parts with those of the stage. */
-export const getStagePartCounts = ({ base, dayParts }: Pick<Stage, 'base' | 'dayParts'>): PartCounts => ({
+export const getStagePartCounts = ({ base, dayParts }: StagedDayParts): PartCounts => ({
   parts: base.parts,
   day_parts: { ...base.day_parts, ...Object.fromEntries(dayParts) },
 });
 
 /** The numbers of the days that have files in the next generation; an empty object if all have all parts. */
-export function listNextDayParts(
-  stage: Pick<Stage, 'base' | 'dayParts'>,
-  files: Manifest['datasets'],
-): Pick<Manifest, 'day_parts'> {
+export function listNextDayParts(stage: StagedDayParts, files: Manifest['datasets']): Pick<Manifest, 'day_parts'> {
   const dates = listSplitDates({ datasets: files });
   const entries = Object.entries(getStagePartCounts(stage).day_parts!).filter(([date]) => dates.has(date));
   return entries.length === 0 ? {} : { day_parts: Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1))) };

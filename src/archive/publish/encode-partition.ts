@@ -4,13 +4,12 @@ import { sha256 } from '../disk/file-system.ts';
 import type { CandleSeries } from '../format/candle-series.ts';
 import {
   type CandleColumns,
-  type CandleInterval,
   candleIntervals,
   computeAllCandles,
   computeCandles,
   concatCandles,
 } from '../format/candles.ts';
-import { candleDatasets, type DatasetName } from '../format/datasets.ts';
+import { type CandleInterval, candleDatasets, type DatasetName } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { askSide, type BookColumns } from '../format/order-book.ts';
 import type { SeriesColumns } from '../format/series.ts';

@@ -1,6 +1,5 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
-import type { CandleInterval } from '../format/candles.ts';
 import {
   assessLostWindows,
   type CoveredWindow,
@@ -11,7 +10,7 @@ import {
   type PublishedCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
-import { datasets } from '../format/datasets.ts';
+import { type CandleInterval, datasets } from '../format/datasets.ts';
 import { type MergeBuffers, type MergedPart, mergePart } from '../format/merge.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {

@@ -1,8 +1,8 @@
 import { DamageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Archive } from '../archive.ts';
-import type { CandleInterval } from '../format/candles.ts';
 import type { PublishedCoverage } from '../format/coverage.ts';
+import type { CandleInterval } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import type { SeriesChunk, SeriesConflict } from '../format/series.ts';

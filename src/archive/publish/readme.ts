@@ -1,7 +1,6 @@
 import { formatNumber } from '../../base/format-quantity.ts';
 import { addDays, formatDay, formatIsoUtc } from '../../base/time.ts';
-import type { DayState } from '../../contract/completeness-counts.ts';
-import { groupOpenDays, listOpenDays } from '../../contract/day-reasons.ts';
+import { type DayState, groupOpenDays, listOpenDays } from '../../contract/day-reasons.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
 import { listFilesWithRows, type Manifest, readOwner, sumFileSizes } from '../format/manifest.ts';
 

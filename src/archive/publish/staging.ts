@@ -50,11 +50,11 @@ import {
 } from '../known-state.ts';
 import type { FileRecord } from '../parquet/row-group-index.ts';
 import { readFileNow, readPublishedFile } from '../read-published-file.ts';
-import { listNextDayParts } from './day-part-choice.ts';
+import { listNextDayParts, type StagedDayParts } from './day-part-choice.ts';
 import type { EncodedFile } from './encode-partition.ts';
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
-export interface Stage {
+export interface Stage extends StagedDayParts {
   /** The files that are being synced. Null: each file is synced before the next one is staged. */
   readonly writes: BackgroundWrites | null;
   /** Whether `finishWrites` has waited for all of `writes`. */
@@ -64,10 +64,6 @@ export interface Stage {
   readonly commitId: string;
   /** The commit that the stage is built on. */
   readonly builtOn: CommitState;
-  /** The manifest of that commit. */
-  readonly base: Manifest;
-  /** The number of parts of days that are published for the first time, by date, where it is less than that of the archive. */
-  readonly dayParts: Map<string, number>;
   readonly moves: FileMove[];
   /** The files of the next manifest that differ from the base, by path. */
   readonly stagedFiles: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;

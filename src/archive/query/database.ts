@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { toCellValue } from './convert-values.ts';
-import { type DatasetFiles, type Query, type QueryOptions, resultRowsMax } from './query.ts';
+import type { DatasetFiles, Query, QueryEngine, QueryOptions } from './query.ts';
 import { readFirstRows, streamChunks, streamDoubles, streamTexts, writeParquet, writeText } from './results.ts';
 import { prepareRead } from './statement.ts';
 import { buildFolderSetupSql, buildSetupSql, buildStartSettings, buildTempViewsSql } from './views.ts';
@@ -12,7 +12,10 @@ import { buildFolderSetupSql, buildSetupSql, buildStartSettings, buildTempViewsS
 /** Time between two attempts to interrupt, in milliseconds. */
 const interruptIntervalMs = 50;
 
-/** Implements `openQuery`. Kept out of `query.ts`, because this file and its imports load DuckDB. */
+/** Maximum rows of `Query.readRows`. */
+const resultRowsMax = 100_000;
+
+/** Implements `openQuery`. `open-query.ts` loads this file on demand, because it and its imports load DuckDB. */
 export async function openDatabase(sources: readonly DatasetFiles[], options: QueryOptions): Promise<Query> {
   const ownFolder = join(options.scratch, `query-${randomUUID()}`);
   const published = new Set(sources.flatMap((source) => source.paths));
@@ -130,19 +133,6 @@ function interruptOnAbort(signal: AbortSignal, connection: DuckDBConnection): ()
     signal.removeEventListener('abort', startInterrupting);
     clearInterval(timer);
   };
-}
-
-/**
- * A DuckDB instance over a folder of files. It stays open, because opening a database takes longer than most queries.
- */
-export interface QueryEngine {
-  /**
-   * Opens a query over files in the folder, with its own views and `definitions` over them. It has one connection, so
-   * its calls must not overlap.
-   */
-  openQuery(sources: readonly DatasetFiles[], definitions: readonly string[]): Promise<Query>;
-  /** Closes DuckDB. No query may be open. */
-  close(): Promise<void>;
 }
 
 /** Opens DuckDB over the current and future files below `folder`. All queries share threads and memory. */

@@ -5,7 +5,8 @@ import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import type { ViewDefinition } from '../publish/market-data-views.ts';
 import { formatDaysText, hasDailyCandles, listViewDefinitions, selectViewDefinitions } from '../publish/views-sql.ts';
 import { type GenerationPin, pinGeneration } from '../read/pin-generation.ts';
-import { openQuery, type Query } from './query.ts';
+import { openQuery } from './open-query.ts';
+import type { Query } from './query.ts';
 
 const memoryBytesMax = 4 * 1024 ** 3;
 

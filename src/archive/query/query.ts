@@ -1,7 +1,5 @@
 import type { Writable } from 'node:stream';
 import type { CellValue, QueryParameter } from './convert-values.ts';
-import type { QueryEngine } from './database.ts';
-import type { Chunk } from './results.ts';
 
 /** Column types of the datasets. */
 export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
@@ -53,6 +51,12 @@ export interface ResultTable {
   readonly plan: string | null;
 }
 
+/** A value of a chunk. Statements must cast 64-bit integers and times. */
+export type ChunkValue = string | number | boolean | null | readonly string[];
+
+/** The columns of about 2,048 rows. */
+export type Chunk = readonly (readonly ChunkValue[])[];
+
 /**
  * Read-only SQL over the files of one generation, time zone UTC. Every method runs one SELECT-like statement (SELECT,
  * WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN of these) and throws
@@ -71,7 +75,7 @@ export interface Query {
    */
   write(sql: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;
   /**
-   * Reads a small result for internal use, at most `resultRowsMax` rows (else RangeError). `values` are the parameters
+   * Reads a small result for internal use, at most 100,000 rows (else RangeError). `values` are the parameters
    * `?` or `$1`. Times are epoch milliseconds, days `YYYY-MM-DD`, integers are numbers (RangeError beyond 2^53).
    */
   readRows(sql: string, values?: readonly QueryParameter[], signal?: AbortSignal): Promise<Record<string, CellValue>[]>;
@@ -105,18 +109,15 @@ export interface Query {
   close(): Promise<void>;
 }
 
-/** Maximum rows of `Query.readRows`. */
-export const resultRowsMax = 100_000;
-
-/** Opens an in-memory DuckDB over these files. Queries can read no other files. */
-export async function openQuery(sources: readonly DatasetFiles[], options: QueryOptions): Promise<Query> {
-  // DuckDB takes longer to load than most commands take to run, so it is loaded on demand.
-  const { openDatabase } = await import('./database.ts');
-  return await openDatabase(sources, options);
-}
-
-/** Opens DuckDB for many queries over files below `folder`, concurrent or not. */
-export async function openQueryEngine(folder: string, options: QueryOptions): Promise<QueryEngine> {
-  const { createQueryEngine } = await import('./database.ts');
-  return await createQueryEngine(folder, options);
+/**
+ * A DuckDB instance over a folder of files. It stays open, because opening a database takes longer than most queries.
+ */
+export interface QueryEngine {
+  /**
+   * Opens a query over files in the folder, with its own views and `definitions` over them. It has one connection, so
+   * its calls must not overlap.
+   */
+  openQuery(sources: readonly DatasetFiles[], definitions: readonly string[]): Promise<Query>;
+  /** Closes DuckDB. No query may be open. */
+  close(): Promise<void>;
 }

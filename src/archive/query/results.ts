@@ -19,15 +19,9 @@ import {
 } from '@duckdb/node-api';
 import { UsageError } from '../../base/errors.ts';
 import { type QueryParameter, toJson, toText } from './convert-values.ts';
-import type { ResultTable } from './query.ts';
+import type { Chunk, ChunkValue, ResultTable } from './query.ts';
 import { prepareRead } from './statement.ts';
 import { quoteLiteral } from './views.ts';
-
-/** A value of a chunk. Statements must cast 64-bit integers and times. */
-export type ChunkValue = string | number | boolean | null | readonly string[];
-
-/** The columns of about 2,048 rows. */
-export type Chunk = readonly (readonly ChunkValue[])[];
 
 /** Streams the rows of statements, in order. */
 export async function* streamChunks(

@@ -1,7 +1,6 @@
 import type { TimeColumns } from '../format/datasets.ts';
 import type { QueryParameter } from './convert-values.ts';
-import type { DatasetColumnType, Query } from './query.ts';
-import type { Chunk } from './results.ts';
+import type { Chunk, DatasetColumnType, Query } from './query.ts';
 import { quoteIdentifier, quoteLiteral } from './views.ts';
 
 /** Selected rows of one dataset, in its sort order. */

@@ -1,8 +1,8 @@
 import { dirname, join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
 import type { Disk } from '../../archive/disk/file-system.ts';
-import type { QueryEngine } from '../../archive/query/database.ts';
-import { openQueryEngine, type Query } from '../../archive/query/query.ts';
+import { openQueryEngine } from '../../archive/query/open-query.ts';
+import type { Query, QueryEngine } from '../../archive/query/query.ts';
 import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { writeFileAtomically } from '../../archive/read/export-file.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';

@@ -1,7 +1,7 @@
 import { systemDisk } from '../../archive/disk/file-system.ts';
 import { checkNextFile, type SharedCheck } from '../../archive/integrity/check-files.ts';
-import type { QueryEngine } from '../../archive/query/database.ts';
-import { type DatasetFiles, openQueryEngine, type Query } from '../../archive/query/query.ts';
+import { openQueryEngine } from '../../archive/query/open-query.ts';
+import type { DatasetFiles, Query, QueryEngine } from '../../archive/query/query.ts';
 import { OddslakeError } from '../../base/errors.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';

@@ -13,7 +13,7 @@ import {
   parsePriceScale,
   type TimeUnit,
 } from '../../collector/import/import-rows.ts';
-import type { ImportFlags } from '../../collector/import/import-step.ts';
+import type { ImportFlags } from '../../collector/import/prepare-import.ts';
 import type { Job } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';

@@ -1,6 +1,6 @@
 import { formatCount, formatNumber } from '../../base/format-quantity.ts';
 import { formatTradesGuess } from './guess-flags.ts';
-import type { CheckedFile, ImportInput } from './import-step.ts';
+import type { CheckedFile, ImportInput } from './prepare-import.ts';
 
 // Warnings of an import that succeeded, and the failure of one with too many rejected rows.
 

@@ -16,7 +16,7 @@ import { computeCompletenessOf, createStatus, type readStatus } from '../../arch
 import { clockAheadMsMax, type Random } from '../../base/ports.ts';
 import { formatDay, parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, hourMs, type Window } from '../../base/window.ts';
-import type { DayState } from '../../contract/completeness-counts.ts';
+import type { DayState } from '../../contract/day-reasons.ts';
 import { type CoverageFacts, computeCoverageFacts, computeGapFacts, type GapFacts } from './coverage-facts.ts';
 import { findCountedNight, type PastRun, toPastRun } from './past-run.ts';
 import { listProblemSymbols, type ProblemSymbols } from './problem-symbols.ts';

@@ -3,9 +3,8 @@ import { type Archive, readCheckedManifest } from '../../archive/archive.ts';
 import { type DatasetName, isDated, listFileColumns } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
-import type { QueryEngine } from '../../archive/query/database.ts';
-import { openQueryEngine, type Query } from '../../archive/query/query.ts';
-import type { ChunkValue } from '../../archive/query/results.ts';
+import { openQueryEngine } from '../../archive/query/open-query.ts';
+import type { ChunkValue, Query, QueryEngine } from '../../archive/query/query.ts';
 import {
   buildColumnsSql,
   buildFromWhere,

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import type { CellValue } from '../../archive/query/convert-values.ts';
-import type { ChunkValue } from '../../archive/query/results.ts';
+import type { ChunkValue } from '../../archive/query/query.ts';
 import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { GenerationReader } from './history.ts';

@@ -1,6 +1,6 @@
 import { type DuckDBDoubleVector, DuckDBInstance } from '@duckdb/node-api';
 import { expect, onTestFinished, test } from 'vitest';
-import { openQuery } from '../../../src/archive/query/query.ts';
+import { openQuery } from '../../../src/archive/query/open-query.ts';
 import { copyVectorItems, readVectorItems } from '../../../src/archive/query/results.ts';
 import { scratchFolder } from '../scratch.ts';
 

@@ -5,7 +5,8 @@ import { Writable } from 'node:stream';
 import { datasets } from '../../../src/archive/format/datasets.ts';
 import { type CellValue, encodeRows } from '../../../src/archive/parquet/rows.ts';
 import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import { type DatasetFiles, openQuery, type Query } from '../../../src/archive/query/query.ts';
+import { openQuery } from '../../../src/archive/query/open-query.ts';
+import type { DatasetFiles, Query } from '../../../src/archive/query/query.ts';
 
 /** A folder with Parquet files as the archive writes them. Its name has characters that are special in SQL and globs. */
 export function archiveFolder(name = "it's [a] date=2020-01-01") {

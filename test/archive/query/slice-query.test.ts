@@ -1,7 +1,6 @@
 import { afterAll, expect, test } from 'vitest';
 import { datasets } from '../../../src/archive/format/datasets.ts';
-import type { Query } from '../../../src/archive/query/query.ts';
-import type { Chunk } from '../../../src/archive/query/results.ts';
+import type { Chunk, Query } from '../../../src/archive/query/query.ts';
 import {
   buildRangesSql,
   buildRowsSql,

@@ -92,7 +92,7 @@ test.each([
 
 test('times are UTC in a session from New York', async () => {
   const script = `
-    import { openQuery } from ${JSON.stringify(new URL('../../../src/archive/query/query.ts', import.meta.url).href)};
+    import { openQuery } from ${JSON.stringify(new URL('../../../src/archive/query/open-query.ts', import.meta.url).href)};
     const sources = JSON.parse(process.argv[1]);
     const query = await openQuery(sources, { threads: 1, memoryBytesMax: 1e8, scratch: '/dev/null/none' });
     await query.write("SELECT t, hour(t) AS h FROM ticks WHERE t >= '2026-07-01 12:00' ORDER BY t", 'csv', process.stdout);

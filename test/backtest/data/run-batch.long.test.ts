@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openQuery } from '../../../src/archive/query/query.ts';
+import { openQuery } from '../../../src/archive/query/open-query.ts';
 import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
 import { readMarketIndex } from '../../../src/backtest/data/markets.ts';

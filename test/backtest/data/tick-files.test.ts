@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect, test } from 'vitest';
 import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import { openQueryEngine } from '../../../src/archive/query/query.ts';
+import { openQueryEngine } from '../../../src/archive/query/open-query.ts';
 import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
 import { readTicks, TooManyTicksError } from '../../../src/backtest/data/tick-columns.ts';

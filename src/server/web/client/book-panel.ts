@@ -5,7 +5,7 @@ import { formatCount, formatInteger, formatPrice, formatTime } from './format.ts
 import { type BestPrices, type Book, computeDepths, computeSpread, cumulateDepth, toBestPrices } from './order-book.ts';
 import { renderSmallChart } from './small-chart.ts';
 import type { Selection } from './snippets.ts';
-import type { TabContext } from './symbol-tabs.ts';
+import type { TabContext } from './symbol-facts.ts';
 import type { TimeRange } from './view.ts';
 
 const levelsShownMax = 10;

@@ -3,7 +3,7 @@ import type { ConflictMark } from './chart-paint.ts';
 import { renderCode } from './code-panel.ts';
 import { createElement, renderError, renderLoading, renderScrolledTable } from './dom.ts';
 import { formatCount, formatPrice, formatTime } from './format.ts';
-import type { TabContext } from './symbol-tabs.ts';
+import type { TabContext } from './symbol-facts.ts';
 import type { TimeRange } from './view.ts';
 
 interface Conflict extends ConflictMark {

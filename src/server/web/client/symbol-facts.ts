@@ -12,6 +12,7 @@ import {
   symbolsPath,
 } from './search.ts';
 import { type MarketHistory, nameClose, nameOpening } from './timeline.ts';
+import type { TimeRange, View } from './view.ts';
 
 /** A market with what the page of a symbol reads besides. */
 export interface SymbolMarket extends Market, MarketHistory {
@@ -19,6 +20,15 @@ export interface SymbolMarket extends Market, MarketHistory {
   readonly confidence: number | null;
   readonly event: string | null;
   readonly rules_sha256: string | null;
+}
+
+/** What a tab is rendered from. */
+export interface TabContext {
+  readonly symbol: string;
+  readonly market: SymbolMarket | null;
+  readonly range: TimeRange;
+  readonly view: View;
+  readonly signal: AbortSignal;
 }
 
 /** The market of a symbol; null if no market list names it. @throws ApiError if the archive has no such symbol */

@@ -3,19 +3,10 @@ import { hasConflicts, renderConflictsPanel } from './conflicts-panel.ts';
 import { createElement } from './dom.ts';
 import { renderMarketPanel } from './market-panel.ts';
 import { updateView } from './navigation.ts';
-import type { SymbolMarket } from './symbol-facts.ts';
+import type { SymbolMarket, TabContext } from './symbol-facts.ts';
 import type { TabName } from './symbol-state.ts';
 import { hasTrades, renderTradesPanel } from './trades-panel.ts';
 import type { TimeRange, View } from './view.ts';
-
-/** What a tab is rendered from. */
-export interface TabContext {
-  readonly symbol: string;
-  readonly market: SymbolMarket | null;
-  readonly range: TimeRange;
-  readonly view: View;
-  readonly signal: AbortSignal;
-}
 
 interface Tab {
   readonly name: TabName;

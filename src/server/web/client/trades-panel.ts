@@ -2,7 +2,7 @@ import { fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import { renderCode } from './code-panel.ts';
 import { createElement, renderError, renderLoading, renderScrolledTable } from './dom.ts';
 import { formatCount, formatPrice, formatQuantity, formatTime, truncateText } from './format.ts';
-import type { TabContext } from './symbol-tabs.ts';
+import type { TabContext } from './symbol-facts.ts';
 import { selectTradeMarks, type TradeMark, type TradeMarks } from './trade-marks.ts';
 import type { TimeRange } from './view.ts';
 
