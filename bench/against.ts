@@ -230,8 +230,8 @@ async function compareLateTicks(bench: Bench, sides: readonly [Side, Side], { si
 }
 
 async function compareNights(bench: Bench, sides: readonly [Side, Side], { sizes }: AgainstOptions) {
-  const flags = ['--now', '2026-01-20T03:00:00Z', '--market-count', '16', '--seed', String(bench.seed)];
-  const sandbox = await startSandbox([...flags, '--ticks-per-day', String(sizes.ticksPerDay)]);
+  const options = { nowMs: Date.UTC(2026, 0, 20, 3), markets: 16, seed: bench.seed };
+  const sandbox = await startSandbox({ ...options, ticksPerDay: sizes.ticksPerDay });
   try {
     const first = pairSides(sides, 'nightly over HTTP, the first', (side) => {
       const out = join(bench.folder, `night-${side.name}`);

@@ -33,18 +33,13 @@ export async function benchGrowth(bench: Bench, daysOf: readonly number[]): Prom
   const { accounting } = bench;
   for (const days of daysOf) await importDays(bench, archiveOf(days), days);
   const now = lastDay + (bench.runs + 2) * dayMs;
-  const sandbox = await startSandbox([
-    '--now',
-    formatIsoUtc(now),
-    '--epoch',
-    formatIsoUtc(feedOptions.epochMs),
-    '--seed',
-    String(bench.seed),
-    '--market-count',
-    String(feedOptions.markets),
-    '--ticks-per-day',
-    String(feedOptions.ticksPerDay),
-  ]);
+  const sandbox = await startSandbox({
+    nowMs: now,
+    epochMs: feedOptions.epochMs,
+    seed: bench.seed,
+    markets: feedOptions.markets,
+    ticksPerDay: feedOptions.ticksPerDay,
+  });
   const runs = new Map<number, Measured[]>(daysOf.map((days) => [days, []]));
   try {
     // The first night fetches a week that is already there; it is not counted.

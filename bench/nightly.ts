@@ -17,7 +17,7 @@ import { median, pairRatios } from './statistics.ts';
  * the market lists, measures the start-up.
  */
 
-const flags = ['--now', '2026-01-20T03:00:00Z', '--market-count', '16'];
+const options = { nowMs: Date.UTC(2026, 0, 20, 3), markets: 16 };
 /** Ticks below which the goals are not judged: with fewer, the compiler dominates. */
 const judgedTicks = 4e6;
 const night = ['--date', '2026-01-19'];
@@ -32,7 +32,7 @@ interface Round {
 
 /** @param ticksPerDay of the busiest symbol; 50,000 are about 4 M ticks: 16 symbols of up to half a million each */
 export async function benchNightly(bench: Bench, ticksPerDay: number): Promise<Report> {
-  const sandbox = await startSandbox([...flags, '--ticks-per-day', String(ticksPerDay), '--seed', String(bench.seed)]);
+  const sandbox = await startSandbox({ ...options, ticksPerDay, seed: bench.seed });
   const out = join(bench.folder, 'nightly');
   const pathsFile = join(bench.folder, 'asked.txt');
   const { accounting } = bench;

@@ -5,6 +5,7 @@ import { openState } from '../src/archive/journal/state.ts';
 import { systemClock, systemRandom } from '../src/base/system.ts';
 import { openUpstream } from '../src/client/client.ts';
 import { paths } from '../src/contract/paths.ts';
+import type { SandboxOptions } from '../src/sandbox/options.ts';
 import type { Bench } from './bench.ts';
 import { atLeast, type Goal } from './goals.ts';
 import type { Comparison, Report } from './results.ts';
@@ -24,7 +25,7 @@ interface Situation {
   /** Requests per second that the service allows and the client is configured with. */
   readonly allowed: number;
   readonly configured: number;
-  readonly flags: readonly string[];
+  readonly options: Partial<SandboxOptions>;
 }
 
 interface RateUse {
@@ -41,13 +42,13 @@ const known: readonly Situation[] = [20, 200].map((rate) => ({
   name: `known, ${rate} a second`,
   allowed: rate,
   configured: rate,
-  flags: [],
+  options: {},
 }));
-const unknown: readonly Situation[] = ['sliding', 'fixed', 'bucket'].map((limiter) => ({
+const unknown: readonly Situation[] = (['sliding', 'fixed', 'bucket'] as const).map((limiter) => ({
   name: `unknown, 20 a second, 100 configured, ${limiter}`,
   allowed: 20,
   configured: 100,
-  flags: ['--limiter', limiter],
+  options: { limiter },
 }));
 
 /** @param seconds duration of each measurement */
@@ -90,19 +91,11 @@ function createComparison(
 
 async function measureUse(
   bench: Bench,
-  { allowed, configured, flags }: Situation,
+  { allowed, configured, options }: Situation,
   seconds: number,
   findSeconds: number,
 ) {
-  const sandbox = await startSandbox([
-    '--market-count',
-    '2',
-    '--rate',
-    String(allowed),
-    '--retry-after',
-    'none',
-    ...flags,
-  ]);
+  const sandbox = await startSandbox({ markets: 2, requestsPerSecond: allowed, retryAfter: 'none', ...options });
   const folder = mkdtempSync(join(bench.folder, 'rate-'));
   const state = openState(folder, { upstream: sandbox.url, parts: 1 });
   const rateStore = openSharedRateStore(state, folder);

@@ -38,20 +38,14 @@ export async function benchRequests(bench: Bench): Promise<Report> {
 
 async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Report> {
   const out = join(bench.folder, 'requests');
-  const sandbox = await startSandbox([
-    '--now',
-    formatIsoUtc(end + dayMs / 8),
-    '--cap',
-    String(cap),
-    '--truncate',
-    side,
-    '--seed',
-    String(bench.seed),
-    '--market-count',
-    String(feedOptions.markets),
-    '--ticks-per-day',
-    String(feedOptions.ticksPerDay),
-  ]);
+  const sandbox = await startSandbox({
+    nowMs: end + dayMs / 8,
+    cap,
+    truncate: side,
+    seed: bench.seed,
+    markets: feedOptions.markets,
+    ticksPerDay: feedOptions.ticksPerDay,
+  });
   const requests: number[] = [];
   const runs: Measured[] = [];
   try {

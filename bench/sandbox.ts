@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import type { SandboxOptions } from '../src/sandbox/options.ts';
 import type { SandboxStats } from '../src/sandbox/stats.ts';
 
 /** A simulated service in a separate process. */
@@ -17,9 +18,12 @@ export interface BenchedSandbox {
 /** Clock ticks per second: Linux reports process times in 1/100 s, whatever its own clock rate (proc(5)). */
 const clockTickMs = 10;
 
-/** `oddslake sandbox` with these flags. */
-export const startSandbox = (flags: readonly string[]): Promise<BenchedSandbox> =>
-  startUpstream([new URL('../bin/main.ts', import.meta.url).pathname, 'sandbox', '--json', '--quiet', ...flags]);
+/** `oddslake sandbox` with these options. */
+export const startSandbox = (options: Partial<SandboxOptions>): Promise<BenchedSandbox> =>
+  startUpstream([
+    ...[new URL('../bin/main.ts', import.meta.url).pathname, 'sandbox', '--json', '--quiet'],
+    ...['--options', JSON.stringify(options)],
+  ]);
 
 /** Starts a Node program that serves and prints `{url, key}` as its first line. Throws if it exits before. */
 export async function startUpstream(argv: readonly string[]): Promise<BenchedSandbox> {

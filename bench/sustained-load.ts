@@ -97,8 +97,7 @@ async function findFreePort(): Promise<number> {
 }
 
 const [servicePort, upstreamPort] = [await findFreePort(), await findFreePort()];
-const startUpstream = () =>
-  startSandbox([...['--port', String(upstreamPort)], ...['--seed', String(seed)], ...['--market-count', '100']]);
+const startUpstream = () => startSandbox({ port: upstreamPort, seed, markets: 100 });
 let upstream = await startUpstream();
 
 /** Memory for caches, in bytes: a quarter of the default, so that they are full within the first third, and a leak shows. */

@@ -51,8 +51,6 @@ export function configureUsageErrors(program: Command): void {
     command.configureOutput({
       outputError(text, write) {
         const flag = /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] ?? '';
-        const renamed = renamedFlags.get(flag);
-        if (renamed !== undefined) return write(`oddslake: ${flag} was renamed to ${renamed}\n`);
         const isSubcommandFlag =
           flag !== '' &&
           listSubcommands(command, '').some(([{ options }]) => options.some((option) => option.long === flag));
@@ -99,17 +97,6 @@ export function suggestChoice(command: Command, message: string): string {
           );
   return [first + advice, ...rest].join('\n');
 }
-
-/** New names of renamed flags. docs/CHANGED-NAMES.md lists them too. */
-const renamedFlags: ReadonlyMap<string, string> = new Map([
-  ['--heeds', '--honors'],
-  ['--crowd', '--burst-ticks'],
-  ['--foreign-share', '--invalid-share'],
-  ['--live-on-top', '--uncapped-age'],
-  ['--generated-behind', '--generated-at-lag'],
-  ['--generated-step', '--generated-at-resolution'],
-  ['--cap-falls-after', '--cap-drops-after'],
-]);
 
 const getHelpWidth = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
 

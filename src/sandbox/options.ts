@@ -269,7 +269,8 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   },
   gaps: {
     expected: 'windows from..to, each with from before to',
-    isValid: (value) => Array.isArray(value) && value.every(({ from, to }: Window) => from < to),
+    isValid: (value) =>
+      Array.isArray(value) && value.every((window: Window | null) => window !== null && window.from < window.to),
   },
   marketsCap: createIntegerRule(0, 1_000_000),
   gzip: booleanRule,

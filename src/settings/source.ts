@@ -195,27 +195,8 @@ function checkValue(path: string, leaf: LeafSchema, value: unknown, from: string
   throw createBadValueError(`${path}[${index}]`, value[index], from, expected + quoted);
 }
 
-/** Current names of renamed settings, by old name. */
-const renamedSettings: ReadonlyMap<string, string> = new Map([
-  ['source.retire_after_runs', 'source.suspend_after_days'],
-  ['source.life_margin_hours', 'source.lifetime_margin_hours'],
-  ['source.thins_after_days', 'source.downsampled_after_days'],
-  ['falls.markets_share_max', 'drops.markets_share_max'],
-  ['falls.ticks_share_max', 'drops.ticks_share_max'],
-  ['service.queries_at_once_max', 'service.queries_concurrent_max'],
-  ['service.research.ticks_at_once_max', 'service.research.ticks_sync_max'],
-  ['service.research.runs_at_once_max', 'service.research.runs_concurrent_max'],
-  ['service.research.kept_max', 'service.research.saved_backtests_max'],
-]);
-
 function createUnknownKeyError(path: string, from: string): UsageError {
   const key = clipText(path);
-  const newName = renamedSettings.get(path);
-  if (newName !== undefined) {
-    const expected = describeExpected(settingSchemas.get(newName)!);
-    const parts = { from, key, value: null, expected, suggestion: newName };
-    return new SettingError(`${from}: ${path} was renamed to ${newName}: expected ${expected}`, parts);
-  }
   const sourceName = parseSourceName(path);
   if (sourceName !== null && !isSourceName(sourceName)) return createSourceNameError(sourceName, from);
   const known =

@@ -149,8 +149,8 @@ export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sa
 }
 
 /** A sandbox in its own process, so that this process does not delay it. */
-export async function sandboxProcess(flags: readonly string[], msMax?: number) {
-  const { first } = await startLongRunning(['sandbox', '--json', ...flags], {}, msMax);
+export async function sandboxProcess(options: Partial<SandboxOptions>, msMax?: number) {
+  const { first } = await startLongRunning(['sandbox', '--json', '--options', JSON.stringify(options)], {}, msMax);
   const { url, key } = JSON.parse(first) as { url: string; key: string };
   const stats = async () => (await (await fetch(`${url}/sandbox/stats`)).json()) as SandboxStats;
   return { url, key, stats };

@@ -1,3 +1,4 @@
+import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { fixedNow, sandbox, sandboxProcess } from './lake.ts';
@@ -13,11 +14,11 @@ const now = fixedNow;
 const [ticksPerDay, cap] = [600, 100];
 
 /** A service in a separate process. */
-export function service(rate: number, markets: number, ...more: string[]) {
-  const time = ['--now', new Date(now).toISOString(), '--seed', String(seed), '--rate', String(rate)];
-  const size = ['--market-count', String(markets), '--ticks-per-day', String(ticksPerDay), '--cap', String(cap)];
-  return sandboxProcess([...time, ...size, ...more], long ? 600_000 : undefined);
-}
+export const service = (rate: number, markets: number, more: Partial<SandboxOptions> = {}) =>
+  sandboxProcess(
+    { nowMs: now, seed, requestsPerSecond: rate, markets, ticksPerDay, cap, ...more },
+    long ? 600_000 : undefined,
+  );
 
 /** The same service in this process, to compare data with. */
 export const openReference = (markets: number): Promise<Sandbox> =>

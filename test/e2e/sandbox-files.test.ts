@@ -65,10 +65,7 @@ test('refuses a window without data, and a folder inside the archive', async () 
   const early = await run([...files, '--from', '2020-01-01', '--to', '2020-01-02']);
   expect([early.code, early.stderr]).toEqual([2, expect.stringContaining('The sandbox has data from 2025-01-01')]);
   const ahead = await run([...files, '--from', '2025-06-01', '--to', '2025-06-11', '--now', '2025-06-10']);
-  expect([ahead.code, ahead.stderr]).toEqual([
-    2,
-    expect.stringContaining('to 2025-06-10T00:00:00Z: see --epoch and --now'),
-  ]);
+  expect([ahead.code, ahead.stderr]).toEqual([2, expect.stringContaining('to 2025-06-10T00:00:00Z: see --now')]);
   const half = await run([...files, '--from', '2025-06-01']);
   expect([half.code, half.stderr]).toEqual([2, expect.stringContaining('needs both --from and --to')]);
   const inside = await run([...files, ...window, ...flags, '--output', join(place, 'lake')]);

@@ -12,7 +12,7 @@ const [allowed, configured] = [20, 100];
 
 test('a service that allows less than configured soon throttles little, and the next run knows its rate', async () => {
   const output = folder();
-  const box = await service(allowed, long ? 80 : 20, '--retry-after', 'none');
+  const box = await service(allowed, long ? 80 : 20, { retryAfter: 'none' });
   const backfill = () =>
     start(jobArgs('backfill', output, ...span, ...rateFlags(configured)), access(box.url), undefined, limitMs / 2);
   const first = backfill();
@@ -59,9 +59,9 @@ function rateOf(output: string): number {
 }
 
 test('a rate that the service states in its headers is used before a request is throttled', async () => {
-  const runs = ['draft', 'old'].map(async (form) => {
+  const runs = (['draft', 'old'] as const).map(async (form) => {
     const output = folder();
-    const box = await service(80, 8, '--rate-headers', form, '--limiter', 'fixed');
+    const box = await service(80, 8, { rateHeaders: form, limiter: 'fixed' });
     const flags = ['--date', fixedDay, ...rateFlags(1000)];
     const ended = await run(jobArgs('nightly', output, ...flags), access(box.url));
     expect(ended.code, ended.stderr).toBe(0);

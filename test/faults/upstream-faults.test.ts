@@ -69,8 +69,8 @@ describe.each(['earliest', 'latest'] as const)(
 
 test('never exceeds the allowed rate and respects Retry-After', async () => {
   const output = folder();
-  const flags = ['--market-count', '30', '--ticks-per-day', '200', '--cap', '300', '--fault-share', '0.1'];
-  const box = await sandboxProcess(['--seed', String(seed), '--rate', '40', ...flags]);
+  const size = { markets: 30, ticksPerDay: 200, cap: 300 };
+  const box = await sandboxProcess({ seed, requestsPerSecond: 40, faultShare: 0.1, ...size });
   const ended = await job('nightly', box.url, output, ...settings, '--set', 'upstream.requests_per_second=40');
   expect([0, 4], ended.stderr).toContain(ended.code);
   const stats = await box.stats();

@@ -5,7 +5,6 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { suggestName } from '../../base/nearest-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { CsvPiece, FeedDataset } from '../../sandbox/feed-files.ts';
-import type { SandboxOptions } from '../../sandbox/options.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -16,7 +15,7 @@ import {
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createFromOption, createToOption, parseTimeWindow } from '../options.ts';
-import { parseSandboxOptions, sandboxFlags } from '../sandbox-flags.ts';
+import { parseSandboxOptions, sandboxDataFlags } from '../sandbox-flags.ts';
 
 interface SandboxFilesFlags extends CommonFlags {
   readonly from?: string;
@@ -25,9 +24,6 @@ interface SandboxFilesFlags extends CommonFlags {
 }
 
 const fileDatasets: readonly FeedDataset[] = ['ticks', 'quotes', 'trades'];
-
-/** The options of the sandbox on which its data depend. */
-const dataOptions: readonly (keyof SandboxOptions)[] = ['nowMs', 'seed', 'markets', 'ticksPerDay', 'epochMs'];
 
 /** `sandbox files`: writes the data of a simulated service to files, quotes and trades included, which no route serves. */
 export function addSandboxFiles(shell: CliContext, sandbox: Command): void {
@@ -38,7 +34,7 @@ export function addSandboxFiles(shell: CliContext, sandbox: Command): void {
     .addOption(createFromOption(' (required)'))
     .addOption(createToOption(' (required); at most the current time of the sandbox'))
     .option('--dataset <names>', 'datasets to write, comma-separated', fileDatasets.join());
-  for (const { flags, text, option } of sandboxFlags) if (dataOptions.includes(option)) command.option(flags, text);
+  for (const { flags, text } of sandboxDataFlags) command.option(flags, text);
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
@@ -64,7 +60,7 @@ export function addSandboxFiles(shell: CliContext, sandbox: Command): void {
         // Equal flags give equal files, so nothing is cut at a clock.
         if (window.from < options.epochMs || window.to > nowMs)
           throw new UsageError(
-            `The sandbox has data from ${formatIsoUtc(options.epochMs)} to ${formatIsoUtc(nowMs)}: see --epoch and --now.`,
+            `The sandbox has data from ${formatIsoUtc(options.epochMs)} to ${formatIsoUtc(nowMs)}: see --now.`,
           );
         const feed = createSimulatedFeed(options);
         const symbols = feed.symbols(nowMs);

@@ -32,6 +32,10 @@ export function addSandbox(command: Command, shell: CliContext): void {
         .default('own'),
     );
   for (const { flags, text } of sandboxFlags) command.option(flags, text);
+  command.option(
+    '--options <json>',
+    'further options: faults, page caps, late or revised ticks, …; see docs/LIBRARY.md',
+  );
   withExamples(command, examples);
   withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
     (flags: SandboxCommandFlags) =>
@@ -80,7 +84,8 @@ async function openFeed({ ticks, markets, shift }: SandboxCommandFlags, nowMs: n
 
 const examples = `
   oddslake sandbox --port 8080 --seed 7
-  oddslake sandbox --rate 5 --latency 300ms --fault-share 0.1 --late-share 0.02 --retention 3d
+  oddslake sandbox --rate 5 --latency 300ms --fault-share 0.1 --retention 3d
+  oddslake sandbox --options '{"lateShare": 0.02, "faultShare": 0.1, "faults": ["503", "reset"]}'
   oddslake sandbox --ticks ticks.parquet --markets markets.parquet --shift end-now
   # Three nights, each polled at 03:17 UTC of the next day (needs GNU date):
   export ODDSLAKE_BASE_URL=http://127.0.0.1:8080 ODDSLAKE_API_KEY=sandbox-key
