@@ -8,6 +8,7 @@ import type { CompletenessInput, CompletenessRules, KnownDamage } from './comple
 import type { CoveredWindow, LostWindow } from './format/coverage.ts';
 import { getPartCount, type PartCounts } from './format/day-parts.ts';
 import type { SymbolFacts } from './format/market.ts';
+import type { PublishedWithdrawal } from './format/withdrawals.ts';
 import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage-store.ts';
 import type { Database } from './journal/database.ts';
 import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './journal/gap-records.ts';
@@ -24,6 +25,8 @@ export interface StateAfterCommit {
   readonly symbols: readonly SymbolFacts[];
   readonly coverage: ReadonlyMap<string, readonly CoveredWindow[]>;
   readonly lost: readonly LostWindow[];
+  /** The withdrawals that the manifest lists; default: as before. */
+  readonly withdrawn?: readonly PublishedWithdrawal[];
 }
 
 /** The symbols of these sources; all if none are given. */
@@ -88,7 +91,8 @@ export const computeStateAfterCommit = (
   nowMs: number,
   damage: readonly FileDamage[],
 ): CompletenessInput => ({
-  ...after,
+  symbols: after.symbols,
+  coverage: after.coverage,
   lost: after.lost.filter(({ dataset }) => dataset === 'ticks'),
   ...readCommonState(db, { counts, sources: listSourceNames(identity, []) }, rules, nowMs, damage),
 });

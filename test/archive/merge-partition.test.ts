@@ -61,7 +61,7 @@ const answers = fc
   );
 const withdrawn = fc
   .array(fc.tuple(symbol, window), { maxLength: 3 })
-  .map((list) => bySymbol(list.map(([name, w]) => [name, w] as const)));
+  .map((list) => bySymbol(list.map(([name, w]) => [name, { ...w, at: day }] as const)));
 const lost = fc
   .array(fc.tuple(symbol, window, fc.nat(3)), { maxLength: 3 })
   .map((list) => bySymbol(list.map(([name, w, ticks]) => [name, lossOf(name, w, ticks)] as const)));

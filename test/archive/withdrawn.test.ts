@@ -51,6 +51,29 @@ test('applies before the coverage of its own record', async () => {
   expect(published(archive, 'A')).toEqual(remaining);
 });
 
+test('is listed with its time in the manifest until later proof replaces it', async () => {
+  const archive = opened();
+  const listed = () => archive.readManifest().datasets.coverage.withdrawn;
+  append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 24)] }));
+  await publishNow(archive);
+  expect(listed()).toBeUndefined();
+  append(archive, { ...withdrawal('A', hours(6, 30)), observedAt: now + 5 });
+  append(archive, { ...withdrawal('B', hours(1, 2)), observedAt: now + 6 });
+  await publishNow(archive);
+  const rest = { symbol: 'A', ...hours(24, 30), at: now + 5 };
+  const b = { symbol: 'B', ...hours(1, 2), at: now + 6 };
+  expect(listed()).toEqual([{ symbol: 'A', ...hours(6, 24), at: now + 5 }, rest, b]);
+  const again = { requestedWindow: hours(0, 24), observedAt: now + 7 };
+  const inferred = { ...hours(6, 24), fetchedAt: now + 7, evidence: 'inferred' } as const;
+  append(archive, answer('A', [], { ...again, covered: [inferred] }));
+  await publishNow(archive);
+  expect(listed()).toHaveLength(3);
+  // Adjoining windows are published with the earliest time: what is proven again has to begin with other evidence.
+  append(archive, answer('A', [], { ...again, covered: [{ ...inferred, ...hours(6, 20), evidence: 'stated' }] }));
+  await publishNow(archive);
+  expect(listed()).toEqual([{ symbol: 'A', ...hours(20, 24), at: now + 5 }, rest, b]);
+});
+
 test('changes the covered share of candles', async () => {
   const archive = opened();
   const share = () => publishedRows(archive.layout.root, 'candles_1h').map((row) => row[7]);

@@ -312,7 +312,10 @@ class Checker:
         file = {"path": text, "date": nullable(date), "rows": whole, "bytes": whole}
         file |= {"sha256": sha, "t_min": nullable(whole), "t_max": nullable(whole), "symbols": whole, "generation": whole}
         for dataset in COLUMNS:
-            record(self.manifest["datasets"][dataset], dataset, {"files": array(dataset, file)})
+            lists = {"files": array(dataset, file)}
+            if dataset == "coverage":
+                lists["withdrawn"] = array("withdrawn", {**window, "symbol": nullable(text), "at": whole})
+            record(self.manifest["datasets"][dataset], dataset, lists, ("withdrawn",))
 
     def is_day_part(self, entry: tuple) -> bool:
         date, count = entry

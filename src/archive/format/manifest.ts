@@ -6,6 +6,7 @@ import type { DayState } from '../../contract/day-reasons.ts';
 import type { AcceptedWindow, LostWindow } from './coverage.ts';
 import { type DatasetName, datasetNames } from './datasets.ts';
 import type { PublishedSelection } from './selection.ts';
+import type { PublishedWithdrawal } from './withdrawals.ts';
 
 /**
  * The archive format that this program writes. Format 2 added order books, candles and views.sql; format 3 added the
@@ -102,7 +103,10 @@ export interface Manifest {
   readonly days: Readonly<Record<string, DayState>>;
   /** Completeness of the generation when it was published; absent in manifests of older versions. */
   readonly completeness?: CompletenessCounts;
-  readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
+  readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>> & {
+    /** `withdrawn`: tick coverage that was withdrawn and not proven again; absent if there is none. */
+    readonly coverage: { readonly withdrawn?: readonly PublishedWithdrawal[] };
+  };
   /** Windows whose published ticks were lost, listed so that a rebuilt state knows them; absent if there are none. */
   readonly lost?: readonly LostWindow[];
   /** Accepted gaps, listed so that a rebuilt state knows them; absent if there are none. */

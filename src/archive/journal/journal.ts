@@ -9,6 +9,7 @@ import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
+import type { DatedWindow } from '../format/withdrawals.ts';
 import { recordOldestServedTick } from './coverage-store.ts';
 import type { Database } from './database.ts';
 import { appendRejected } from './journal-rejected.ts';
@@ -376,7 +377,7 @@ export function readBinCoverage(
 }
 
 /** A window of one day whose coverage a record withdraws. */
-interface Withdrawal extends Window {
+interface Withdrawal extends DatedWindow {
   readonly recordId: number;
 }
 
@@ -406,7 +407,7 @@ export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map
     assertIntact('journal_withdrawn', row, [recordId, symbol, day, part, from, to]);
     const list = out.get(symbol) ?? [];
     out.set(symbol, list);
-    list.push({ recordId, from, to });
+    list.push({ recordId, from, to, at: row.head_observed_at });
   }
   return out;
 }

@@ -5,6 +5,7 @@ import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { Precedence } from '../format/precedence.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
+import type { DatedWindow } from '../format/withdrawals.ts';
 import type { Database } from '../journal/database.ts';
 import { appendTicks, type JournalBin, readBinCoverage, readBinTicks, readWithdrawals } from '../journal/journal.ts';
 import { assertRowCount, type JournalIndex, listTickBins } from '../journal/journal-check.ts';
@@ -186,7 +187,7 @@ export interface TickSource {
   readChunks(bin: JournalBin): readonly (TickChunk | SpilledChunk)[];
   readCoverage(bin: JournalBin): ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Windows whose published coverage is withdrawn, by symbol, before this source's coverage is applied. */
-  readWithdrawn(bin: JournalBin): ReadonlyMap<string, readonly Window[]>;
+  readWithdrawn(bin: JournalBin): ReadonlyMap<string, readonly DatedWindow[]>;
 }
 
 /**

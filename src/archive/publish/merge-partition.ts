@@ -24,6 +24,7 @@ import {
   type RunTally,
   type TickChunk,
 } from '../format/tick-columns.ts';
+import type { DatedWindow } from '../format/withdrawals.ts';
 import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
 import type { TickDelta } from '../journal/tick-counts.ts';
 import { findKeptRowGroups } from '../parquet/kept-row-groups.ts';
@@ -52,7 +53,7 @@ export interface MergeTask {
   /** Published coverage of the part's symbols. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
   /** Windows of the part's symbols whose published coverage is withdrawn before the new coverage is applied. */
-  readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
+  readonly withdrawn: ReadonlyMap<string, readonly DatedWindow[]>;
   /** Coverage of the chunks. */
   readonly answers: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Lost windows of the day. */
@@ -278,7 +279,7 @@ export interface MergeResult {
   /** New coverage to record. */
   readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Windows whose coverage is withdrawn before the new coverage is applied. */
-  readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
+  readonly withdrawn: ReadonlyMap<string, readonly DatedWindow[]>;
   /** Lost windows whose ticks are all restored. */
   readonly restored: readonly LostWindow[];
   /** Lost windows that were fetched again with fewer ticks than were once published. */
@@ -307,7 +308,7 @@ const createMergeResult = (lateCount: number) => ({
   },
   deltas: [] as TickDelta[],
   covered: new Map<string, readonly CoveredWindow[]>(),
-  withdrawn: new Map<string, readonly Window[]>(),
+  withdrawn: new Map<string, readonly DatedWindow[]>(),
   restored: [] as LostWindow[],
   lacking: [] as LostWindow[],
   coverage: new Map<string, readonly PublishedCoverage[]>(),

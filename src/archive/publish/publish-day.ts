@@ -6,11 +6,12 @@ import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
-import { getPartCount } from '../format/day-parts.ts';
+import { findDayPart, getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
+import { dropReproven, overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
 import { readSegmentsIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { JournalBin } from '../journal/journal.ts';
@@ -48,6 +49,8 @@ import { type Stage, stageFile } from './staging.ts';
 /** The result of merging one part of one day. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
   readonly bin: JournalBin;
+  /** The withdrawals of the part that the manifest lists: those of the merge and before, unless proven again. */
+  readonly listedWithdrawals: readonly PublishedWithdrawal[];
 }
 
 /** The input for one UTC day. */
@@ -94,6 +97,8 @@ interface OpenPart {
   readonly bin: JournalBin;
   readonly coverage: DayCoverage;
   readonly conflicts: Conflict[];
+  /** The withdrawals of its symbols that the manifest lists. */
+  readonly withdrawn: readonly PublishedWithdrawal[];
   /** Order-book responses of the symbols of the part. */
   readonly answers: readonly BookResponse[];
   /** Undefined if no series of the part was merged. */
@@ -232,7 +237,8 @@ function openPart(
   try {
     const coverage = readPartCoverage(archive, stage.base, bin);
     const conflicts = readPartConflicts(archive, stage.base, bin);
-    return { bin, coverage, conflicts, answers, series, isMerged: false };
+    const withdrawn = listPartWithdrawals(stage, bin);
+    return { bin, coverage, conflicts, withdrawn, answers, series, isMerged: false };
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
@@ -299,7 +305,35 @@ function addBinResult(part: OpenPart, done: MergeSliceResult): BinResult {
   part.isMerged = true;
   // The conflicts now belong to the part; keeping those of all parts could exceed memory.
   const merged = { ...rest.merged, conflicts: [] };
-  return { bin: part.bin, ...rest, merged };
+  const added = [...rest.withdrawn].flatMap(([symbol, windows]) =>
+    windows.map(({ from, to, at }) => ({ symbol, from, to, at })),
+  );
+  const listedWithdrawals = [...part.withdrawn, ...added].flatMap((one) =>
+    dropReproven([one], part.coverage.ticks.get(one.symbol!) ?? []),
+  );
+  return { bin: part.bin, ...rest, merged, listedWithdrawals };
+}
+
+/** The withdrawals that the base manifest lists of the symbols of a part of a day. */
+function listPartWithdrawals(stage: Stage, { day, part }: JournalBin): PublishedWithdrawal[] {
+  const { withdrawn = [] } = stage.base.datasets.coverage;
+  const parts = getPartCount(getStagePartCounts(stage), formatDay(day));
+  return withdrawn.filter(
+    ({ symbol, from }) => floorToDay(from) === day && symbol !== null && computePartNumber(symbol, parts) === part,
+  );
+}
+
+/** The withdrawals that the next manifest lists. */
+export function computeWithdrawnAfter(
+  { base }: Stage,
+  results: readonly Pick<BinResult, 'bin' | 'listedWithdrawals'>[],
+): PublishedWithdrawal[] {
+  const merged = new Set(results.map(({ bin }) => `${bin.day} ${bin.part}`));
+  const isKept = ({ symbol, from }: PublishedWithdrawal): boolean =>
+    symbol === null || !merged.has(`${floorToDay(from)} ${findDayPart(base, symbol, floorToDay(from))}`);
+  const kept = (base.datasets.coverage.withdrawn ?? []).filter(isKept);
+  const listed = results.flatMap(({ listedWithdrawals }) => listedWithdrawals);
+  return kept.length + listed.length === 0 ? [] : overlayWithdrawals([...kept, ...listed]);
 }
 
 /** Stages the coverage and the conflicts of a part. */

@@ -36,7 +36,7 @@ import { createJournalSource, type ImportBuffer, joinSources } from './import-bu
 import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { mergeMarketPolls, stageMarkets } from './market-tables.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
-import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
+import { type BinResult, computeWithdrawnAfter, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import { commitQuietly, hasNothingNew, isQuiet } from './quiet-publish.ts';
@@ -263,6 +263,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     symbols,
     coverage: computeCoverageAfter(db, results),
     lost: computeLostAfter(readLostWindows(db), results),
+    withdrawn: computeWithdrawnAfter(stage, results),
   };
   const mayBeQuiet =
     countJournaledWindows(db) <= (options.quietWindowsMax ?? -1) &&

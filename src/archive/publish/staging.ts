@@ -21,6 +21,7 @@ import {
   toManifestOwner,
 } from '../format/manifest.ts';
 import { toManifestSelection } from '../format/selection.ts';
+import type { PublishedWithdrawal } from '../format/withdrawals.ts';
 import { readEvidenceSince } from '../journal/coverage-store.ts';
 import { type Database, getMeta, manifestHashKey } from '../journal/database.ts';
 import { readAcceptedWindows } from '../journal/gap-records.ts';
@@ -254,7 +255,10 @@ function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage
 }
 
 /** The files of the base manifest with the staged changes applied, sorted by path within each dataset. */
-export function listNextFiles(stage: Stage): Manifest['datasets'] {
+export function listNextFiles(
+  stage: Stage,
+  withdrawn: readonly PublishedWithdrawal[] = stage.base.datasets.coverage.withdrawn ?? [],
+): Manifest['datasets'] {
   const out = {} as Record<DatasetName, { files: readonly PublishedFile[] }>;
   const changed = new Set([...stage.stagedFiles.values()].map((staged) => staged.dataset));
   for (const path of stage.removedPaths) changed.add(parseDatasetName(path));
@@ -268,7 +272,7 @@ export function listNextFiles(stage: Stage): Manifest['datasets'] {
     for (const [path, staged] of stage.stagedFiles) if (staged.dataset === dataset) byPath.set(path, staged.file);
     out[dataset as DatasetName] = { files: [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1)) };
   }
-  return out;
+  return withdrawn.length === 0 ? out : { ...out, coverage: { ...out.coverage, withdrawn } };
 }
 
 // Parts of every new generation, whether a publish or a repair creates it.
@@ -314,7 +318,7 @@ export function createNextManifest(
   rules: JudgeContext,
   damage: readonly FileDamage[] = readRecordedDamage(archive.state.db),
 ): Manifest {
-  const files = listNextFiles(stage);
+  const files = listNextFiles(stage, after.withdrawn);
   const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
   const state = computeStateAfterCommit(db, stage.base, identity, after, rules, nowMs, damage);

@@ -1,0 +1,82 @@
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { dayMs, floorToDay, intersect, overlaps, subtract, type Window } from '../../base/window.ts';
+import { type CoveredWindow, isProven } from './coverage.ts';
+
+/** A window whose tick coverage was withdrawn, and when, epoch ms. */
+export interface DatedWindow extends Window {
+  readonly at: number;
+}
+
+/**
+ * A withdrawal as the manifest lists it, within one UTC day: what another archive fetched of this window at or before `at` proves
+ * nothing. `symbol`: null if it concerns all symbols.
+ */
+export interface PublishedWithdrawal extends DatedWindow {
+  readonly symbol: string | null;
+}
+
+/** The most withdrawals that a manifest lists by symbol. */
+const listedMax = 5000;
+
+/**
+ * Overlays withdrawals so that each moment of a symbol has one, the last; sorted. The earliest ones of a long list become one for
+ * each day, of all symbols: a union may then reject proof that nothing contradicts, and never takes what was withdrawn.
+ */
+export function overlayWithdrawals(
+  withdrawals: readonly PublishedWithdrawal[],
+  countMax = listedMax,
+): PublishedWithdrawal[] {
+  const overlaid = [...Map.groupBy(withdrawals, ({ symbol }) => symbol).values()].flatMap(overlayDated);
+  const latest = overlaid.filter(({ symbol }) => symbol !== null).sort((a, b) => b.at - a.at || comparePlaces(a, b));
+  const others = overlaid.filter(({ symbol }) => symbol === null);
+  const wholeDays = latest.slice(countMax).map(({ from, at }) => {
+    const day = floorToDay(from);
+    return { symbol: null, from: day, to: day + dayMs, at };
+  });
+  return [...overlayDated([...others, ...wholeDays]), ...latest.slice(0, countMax)].sort(comparePlaces);
+}
+
+const comparePlaces = (a: PublishedWithdrawal, b: PublishedWithdrawal): number =>
+  compareUtf8(a.symbol ?? '', b.symbol ?? '') || a.from - b.from;
+
+/** Overlays windows so that each moment has the last withdrawal. Windows of one day that adjoin and have one time are joined. */
+function overlayDated<D extends DatedWindow>(windows: readonly D[]): D[] {
+  const rest: D[] = [];
+  for (const next of windows.toSorted((a, b) => b.at - a.at))
+    for (const window of subtract([next], rest)) rest.push({ ...next, ...window });
+  const out: D[] = [];
+  for (const next of rest.sort((a, b) => a.from - b.from)) {
+    const last = out.at(-1);
+    const isJoined = last?.to === next.from && last.at === next.at && floorToDay(last.from) === floorToDay(next.from);
+    if (isJoined) out[out.length - 1] = { ...last, to: next.to };
+    else out.push(next);
+  }
+  return out;
+}
+
+/** Removes the withdrawals of one symbol that later proof has replaced. */
+export const dropReproven = <D extends DatedWindow>(withdrawn: readonly D[], coverage: readonly CoveredWindow[]): D[] =>
+  withdrawn.flatMap((one) => {
+    const later = coverage.filter((window) => isProven(window) && window.fetchedAt >= one.at);
+    return subtract([one], later).map((window) => ({ ...one, ...window }));
+  });
+
+/**
+ * The parts of coverage that another archive withdraws: those that were fetched no later, unless this archive lists the same
+ * withdrawal or a later one. What it has of such a window, it has in spite of it.
+ * @param known those of this archive and the symbol
+ */
+export const findWithdrawn = (
+  coverage: readonly CoveredWindow[],
+  withdrawn: readonly DatedWindow[],
+  known: readonly DatedWindow[],
+): Window[] =>
+  withdrawn.flatMap((one) => {
+    const older = coverage.filter((window) => window.fetchedAt <= one.at && overlaps(window, one));
+    if (older.length === 0) return [];
+    const news = subtract(
+      [one],
+      known.filter(({ at }) => at >= one.at),
+    );
+    return intersect(older, news);
+  });
