@@ -16,7 +16,13 @@ mkdir -p "$work/reader"
 quietly() { "$@" >"$work/said" 2>&1 || { echo "package: $* failed" >&2; cat "$work/said" >&2; exit 1; }; }
 expect() { grep -q -- "$2" <<<"$1" || { echo "package: expected $2 in: $1" >&2; exit 1; }; }
 
-quietly npm pack --pack-destination "$work"
+# From a copy in which nothing is installed, by the machine's own Node, which may be an older one.
+mkdir "$work/copy"
+git ls-files --cached --others --exclude-standard -z | while IFS= read -r -d '' file; do
+  [ ! -e "$file" ] || printf '%s\0' "$file"
+done | tar --null --create --files-from - | tar --extract --directory "$work/copy"
+(cd "$work/copy" && quietly env PATH="${machine//"$project/.node/bin:"/}" npm pack --pack-destination "$work")
+rm -rf "$work/copy"
 tarball=$(echo "$work"/oddslake-*.tgz)
 files=$(tar -tzf "$tarball")
 if grep -E '^package/(test|bench|src|jobs|node_modules|output|deploy/secrets|\.)|__pycache__' <<<"$files"; then
