@@ -29,8 +29,6 @@ export interface BucketSection {
   readonly previous: string | null;
   /** Whether the server supports conditional writes. If not, only one machine may push (`bucket.single_writer`). */
   readonly conditional_writes: boolean;
-  /** The fencing token of the last machine that took the lease, see lease.ts; absent if none ever did. */
-  readonly fence?: number;
 }
 
 /** A published file and the object that holds it. */
@@ -160,7 +158,6 @@ export function parseRemoteManifest(text: string, url: string): RemoteManifest {
     Number.isSafeInteger(bucket.sequence) &&
     typeof bucket.manifest_sha256 === 'string' &&
     typeof bucket.conditional_writes === 'boolean' &&
-    (bucket.fence === undefined || Number.isSafeInteger(bucket.fence)) &&
     files.every(({ key, etag }) => typeof key === 'string' && isDataPath(key) && typeof etag === 'string');
   if (!isComplete) throw createDamagedError(url);
   if (sha256(Buffer.from(restoreArchiveText(text))) !== bucket.manifest_sha256) throw createDamagedError(url);

@@ -11,16 +11,12 @@ export interface LocalGeneration {
   readonly sha256: string;
   /** Whether the archive had the generation that is in the bucket; null if it does not know. See `hasHadGeneration`. */
   readonly hasHadRemote: boolean | null;
-  /** The fencing token of the last lease that the archive held there; 0 if it held none. */
-  readonly leaseToken: number;
 }
 
 export type PushPlan =
   | { readonly kind: 'unchanged' }
   /** Another archive, or a generation that this one does not descend from; `reason` is a sentence. */
   | { readonly kind: 'refuse'; readonly reason: string }
-  /** Another machine has taken over the archive. */
-  | { readonly kind: 'fenced' }
   | {
       readonly kind: 'push';
       readonly sequence: number;
@@ -38,7 +34,6 @@ export function planPush(remote: RemoteManifest | null, local: LocalGeneration, 
   if (bucket.manifest_sha256 === local.sha256) return { kind: 'unchanged' };
   const foreign = describeForeign(manifest, local.manifest);
   if (foreign !== null) return { kind: 'refuse', reason: foreign };
-  if (local.leaseToken < (bucket.fence ?? 0) && !restores) return { kind: 'fenced' };
   const older = describeNotDescending(remote, local);
   if (older !== null && !restores) return { kind: 'refuse', reason: older };
   const wanted = new Set(listManifestFiles(local.manifest).map(toFileId));
@@ -68,7 +63,7 @@ function describeNotDescending({ manifest: theirs, bucket }: RemoteManifest, loc
   if (ours.generation < theirs.generation)
     return `it has generation ${theirs.generation}, and this archive has generation ${ours.generation}. Was the archive restored from a backup, or is it a copy? To get the newer one: oddslake pull. ${advice}`;
   if (hasHadRemote ?? (ours.generation > theirs.generation && isContinuation(theirs, ours))) return null;
-  return `its generation ${theirs.generation} is not one that this archive (generation ${ours.generation}) had: both were published to since they were one archive. ${advice}`;
+  return `its generation ${theirs.generation} is not one that this archive (generation ${ours.generation}) had: both were published to since they were one archive. To unite them: pull that one into a new folder, import this archive there, and push it. ${advice}`;
 }
 
 /**

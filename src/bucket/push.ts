@@ -23,7 +23,6 @@ import {
   toManifestPath,
 } from './bucket-manifest.ts';
 import { type FinishResult, finishPush, isPushFinished } from './finish-push.ts';
-import { createFencedError, readHeldToken } from './lease.ts';
 import type { ListedObject, ObjectHead, ObjectStore, RequestCounts, WriteCondition } from './object-store.ts';
 import { judgeRefusedSwap, type Placement, type PushPlan, placeFile, planPush } from './plan-push.ts';
 import type { RetentionRules } from './plan-retention.ts';
@@ -98,7 +97,6 @@ interface DataListing {
  * push that ends anywhere before its swap has changed nothing for readers, and the next one uses what it uploaded. What
  * fails after the swap is a warning, and the next push does it.
  * @throws UsageError if the bucket has another archive or a generation that this one does not descend from
- * @throws OddslakeError (busy) if another machine has taken over the archive
  * @throws DamageError if a local file is damaged
  * @throws OddslakeError if an object is damaged, or other pushes kept coming first
  */
@@ -153,16 +151,11 @@ function requirePushable(
   remote: ReadManifest | null,
   { manifest, manifestBytes }: Pick<GenerationPin, 'manifest' | 'manifestBytes'>,
   { restores }: PushOptions,
-): Exclude<PushPlan, { kind: 'refuse' | 'fenced' }> {
+): Exclude<PushPlan, { kind: 'refuse' }> {
   const hasHadRemote =
     remote === null ? null : hasHadGeneration(state.db, remote.manifest.generation, remote.bucket.manifest_sha256);
-  const plan = planPush(
-    remote,
-    { manifest, sha256: sha256(manifestBytes), hasHadRemote, leaseToken: readHeldToken(state.db, store) },
-    restores,
-  );
+  const plan = planPush(remote, { manifest, sha256: sha256(manifestBytes), hasHadRemote }, restores);
   if (plan.kind === 'refuse') throw new UsageError(`Nothing was pushed to ${store.url}: ${plan.reason}`);
-  if (plan.kind === 'fenced') throw createFencedError(store.url);
   return plan;
 }
 
@@ -200,8 +193,7 @@ async function pushPinned(
     options.onProgress?.(++done, missing.length);
   });
   const previous = remote === null ? null : toManifestPath(remote.bucket.sequence, remote.text);
-  const fence = Math.max(readHeldToken(archive.state.db, store), remote?.bucket.fence ?? 0);
-  const section = { sequence, previous, conditional_writes: isConditional, ...(fence > 0 && { fence }) };
+  const section = { sequence, previous, conditional_writes: isConditional };
   const text = formatRemoteManifest(decodeManifest(pinned.manifestBytes), section, objects);
   const bytes = Buffer.from(text);
   await createObject(store, toManifestPath(sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
@@ -349,7 +341,7 @@ function requireObjectIntact(
 }
 
 /** Swaps manifest.json: the commit point of a push. False if another push came first. */
-export async function swapManifest(
+async function swapManifest(
   store: ObjectStore,
   remote: ReadManifest | null,
   text: string,

@@ -73,13 +73,6 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
         load: async () => (await import('./commands/schedule.ts')).addSchedule,
       },
       {
-        name: 'standby',
-        usage: '[options]',
-        description:
-          'keep a copy of the archive in the bucket, and take over collecting when the machine that collects is gone',
-        load: async () => (await import('./commands/standby.ts')).addStandby,
-      },
-      {
         name: 'publish',
         usage: '[options]',
         description: 'merge the journal into the day partitions',

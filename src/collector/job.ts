@@ -39,7 +39,6 @@ import { addNextAction } from './run/suggest-action.ts';
 import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';
 import type { BackfillPlan } from './steps/estimate-step.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
-import { type HeldLease, holdLease } from './steps/lease-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
 import { checkPublishedSizes, hashDueFiles, publishFoundDamage } from './steps/publish-step.ts';
 import { pushPublished } from './steps/push-step.ts';
@@ -165,18 +164,7 @@ async function runPlanned(
   } catch (thrown) {
     return createUnstartedResult({ context, source: null }, job, startedAt, thrown).summary;
   }
-  let lease: HeldLease | null;
-  try {
-    // A repair works on what is here, and a verification changes nothing.
-    lease = needs.mode === undefined ? await holdLease(context, collects(context, needs)) : null;
-  } catch (thrown) {
-    return createUnstartedResult({ context, source: null }, job, startedAt, thrown).summary;
-  }
-  try {
-    return await runAll(context, job, needs, body, planned);
-  } finally {
-    lease?.stop();
-  }
+  return await runAll(context, job, needs, body, planned);
 }
 
 async function runAll(

@@ -109,7 +109,6 @@ export const settingsSchema = createSection({
     keep_generations: createInteger(30, 1, 10_000),
     keep_days: createNumber(7, 1, 3650),
     push_minutes_max: createNumber(60, 0.01, 10_080),
-    lease_minutes: createNumber(0, 0, 10_080),
     single_writer: createFlag(false),
     path_style: createFlag(false),
     sse: createNullable({ type: 'string', enum: ['AES256', 'aws:kms'] }),

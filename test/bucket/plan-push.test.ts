@@ -35,17 +35,16 @@ function createManifest(generation: number, files: PublishedFile[], more: Partia
   return { ...empty, generation, datasets: { ...empty.datasets, ticks: { files } }, ...more };
 }
 
-const toLocal = (manifest: Manifest, hasHadRemote: boolean | null = null, leaseToken = 0) => ({
+const toLocal = (manifest: Manifest, hasHadRemote: boolean | null = null) => ({
   manifest,
   sha256: sha256(Buffer.from(formatManifest(manifest))),
   hasHadRemote,
-  leaseToken,
 });
 
-function toRemote(manifest: Manifest, sequence = 1, fence?: number): RemoteManifest {
+function toRemote(manifest: Manifest, sequence = 1): RemoteManifest {
   const { files } = manifest.datasets.ticks;
   const objects = new Map(files.map((file) => [toFileId(file), { key: toDataPath(file), etag: '"e"' }]));
-  const section = { sequence, previous: null, conditional_writes: true, ...(fence !== undefined && { fence }) };
+  const section = { sequence, previous: null, conditional_writes: true };
   return parseRemoteManifest(formatRemoteManifest(formatManifest(manifest), section, objects), 's3://lakes/m');
 }
 
@@ -59,18 +58,6 @@ describe('a plan of a push', () => {
 
   test('has nothing to do for the generation that is there', () => {
     expect(planPush(toRemote(first), toLocal(first), false)).toEqual({ kind: 'unchanged' });
-  });
-
-  test('is refused with an older token than the manifest has, unless it restores', () => {
-    const next = createManifest(2, [createFile(monday, 'a', 1), createFile(tuesday, 'b', 2)]);
-    const planOf = (token: number, restores = false) =>
-      planPush(toRemote(first, 1, 3), toLocal(next, null, token), restores);
-    expect([0, 2, 3, 4].map((token) => planOf(token).kind)).toEqual(['fenced', 'fenced', 'push', 'push']);
-    expect(planOf(0, true).kind).toBe('push');
-    // Also one that published since, which is no restored backup.
-    const other = createManifest(2, [createFile(monday, 'c', 2)]);
-    expect(planPush(toRemote(next, 1, 3), toLocal(other, false, 2), false)).toEqual({ kind: 'fenced' });
-    expect(planPush(toRemote(first, 1, 3), toLocal(first), false)).toEqual({ kind: 'unchanged' });
   });
 
   test('keeps the objects of files that did not change', () => {

@@ -9,6 +9,7 @@ import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { verifyBucket } from '../../src/bucket/verify-bucket.ts';
 import { answer, append, day0, hashes, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
 import { pullNow, useServer } from './use-server.ts';
@@ -75,6 +76,41 @@ describe('a push', needsObjectStorage(), () => {
     expect(lost!.reason).toMatchObject({ exitCode: 2, message: expect.stringContaining('published to since') });
     const winner = results[0]!.status === 'fulfilled' ? archive : copy;
     expect(await readGeneration(stores[0]!)).toEqual(hashesOf(winner));
+  });
+
+  test('a push that a diverged archive overtakes at the commit point ends with one sentence, and loses nothing', async () => {
+    const late = await publishedArchive();
+    const prefix = newPrefix();
+    await pushNow(late, await open(prefix));
+    const folder = join(scratchFolder(), 'copy');
+    await takeSnapshot(late, folder, { id: 'a' });
+    const first = opened({ root: folder, create: false });
+    await publishMore(late, 1, 0.1);
+    await publishMore(first, 1, 0.9);
+    const before = hashesOf(late);
+    const { promise: overtaken, resolve: release } = Promise.withResolvers<void>();
+    let isHeld = false;
+    const { proxy } = await proxied(prefix, {
+      hold({ method, path }) {
+        if (method !== 'PUT' || !path.includes('/manifest.json') || isHeld) return;
+        isHeld = true;
+        return overtaken;
+      },
+    });
+    const refused = pushNow(late, await open(prefix, { endpoint: proxy.endpoint })).catch((error: unknown) => error);
+    await waitFor(() => isHeld, 'the swap of the late push');
+    const store = await open(prefix);
+    expect(await pushNow(first, store)).toMatchObject({ outcome: 'pushed', sequence: 2 });
+    release();
+    const message = expect.stringMatching(/Nothing was pushed to .*published to since .*import this archive there/);
+    expect(await refused).toMatchObject({ exitCode: 2, message });
+    expect(await readGeneration(store)).toEqual(hashesOf(first));
+    // The late archive has all that it had. Pushed on top nevertheless, it leaves the objects of the other one.
+    expect(hashesOf(late)).toEqual(before);
+    const objects = objectsOf(prefix, 'data');
+    expect(await pushNow(late, store, { restores: true })).toMatchObject({ outcome: 'pushed', sequence: 3 });
+    expect(await readGeneration(store)).toEqual(before);
+    expect(objectsOf(prefix, 'data')).toEqual(expect.arrayContaining(objects));
   });
 
   test('the archive of another upstream is refused, and nothing is written', async () => {

@@ -32,7 +32,6 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
     '--dry-run',
   ],
   schedule: ['--source'],
-  standby: ['--now', '--exit', '--source'],
   publish: [],
   status: ['--max-lag', '--source'],
   report: ['--out'],

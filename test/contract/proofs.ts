@@ -151,10 +151,6 @@ const addsUpOverRuns: Proof = [
   'sums over runs match the archive: killed, resumed, stopped, published by another, backfilled, imported',
 ];
 const pushed = (title: string): Proof => ['bucket/push.long.test.ts', title];
-const takenOver: Proof = [
-  'e2e/standby.test.ts',
-  'takes over from a collector killed in the middle of a night, which comes back alive: as if nothing had happened',
-];
 const bucketTold: Proof = [
   'e2e/bucket.test.ts',
   'pushes an archive, says that nothing changed, pulls it and verifies both',
@@ -216,7 +212,6 @@ export const proofs: Proofs = {
       'a snapshot keeps its bytes through the publishes after it, and verifies as an archive of its own',
     ],
     push: bucketTold,
-    standby: takenOver,
     pull: ['bucket/pull.long.test.ts', 'a push and a pull give an equal archive, byte for byte, that verifies'],
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
@@ -281,9 +276,6 @@ export const proofs: Proofs = {
     'verify --repair': ['e2e/repair.test.ts', 'restores the rows of a damaged file from the upstream, to the byte'],
     'verify --from-url': fromUrl,
     'verify --download': bucketTold,
-    'standby --now': takenOver,
-    'standby --exit': takenOver,
-    'standby --source': ofSources('runs the jobs of a schedule for the chosen sources'),
     'push --force-restore': pushed(
       'an archive restored from a backup is refused, and pushed on top with --force-restore',
     ),
@@ -487,10 +479,6 @@ export const proofs: Proofs = {
     'bucket.push_minutes_max': [
       'e2e/bucket-jobs.test.ts',
       'a push that takes longer than bucket.push_minutes_max fails, and the next one continues where it ended',
-    ],
-    'bucket.lease_minutes': [
-      'e2e/standby.test.ts',
-      'waits as long as a schedule lives, however rarely it has a job, and takes over when it is gone',
     ],
     'bucket.single_writer': pushed(
       'a server without conditional writes is refused, unless only this machine pushes (%i)',

@@ -16,8 +16,10 @@ import {
   hashes,
   jobArgs,
   manifestOf,
+  rowHashes,
   run,
   sandbox,
+  sequentialFlags,
   start,
   type Variables,
 } from './lake.ts';
@@ -68,6 +70,49 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(next.code, next.stdout).toBe(0);
     expect(next.summary.pushed).toMatchObject({ outcome: 'pushed', generation: next.summary.generation });
     expect(await pull(url)).toEqual(hashes(output, '*'));
+  });
+
+  test('a machine lost in the middle of a night is replaced by a pull, and changes nothing when it comes back', async () => {
+    const box = await sandbox({ seed: 21, markets: 6, ticksPerDay: 300 });
+    const dayBefore = (days: number): string => new Date(Date.now() - days * dayMs).toISOString().slice(0, 10);
+    // Days that are over, so that all archives are asked for the same ticks.
+    const [first, second] = [dayBefore(3), dayBefore(2)];
+    const url = 's3://lakes/lost';
+    const env = { ...access(box.url), ...bucketAccess() };
+    const toArgs = (output: string, day: string, ...flags: string[]): string[] =>
+      jobArgs('nightly', output, '--set', `bucket.url=${url}`, '--date', day, ...flags);
+    const [one, other] = [join(folder(), 'lake'), join(folder(), 'lake')];
+    const night = await run(toArgs(one, first), env);
+    expect(night.code, night.stdout).toBe(0);
+    const before = box.stats().requests;
+    const killed = start(toArgs(one, second, ...sequentialFlags), env);
+    await waitFor(() => box.stats().requests >= before + 5, 'a few requests');
+    killed.child.kill('SIGKILL');
+    expect((await killed.ended).signal).toBe('SIGKILL');
+
+    expect((await run(['pull', url, other], env)).code).toBe(0);
+    const resumed = await run(toArgs(other, second), env);
+    expect(resumed.code, resumed.stdout).toBe(0);
+    expect(resumed.summary.pushed).toMatchObject({ outcome: 'pushed' });
+    // An archive that was never disturbed has the same ticks and candles, byte for byte, and is as far.
+    const undisturbed = join(folder(), 'undisturbed');
+    for (const day of [first, second])
+      expect((await run(jobArgs('nightly', undisturbed, '--date', day), access(box.url))).code).toBe(0);
+    const names = ['ticks', 'candles_1h', 'candles_1d'];
+    expect(Object.keys(rowHashes(undisturbed, ...names)).length).toBeGreaterThan(10);
+    expect(rowHashes(other, ...names)).toEqual(rowHashes(undisturbed, ...names));
+    expect(manifestOf(other).watermark).toBe(manifestOf(undisturbed).watermark);
+
+    // The first machine publishes what it has, and its push is refused.
+    const inBucket = await pull(url);
+    expect(inBucket).toEqual(hashes(other, '*'));
+    const back = await run(toArgs(one, second), env);
+    expect(back.code, back.stdout).toBe(4);
+    expect(back.summary.failures).toEqual([
+      expect.objectContaining({ reason: expect.stringContaining('import this archive there') }),
+    ]);
+    expect(rowHashes(one, 'ticks')).toEqual(rowHashes(other, 'ticks'));
+    expect(await pull(url)).toEqual(inBucket);
   });
 
   test('a signal during the push ends the run as interrupted, and what was published stays', async () => {

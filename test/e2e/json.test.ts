@@ -135,8 +135,8 @@ describe('on an archive', () => {
     const longestFirst = names.toSorted((a, b) => b.length - a.length);
     const nameOf = (call: readonly string[]) => longestFirst.find((name) => name.every((word, i) => call[i] === word))!;
     const done = new Set([...writing, ...others].map((call) => nameOf(call).join(' ')));
-    // These need a bucket: bucket.test.ts and standby.test.ts.
-    const standing = ['serve', 'sandbox', 'schedule', 'push', 'pull', 'standby', 'tail'];
+    // These need a bucket: bucket.test.ts.
+    const standing = ['serve', 'sandbox', 'schedule', 'push', 'pull', 'tail'];
     expect([...done, ...standing].sort()).toEqual(names.map((name) => name.join(' ')).sort());
     const tried = async (call: readonly string[]): Promise<void> => {
       const { code, stdout, stderr } = await run(call, { ...access(box.url), FORCE_COLOR: '1' });

@@ -239,9 +239,6 @@ export const manifestTextKey = 'manifest_text';
  */
 export const evidenceSinceKey = 'evidence_since';
 
-/** JSON: this archive as a holder of the lease of a bucket; see bucket/lease.ts. */
-export const leaseKey = 'lease';
-
 /** JSON: the last upgrade from an older format; see publish/upgrade-files.ts. */
 export const upgradedKey = 'upgraded';
 

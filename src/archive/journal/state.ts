@@ -12,7 +12,6 @@ import {
   commitIdKey,
   type Database,
   getMeta,
-  leaseKey,
   manifestHashKey,
   manifestPartsKey,
   manifestTextKey,
@@ -162,7 +161,7 @@ const sourcesKey = 'sources';
 
 /** Values that an empty state has too. */
 const kept = [
-  ...['schema_version', 'upstream', sourcesKey, 'parts', leaseKey],
+  ...['schema_version', 'upstream', sourcesKey, 'parts'],
   ...[commitIdKey, manifestHashKey, manifestPartsKey, manifestTextKey],
 ];
 

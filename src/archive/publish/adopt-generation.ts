@@ -73,7 +73,7 @@ export function recordPushed({ state: { db } }: Archive, origin: string, hash: s
 }
 
 /** @throws UsageError if the archive has data that is not known to be at `origin` */
-export function requireReplaceable(archive: Archive, origin: string): void {
+function requireReplaceable(archive: Archive, origin: string): void {
   const { state } = archive;
   const hash = getMeta(state.db, manifestHashKey) ?? '';
   const isCopy = state.generation() === 0 || getMeta(state.db, adoptedKey) === formatAdopted(origin, hash);

@@ -72,7 +72,7 @@ Credentials, region and endpoint come from the environment (AWS_PROFILE, AWS_ACC
 ~/.aws, as for every AWS tool. No setting holds a key. docs/BUCKET.md has the policies that a writer and a reader need.
 
 Exit codes: 2 if the bucket has another archive or a newer generation, or the server lacks conditional writes; 3 if the credential
-is refused; 5 if other pushes kept coming first, another one of this archive is still running, or another machine has taken over; 6 if a local file or an object is
+is refused; 5 if other pushes kept coming first, or another one of this archive is still running; 6 if a local file or an object is
 damaged; 7 if the server cannot be reached or the push took longer than bucket.push_minutes_max.`;
 
 const pushExamples = `

@@ -37,8 +37,8 @@ export function addSchedule(command: Command, shell: CliContext): void {
   );
 }
 
-/** Runs the jobs of the settings until a signal. With `bucket.lease_minutes` this machine holds the lease as long. */
-export async function runSchedule(shell: CliContext, flags: CommonFlags, context: Context): Promise<void> {
+/** Runs the jobs of the settings until a signal. */
+async function runSchedule(shell: CliContext, flags: CommonFlags, context: Context): Promise<void> {
   const { schedule } = context.settings;
   const scheduled = scheduledJobNames.flatMap((name) =>
     schedule[name] === null ? [] : [{ name, cron: schedule[name] }],
@@ -55,8 +55,6 @@ export async function runSchedule(shell: CliContext, flags: CommonFlags, context
     import('../print-summary.ts'),
   ]);
   const lastStarts = await readLastStarts(context, scheduled);
-  const { holdLease } = await import('../../collector/steps/lease-step.ts');
-  const lease = await holdLease(context, true);
   const schedules = scheduled.map(({ name, cron }) => ({ name, timetable: parseCron(cron) }));
   const board = openJobStatusBoard(schedules, schedule.lateHoursMax * hourMs, context.clock.nowMs());
   const monitor = await startWatch(context, board);
@@ -86,7 +84,6 @@ export async function runSchedule(shell: CliContext, flags: CommonFlags, context
     await pushes?.waitUntilIdle();
   } finally {
     monitor?.close();
-    lease?.stop();
   }
 }
 
