@@ -21,7 +21,6 @@ export const entries: Readonly<Record<string, string>> = {
   'library-sandbox': 'src/library/sandbox.ts',
   'backtest-job-thread': 'src/backtest/run/backtest-job-thread.ts',
   'batch-thread': 'src/backtest/run/batch-thread.ts',
-  'export-thread': 'src/server/jobs/export-thread.ts',
   'hash-thread': 'src/archive/integrity/hash-thread.ts',
   'merge-workers': 'src/collector/steps/merge-workers.ts',
   'page-workers': 'src/collector/import/page-workers.ts',

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { BacktestTrade } from './backtest-trades.ts';
-import { Count, epochMs, GeneratedAt, jobStates, nullable, oneOf, Sha256, text } from './export.ts';
+import { Count, epochMs, GeneratedAt, nullable, oneOf, Sha256, text } from './export.ts';
 import { pageQuery, pageResponse } from './strategies.ts';
 
 /* Research backtests: requests, results and saved jobs. */
@@ -329,8 +329,8 @@ export const BacktestResponse = Type.Object(
 const jobFields = {
   id: Type.String({ description: 'ID of the backtest.' }),
   state: oneOf(
-    jobStates,
-    'The states `waiting` and `running` change automatically; the other states are final. Only older versions used `cancelled`; now a cancelled job is removed.',
+    ['waiting', 'running', 'done', 'failed'],
+    'The states `waiting` and `running` change automatically; the other states are final.',
   ),
   request: RequestEcho,
   strategy_version: nullable(

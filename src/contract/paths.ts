@@ -28,7 +28,6 @@ export const paths = {
   /** Sessions of the catalogue page; oddslake only. */
   session: '/api/v1/session',
   exportFiles: '/api/v1/export/files',
-  exportJobs: '/api/v1/export/jobs',
   openapi: '/api/v1/openapi.json',
   documentation: '/docs',
   /** The page that explains every problem code. */

@@ -104,7 +104,7 @@ export const problemKinds = {
   conflict: {
     status: 409,
     title: 'Conflict',
-    meaning: 'The request conflicts with the current state of an object, for example of an unfinished export.',
+    meaning: 'The request conflicts with the current state of an object, for example of an unfinished backtest.',
     action: 'Request the object again, and repeat the request when its state permits it.',
   },
   object_limit: {
@@ -190,7 +190,7 @@ export const problemKinds = {
   too_many_jobs: {
     status: 429,
     title: 'Too many requests',
-    meaning: 'Too many jobs of this key or user are waiting or running.',
+    meaning: 'Too many jobs of this user are waiting or running.',
     action: 'Wait until a job has ended, or remove one.',
   },
   too_many_streams: {
@@ -220,7 +220,7 @@ export const problemKinds = {
   busy: {
     status: 503,
     title: 'Service unavailable',
-    meaning: 'Too many requests are being processed or waiting, or the space for exports is used up.',
+    meaning: 'Too many requests are being processed or waiting.',
     action: 'Retry after the seconds in `Retry-After`.',
   },
   database_unavailable: {

@@ -6,7 +6,6 @@ import { createAuthenticationHook, registerUserRoutes, toNetworkPrefix } from '.
 import { countKeyUsage } from './auth/count-usage.ts';
 import { requireRequestedDatasets } from './auth/key-permissions.ts';
 import { registerSessionRoutes } from './auth/session-routes.ts';
-import { registerExportJobRoutes } from './exports/export-jobs.ts';
 import { registerExportRoutes } from './exports/published-files.ts';
 import { openMetrics, registerMetricsRoutes } from './health/metrics.ts';
 import { registerHealthRoutes, registerReadyRoutes } from './health/readiness.ts';
@@ -78,7 +77,6 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerOrderBookRoutes(app, context);
   registerHistoricalRoutes(app, context, responses);
   registerExportRoutes(app, context);
-  registerExportJobRoutes(app, context, lease);
   const backtests = openBacktestService(app, context, lease);
   registerResearchRoutes(app, context, backtests);
   registerBacktestRoutes(app, context, backtests);

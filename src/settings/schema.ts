@@ -196,11 +196,6 @@ export const settingsSchema = createSection({
       streams_max: createInteger(1000, 1, 2000),
       streams_per_key_max: createInteger(100, 1, 2000),
     }),
-    exports: createSection({
-      keep_hours: createNumber(24, 0, 8760),
-      bytes_max: createInteger(10 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
-      waiting_max: createInteger(10, 1, 1000),
-    }),
     research: createSection({
       threads: createInteger(2, 1, 64),
       ticks_sync_max: createInteger(50_000_000, 1, 1_000_000_000_000_000),

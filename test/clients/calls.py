@@ -67,18 +67,6 @@ published = call(market, "get_published_file", models.GetPublishedFileDataset(da
 assert len(published.payload.read()) == file.bytes_
 call(market, "get_symbols_file", "part-00.parquet")
 
-body = models.ExportRequest(
-    dataset=models.ExportRequestDataset.TICKS, symbols=[symbol], format_=models.ExportRequestFormat.CSV
-)
-job = call(market, "create_export", body=body)
-while job.state in ("waiting", "running"):
-    time.sleep(0.05)
-    job = call(market, "get_export", job.id)
-assert job.file.rows > 0
-assert job.id in [listed.id for listed in call(market, "list_exports").jobs]
-call(market, "download_export", job.id)
-call(market, "delete_export", job.id)
-
 definition = {
     "parameters": {"low": 0.4},
     "rules": [

@@ -155,7 +155,6 @@ function hasJava(): boolean {
 /** The operation of a request by its method and path without a query. */
 function findOperation(paths: Paths, method: string, path: string): Operation {
   const names = Object.keys(paths);
-  // `/export/jobs` is not an ID: a path without placeholders is first.
   const name = names.includes(path)
     ? path
     : names.find((each) => new RegExp(`^${each.replace(/\{\w+\}/g, '[^/]+')}$`).test(path));

@@ -13,8 +13,6 @@ const operations = at('server/operations.test.ts');
 const live = at('server/live/live-reads.long.test.ts');
 const stream = at('server/live/ticks-stream.long.test.ts');
 const files = at('server/export-files.test.ts');
-const jobs = at('server/export-jobs.test.ts');
-const jobsLong = at('server/export-jobs.long.test.ts');
 const tokens = at('server/tokens.test.ts');
 const keySets = at('server/key-sets.test.ts');
 const strategies = at('server/strategies.test.ts');
@@ -39,8 +37,6 @@ const backtestLife = backtests('is created, followed, and has the result of the 
 const strategyLife = strategies('is created, found at its URL, listed and removed');
 const botLife = bots('is created, found at its URL, listed, paused, resumed and removed');
 const botList = bots('lists bots newest first; pages stay consistent while bots are added');
-const jobLife = jobs('is created, followed and downloaded');
-const jobRemoved = jobs('can be removed while they wait or run, and leave no file');
 const fileServed = files('is served byte for byte, with headers for caching and verifying it');
 
 export const serviceCommands = {
@@ -106,13 +102,6 @@ export const serviceSettings = {
   'service.stream.keep_hours': stream('old rows are removed, and symbols that nobody streams are no longer logged'),
   'service.stream.streams_max': stream('bounds the streams of a key and of the service'),
   'service.stream.streams_per_key_max': stream('bounds the streams of a key and of the service'),
-  'service.exports.keep_hours': jobs('are removed with their files when they expire'),
-  'service.exports.bytes_max': jobsLong(
-    'fails if larger than the space left; without space, requests are rejected until one is removed',
-  ),
-  'service.exports.waiting_max': at('server/export-requests.test.ts')(
-    'is rejected with 429 if the key has too many unfinished exports',
-  ),
   'service.research.threads': researchLong('gives the same bytes with any number of threads'),
   'service.research.ticks_sync_max': researchLong(
     'is rejected if too large, with the advice to save it; grid points multiply the ticks',
@@ -170,13 +159,8 @@ export const serviceRoutes = {
   'GET /api/v1/export': at('server/export-manifest.test.ts')(
     'serves the manifest byte for byte, and 304 if the client has it',
   ),
-  'POST /api/v1/export': jobLife,
   'GET /api/v1/export/files/{dataset}/{date}/{part}': fileServed,
   'GET /api/v1/export/files/symbols/{part}': fileServed,
-  'GET /api/v1/export/jobs': jobs('are listed newest first, for their own key only'),
-  'GET /api/v1/export/jobs/{id}': jobLife,
-  'DELETE /api/v1/export/jobs/{id}': jobRemoved,
-  'GET /api/v1/export/jobs/{id}/file': jobLife,
   'POST /api/v1/research/backtest': research(
     'returns the result of the engine, and the same bytes again except for the time',
   ),

@@ -99,7 +99,6 @@ test(
       true,
       [0.3, 0.4, 0.5].map((sell_above) => ({ sell_above })),
     ]);
-    expect(readFileSync(join(cwd, 'ticks.csv'), 'utf8').trimEnd().split('\n')).toHaveLength(1 + ticks.length);
 
     writeFileSync(join(cwd, 'sync.py'), codes.find(isSync)!);
     expect(later).toHaveLength(1);

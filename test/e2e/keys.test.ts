@@ -109,7 +109,7 @@ test('a key has the given permissions, and keeps them when it is rotated', async
     await service.status(key),
     await service.status(key, '/api/v1/historical/ticks?limit=1'),
     await service.status(key, '/api/v1/historical/markets?limit=1'),
-    await service.status(key, '/api/v1/export/jobs'),
+    await service.status(key, '/api/v1/export/files/symbols/part-00.parquet'),
   ];
   expect(await permits(first)).toEqual([200, 200, 403, 403]);
 

@@ -276,7 +276,7 @@ export const flows: readonly Flow[] = [
       }),
   },
   {
-    name: 'folder of exports',
+    name: 'lease ID',
     prepare: (place) => published(place),
     run: (parts) => runOverArchive(parts, async (archive) => readLeaseId(archive, () => 0.5)),
   },

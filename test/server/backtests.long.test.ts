@@ -27,7 +27,7 @@ test('a saved backtest restarts after the service was stopped, and others follow
     await first.alice.becomes(body, 'running', 'done');
     await first.stop();
 
-    const letGo = holdJobs(archive, 'backtests');
+    const letGo = holdJobs(archive);
     const { alice, bob, stop } = await asking(archive, { database });
     const wasOver = (await alice.json<Kept>(`${backtestPath}/${body.id}`)).body.state === 'done';
     letGo();
@@ -79,7 +79,7 @@ test('users take turns: many backtests of one user do not delay that of another'
 
 test('lists saved backtests newest first; pages stay consistent while backtests come and go', async () => {
   const archive = await createTradedArchive();
-  holdJobs(archive, 'backtests');
+  holdJobs(archive);
   const { alice } = await asking(archive);
   const ids: string[] = [];
   for (const body of [slow, saved, saved, saved, saved]) ids.unshift((await alice.post(body)).body.id);
@@ -99,7 +99,7 @@ test('lists saved backtests newest first; pages stay consistent while backtests 
 
 test('an idempotency key creates one saved backtest per owner', async () => {
   const archive = await createTradedArchive();
-  holdJobs(archive, 'backtests');
+  holdJobs(archive);
   const { alice, bob, as } = await asking(archive);
   const headers = { 'idempotency-key': 'once' };
   const first = await alice.post(slow, headers);

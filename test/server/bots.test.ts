@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { now } from '../archive/scratch.ts';
-import { archived } from './exporting.ts';
+import { archived } from './archived.ts';
 import { type Serving, type ServingOptions, serving, sharedServing } from './serving.ts';
 import { alice, as, buyAndHold, errorsOf, type Told, tokenOf, withTokens } from './users.ts';
 import { steppedClock } from './workspace/stepped-clock.ts';

@@ -30,7 +30,7 @@ test('a copy of a served archive cannot be served with the same database', async
   });
 
   // With its own lease ID the copy has its own jobs.
-  rmSync(join(root, '.oddslake/exports/place'));
+  rmSync(join(root, '.oddslake/lease-id'));
   const second = await asking(opened({ root }), { database });
   expect((await second.alice.json(`${backtestPath}/${body.id}`)).status).toBe(404);
   const { body: own } = await second.alice.post(brief);

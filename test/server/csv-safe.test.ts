@@ -4,7 +4,6 @@ import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { appendQuotes, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, hourMs, market, publishNow } from '../archive/scratch.ts';
 import { trade, tradeAnswer } from '../archive/trades.ts';
-import { becomes, path as exportPath, type Job, post } from './exporting.ts';
 import { poll, snapshots } from './historical-archive.ts';
 import { madeOnce } from './made-once.ts';
 import { serving } from './serving.ts';
@@ -97,15 +96,4 @@ test('csv_safe with another format gives 400; Accept selects CSV, too', async ()
   }
   const response = await ask(`${base}/ticks?csv_safe=true`, { headers: { accept: 'text/csv' } });
   expect([response.status, (await response.text()).split('\n')[1]]).toEqual([200, expect.stringMatching(/^'\+1,/)]);
-});
-
-test('an export job with csv_safe writes the same file as the route', async () => {
-  const service = await serving(await formulas());
-  const request = { dataset: 'markets', format: 'csv', csv_safe: true };
-  const { status, body } = await service.json<Job>(exportPath, post(request));
-  expect([status, body]).toEqual([202, expect.objectContaining({ format: 'csv', csv_safe: true })]);
-  const done = await becomes(service, body, 'done', 'failed');
-  const file = await (await service.ask(done.file!.url)).text();
-  expect(file).toBe(await (await service.ask(`${base}/markets?format=csv&csv_safe=true`)).text());
-  expect(fieldsOf(file).filter(isFormula)).toEqual([]);
 });

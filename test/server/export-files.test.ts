@@ -307,7 +307,7 @@ describe('paths', () => {
       `${files}/symbols/%2e%2e%2fmanifest.json`,
       `${files}/symbols/..%5cmanifest.json`,
       `${files}/symbols/..%252fmanifest.json`,
-      `${files}/.oddslake/exports/place`,
+      `${files}/.oddslake/lease-id`,
       `${files}/__proto__/${date}/part-00.parquet`,
       `${files}/ticks/${date}/%2fetc%2fpasswd`,
       `${files}/symbols//etc/passwd`,

@@ -57,7 +57,6 @@ test(`${cases} requests generated from the document get documented responses wit
   const { archive, output } = await collected();
   const set = [
     `service.tokens.secret=${secret}`,
-    'service.exports.waiting_max=1000',
     'service.research.waiting_max=1000',
     'service.research.runs_concurrent_max=64',
     'service.requests_per_minute=1000000',

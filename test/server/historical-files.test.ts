@@ -8,8 +8,7 @@ import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { writeExport } from '../../src/archive/query/export.ts';
 import { day0, dayMs, hourMs, opened, scratchFolder } from '../archive/scratch.ts';
-import { becomes, path as exportPath, type Job, post } from './exporting.ts';
-import { lake, quoted } from './historical-archive.ts';
+import { lake } from './historical-archive.ts';
 import { serving } from './serving.ts';
 
 const base = '/api/v1/historical';
@@ -111,25 +110,6 @@ AAA,2026-06-01T05:00:00.000Z,,0.75,,
   expect(arrowRows(await body('arrow'))).toEqual(rows);
 });
 
-test('an export job of quotes has the rows of the route', async () => {
-  const service = await serving(await lake());
-  const request = { dataset: 'quotes', symbols: quoted.slice(1), from: day0 + hourMs, to: day0 + 2 * dayMs };
-  const query = `from=${request.from}&to=${request.to}${request.symbols.map((symbol) => `&symbol=${encodeURIComponent(symbol)}`).join('')}`;
-  for (const format of ['csv', 'ndjson', 'parquet'] as const) {
-    const { status, body } = await service.json<Job>(exportPath, post({ ...request, format }));
-    expect(status).toBe(202);
-    const done = await becomes(service, body, 'done', 'failed');
-    expect(done.file).toMatchObject({ rows: 8 });
-    const [file, page] = await Promise.all(
-      [done.file!.url, `${base}/quotes?${query}&format=${format}`].map(async (url) =>
-        Buffer.from(await (await service.ask(url)).arrayBuffer()),
-      ),
-    );
-    if (format === 'parquet') expect(rowsOf('quotes', file!)).toEqual(rowsOf('quotes', page!));
-    else expect(file!.toString()).toBe(page!.toString());
-  }
-});
-
 test('symbol, window, limit and filters apply to files, too', async () => {
   const archive = await lake();
   const { ask } = await serving(archive);
@@ -168,6 +148,50 @@ test('a file without rows has its header and schema', async () => {
   expect(tableFromIPC(arrow).schema.fields.map(({ name }) => name)).toEqual(computedCandleColumns);
   const parquet = Buffer.from(await (await ask(`${base}/orderbooks?format=parquet`)).arrayBuffer());
   expect(decodeRows(datasets.orderbooks.columns, parquet)).toEqual([]);
+});
+
+test('a file of whole days leads to the published files, which have the same rows', async () => {
+  const archive = await lake();
+  const { ask } = await serving(archive);
+  const linkOf = async (query: string) => (await ask(`${base}/${query}`, { method: 'HEAD' })).headers.get('link');
+  const manifest = '</api/v1/export>; rel="via"; type="application/json"';
+  const day = `from=${day0}&to=${day0 + dayMs}`;
+  for (const query of [
+    'ticks?',
+    `ticks?${day}&`,
+    `quotes?from=${day0}&`,
+    'trades?',
+    'candles?interval=1h&',
+    'conflicts?',
+  ])
+    expect(await linkOf(`${query}format=parquet`), query).toBe(manifest);
+  for (const query of [
+    `ticks?from=${day0 + 1}&`,
+    `ticks?${day}&limit=5&`,
+    'ticks?symbol=AAA&',
+    'candles?interval=4h&',
+    'coverage?',
+    'markets?',
+  ])
+    expect(await linkOf(`${query}format=parquet`), query).toBeNull();
+  expect(await linkOf(`ticks?${day}`)).toBeNull();
+  const slice = rowsOf('ticks', Buffer.from(await (await ask(`${base}/ticks?${day}&format=parquet`)).arrayBuffer()));
+  const listed = (await (await ask('/api/v1/export?since=0')).json()) as {
+    files: { dataset: string; date: string; url: string; sha256: string }[];
+  };
+  const rows: unknown[][] = [];
+  for (const { dataset, date, url, sha256 } of listed.files) {
+    if (dataset !== 'ticks' || date !== new Date(day0).toISOString().slice(0, 10)) continue;
+    const resumed = async (range: string) => {
+      const response = await ask(url, { headers: { range, 'if-match': `"${sha256}"` } });
+      expect(response.status).toBe(206);
+      return Buffer.from(await response.arrayBuffer());
+    };
+    const file = Buffer.concat([await resumed('bytes=0-99'), await resumed('bytes=100-')]);
+    rows.push(...rowsOf('ticks', file));
+  }
+  const sorted = (given: readonly unknown[][]) => given.map((row) => JSON.stringify(row)).sort();
+  expect(sorted(rows)).toEqual(sorted(slice));
 });
 
 test('Accept selects by weight, format overrides it, and an unsupported type gives 406', async () => {

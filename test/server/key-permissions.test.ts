@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { now, opened } from '../archive/scratch.ts';
-import { archived, becomes, type Job, post, ticks } from './exporting.ts';
 import { lake } from './historical-archive.ts';
 import { type Serving, serving } from './serving.ts';
 
@@ -40,13 +39,8 @@ const scopes: Readonly<Record<string, 'read' | 'export' | null>> = {
   'get /api/v1/historical/conflicts': 'read',
   'get /api/v1/symbols': 'read',
   'get /api/v1/export': null,
-  'post /api/v1/export': 'export',
   'get /api/v1/export/files/symbols/{part}': 'export',
   'get /api/v1/export/files/{dataset}/{date}/{part}': 'export',
-  'get /api/v1/export/jobs': 'export',
-  'get /api/v1/export/jobs/{id}': 'export',
-  'delete /api/v1/export/jobs/{id}': 'export',
-  'get /api/v1/export/jobs/{id}/file': 'export',
 };
 
 test('every route for keys requires its documented scope, before it looks at the request', async () => {
@@ -144,29 +138,6 @@ test('a list of changes has the permitted datasets only, and the manifest all', 
   expect([foldersOf(permitted), permitted.count]).toEqual([['symbols', 'ticks'], permitted.files.length]);
   for (const { url } of permitted.files) expect((await key.status(url)).status).toBe(200);
   expect(await (await key.send('/api/v1/export')).text()).toBe(await (await service.ask('/api/v1/export')).text());
-});
-
-test('an export job needs its dataset, and is visible to its key only', async () => {
-  const service = await serving(await archived());
-  const key = await keyOf(service, { scopes: ['export'], datasets: ['ticks'] });
-  const refused = await key.status('/api/v1/export', post({ ...ticks, dataset: 'candles_1h' }));
-  expect([refused.status, refused.challenge]).toEqual([403, 'Bearer error="insufficient_scope"']);
-  const created = await key.send('/api/v1/export', post(ticks));
-  expect(created.status).toBe(202);
-  const job = (await created.json()) as Job;
-  const own: Serving = {
-    ...service,
-    json: async <T>(path: string) => {
-      const answer = await key.send(path);
-      return { status: answer.status, headers: answer.headers, body: (await answer.json()) as T };
-    },
-  };
-  await becomes(own, job, 'done');
-  const file = `/api/v1/export/jobs/${job.id}/file`;
-  expect((await key.status(file)).status).toBe(200);
-  for (const path of [file, `/api/v1/export/jobs/${job.id}`]) expect((await service.ask(path)).status).toBe(404);
-  const { body } = await service.json<{ jobs: unknown[] }>('/api/v1/export/jobs');
-  expect(body.jobs).toEqual([]);
 });
 
 test.each([

@@ -30,7 +30,14 @@ test('counts the requests and the bytes of a key, also rejected and pipelined on
     `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${credential}\r\n`;
   // Six pipelined requests, one without a permission and one above the rate limit, then one with another key.
   const socket = connect(Number(port), hostname);
-  const paths = ['/api/v1/me', '/api/v1/export/jobs', '/api/v1/nothing', '/api/v1/me', '/api/v1/me', '/api/v1/me'];
+  const paths = [
+    '/api/v1/me',
+    '/api/v1/export/files/symbols/part-00.parquet',
+    '/api/v1/nothing',
+    '/api/v1/me',
+    '/api/v1/me',
+    '/api/v1/me',
+  ];
   socket.write(paths.map((path) => `${request(path, key)}\r\n`).join(''));
   let received = '';
   socket.setEncoding('utf8').on('data', (chunk) => {

@@ -58,10 +58,10 @@ export interface Serving {
 /** A stopped clock on which job runners look for jobs continuously instead of every two seconds. */
 export const restless: Clock = { ...clockAt(now), sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
 
-/** Keeps all jobs of an archive waiting; call it before a service starts. Returns the function that ends it. */
-export function holdJobs({ layout }: Archive, jobs: 'exports' | 'backtests'): () => void {
+/** Keeps all backtests of an archive waiting; call it before a service starts. Returns the function that ends it. */
+export function holdJobs({ layout }: Archive): () => void {
   mkdirSync(layout.privateFolder, { recursive: true });
-  return tryLock(join(layout.privateFolder, `${jobs}.lock`))!.release;
+  return tryLock(join(layout.privateFolder, 'backtests.lock'))!.release;
 }
 
 /** A test that leaves a response unread does not wait long for the service to stop. */

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
-import { archived } from './exporting.ts';
+import { archived } from './archived.ts';
 import { type Serving, serving } from './serving.ts';
 import { alice, as, buyAndHold, type Told, tokenOf, withTokens } from './users.ts';
 import { freshDatabase, type Kind } from './workspace/databases.ts';

@@ -1,4 +1,3 @@
-import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
 import type { Archive } from '../archive.ts';
@@ -40,15 +39,6 @@ export interface ExportSpec {
   /** Epoch milliseconds, half-open; null if open. */
   readonly from: number | null;
   readonly to: number | null;
-  /** Maximum file size in bytes, beyond which the export fails with ExportTooLargeError; default unlimited. */
-  readonly bytesMax?: number;
-}
-
-export class ExportTooLargeError extends OddslakeError {
-  constructor(bytesMax: number) {
-    super(exitCodes.unexpected, `The file would be larger than ${bytesMax} bytes. Export a smaller range.`);
-    this.name = 'ExportTooLargeError';
-  }
 }
 
 /** The result, as `export --json` prints it. */
@@ -90,18 +80,7 @@ export async function writeExport(
   context: ExportRunContext,
 ): Promise<ExportResult> {
   const { random, signal } = context;
-  const {
-    dataset,
-    symbols,
-    sources = [],
-    from,
-    to,
-    format,
-    isCsvSafe = false,
-    compression = 'none',
-    file,
-    bytesMax = Number.POSITIVE_INFINITY,
-  } = spec;
+  const { dataset, symbols, sources = [], from, to, format, isCsvSafe = false, compression = 'none', file } = spec;
   const { columns, order, time } = datasets[dataset];
   const isWanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
   const pinnedQuery = await openPinned(archive, { names: [dataset], wanted: isWanted, memoryBytesMax }, random);
@@ -131,20 +110,10 @@ export async function writeExport(
       rowsWritten += count;
       context.progress(rowsWritten, rows);
     });
-    const chunks = limitBytes(bytesMax, compressChunks(pieces, compression));
-    const written = await writeFileAtomically(archive.disk, file, id, chunks);
+    const written = await writeFileAtomically(archive.disk, file, id, compressChunks(pieces, compression));
     return { file, dataset, format, rows, ...written, generation: manifest.generation, from, to };
   } finally {
     await pinnedQuery.close();
-  }
-}
-
-async function* limitBytes(bytesMax: number, pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let bytes = 0;
-  for await (const piece of pieces) {
-    bytes += piece.length;
-    if (bytes > bytesMax) throw new ExportTooLargeError(bytesMax);
-    yield piece;
   }
 }
 

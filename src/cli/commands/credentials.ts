@@ -52,7 +52,7 @@ export function addKeys(keys: Command, shell: CliContext): void {
     .description('create a key; it is printed once and not stored')
     .requiredOption('--name <name>', 'purpose or owner, shown by oddslake keys list (required)')
     .addOption(
-      new Option('--scope <scope...>', 'read: live and historical routes; export: published files and export jobs')
+      new Option('--scope <scope...>', 'read: live and historical routes; export: published files')
         .choices(keyScopes)
         .default([], 'all'),
     )

@@ -125,19 +125,23 @@ function createRowsSlice(
   dataset: DatasetName,
   name: string,
   query: RowsQuery,
-  createConditions: CreateConditions = () => [],
+  createConditions?: CreateConditions,
 ): SliceRequest {
   const symbols = findRequestedSymbols(service, query.symbol).map(({ symbol }) => symbol);
   const window = parseWindowQuery(query);
-  const condition = createCondition((value) => [...createConditions(value), ...formatSymbolConditions(symbols, value)]);
+  const condition = createCondition((value) => [
+    ...(createConditions?.(value) ?? []),
+    ...formatSymbolConditions(symbols, value),
+  ]);
   return {
     dataset,
     name,
     symbols,
     ...window,
+    isUnfiltered: createConditions === undefined,
     createStep(manifest) {
-      const rowsMax = createFileFilter(manifest, dataset, symbols, window);
-      const files = new Map([[dataset, manifest.datasets[dataset].files.filter(rowsMax)]]);
+      const fileFilter = createFileFilter(manifest, dataset, symbols, window);
+      const files = new Map([[dataset, manifest.datasets[dataset].files.filter(fileFilter)]]);
       return { files, defined: [], slice: createPublishedSlice(dataset, window, condition) };
     },
   };
@@ -226,6 +230,7 @@ export const createCandlesEndpoint = (service: HistoricalService): HistoricalEnd
     const { symbols, from, to } = published;
     return {
       ...published,
+      isUnfiltered: interval === '1h' || interval === '1d',
       createStep(manifest) {
         if (findPublishedCandles(manifest, interval) !== null) return published.createStep(manifest);
         const condition = createCondition((value) => formatSymbolConditions(symbols, value));
@@ -381,6 +386,8 @@ export const createMarketsEndpoint = (service: HistoricalService): HistoricalEnd
       symbols: symbol === null ? [] : [symbol],
       from,
       to,
+      // It has columns of the dataset `symbols`, too.
+      isUnfiltered: false,
       createStep: (manifest) => ({
         files: selectMarketFiles(manifest, filter),
         defined: [],

@@ -68,6 +68,8 @@ export interface SliceRequest {
   readonly symbols: readonly string[];
   readonly from: number | null;
   readonly to: number | null;
+  /** Whether it has all columns of the dataset, and all of its rows of the symbols and the window. */
+  readonly isUnfiltered: boolean;
   createStep(manifest: Manifest): ScanStep;
 }
 

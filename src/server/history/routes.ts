@@ -32,7 +32,7 @@ import {
 import { sendPage } from './page-response.ts';
 import { registerSampleRoute } from './sample-route.ts';
 import { toCandleDataset } from './scan-plan.ts';
-import { fileFormats, negotiateFormat, openSliceResponse } from './slice-response.ts';
+import { fileFormats, negotiateFormat, openSliceResponse, type SizedSliceRequest } from './slice-response.ts';
 import { registerSymbolSearch } from './symbol-search-route.ts';
 
 interface HistoricalQuery {
@@ -201,6 +201,13 @@ function requireBoundedSlice({ symbols, from, to }: SliceRequest): void {
   );
 }
 
+/** Leads from a slice to the manifest, which lists the published files that it was read from. */
+const publishedFilesLink = `<${paths.export}>; rel="via"; type="application/json"`;
+
+/** Whether the published files of some days have the rows of a slice and no others. */
+const isOfWholeDays = ({ symbols, from, to, limit, isUnfiltered }: SizedSliceRequest): boolean =>
+  isUnfiltered && symbols.length === 0 && limit === null && [from, to].every((t) => t === null || t % dayMs === 0);
+
 const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
 
 const notModifiedResponse = Type.Null({ description: 'The page has an ETag of `If-None-Match`.' });
@@ -214,6 +221,9 @@ const describeResponse = (responseSchema: TSchema) => ({
         'Of a page, strong: it changes with the generation, the query, and the content coding. Not for the gaps of a symbol, or for files.',
     }),
     'content-disposition': Type.String({ description: 'Name of the file; for files only.' }),
+    link: Type.String({
+      description: `Of a file with all rows of whole UTC days: \`${publishedFilesLink}\`. The manifest lists the published files with these rows, which can be resumed with Range and If-Match.`,
+    }),
   },
   content: {
     'application/json': { schema: responseSchema },
@@ -258,5 +268,6 @@ async function sendSlice<Query extends HistoricalQuery>(
     .header('oddslake-generation', generation)
     .header('content-disposition', `attachment; filename="${fileName}"`)
     .type(fileFormats[format].type);
+  if (isOfWholeDays(sliceRequest)) reply.header('link', publishedFilesLink);
   return sendChunks(request, reply, chunks);
 }

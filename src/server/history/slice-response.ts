@@ -12,7 +12,7 @@ interface SliceResponse {
   readonly generation: number;
 }
 
-interface SizedSliceRequest extends SliceRequest {
+export interface SizedSliceRequest extends SliceRequest {
   readonly limit: number | null;
   readonly isCsvSafe: boolean;
 }

@@ -162,13 +162,6 @@ export const createIdempotencyConflictError = (): ProblemError =>
     code: 'idempotency_conflict',
   });
 
-/** 429 for a user with too many unfinished jobs; `reason` is a clause such as `This key has 10 exports`. */
-export const createTooManyJobsError = (reason: string): ProblemError =>
-  new ProblemError(429, `${reason} waiting or running. Wait until one has ended.`, {
-    code: 'too_many_jobs',
-    headers: { 'retry-after': '60' },
-  });
-
 /** 404 for a symbol that the archive does not know. */
 export const createUnknownSymbolError = (): ProblemError =>
   new ProblemError(404, 'The archive does not know this symbol. Search by words with /api/v1/historical/markets?q=', {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
-import { moveFile, sha256, tryLink } from '../../archive/disk/file-system.ts';
+import { sha256, tryLink } from '../../archive/disk/file-system.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
@@ -15,9 +15,8 @@ import { generateRandomId } from '../workspace/tables.ts';
  * can hold it.
  */
 
-/** Folder of the export files, relative to the archive root. It also contains the lease ID file. */
-export const exportFolder = '.oddslake/exports';
-export const leaseFileName = 'place';
+/** The file with the lease ID, in the private folder of the archive. */
+const leaseFileName = 'lease-id';
 
 /** Length of a lease ID that is made from an address: that of a random one. */
 const leaseIdChars = 20;
@@ -32,15 +31,14 @@ interface ArchiveLease {
 
 /** The lease ID that distinguishes this archive's jobs from those of other archives in the same database. */
 export function readLeaseId({ disk, layout }: Archive, random: Random): string {
-  const folder = join(layout.root, exportFolder);
+  const folder = layout.privateFolder;
   const file = toLeaseFilePath(layout);
   if (disk.size(file) === null) {
     disk.makeFolder(folder);
-    const draft = join(layout.privateFolder, `next-${leaseFileName}-${process.pid}-${generateRandomId(random)}`);
+    const draft = join(folder, `next-${leaseFileName}-${process.pid}-${generateRandomId(random)}`);
     disk.write(draft, Buffer.from(generateRandomId(random) + generateRandomId(random)));
     try {
-      // The folder may be a link to another file system, where hard links fail.
-      if (!tryLink(disk, draft, file)) moveFile(disk, draft, file);
+      if (!tryLink(disk, draft, file)) disk.rename(draft, file);
     } catch (error) {
       // Another process wrote its ID first.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
@@ -59,7 +57,7 @@ export function readLeaseId({ disk, layout }: Archive, random: Random): string {
  * jobs and backtests in the database are found again.
  */
 export function setLeaseId({ disk, layout }: Archive, address: string): void {
-  disk.makeFolder(join(layout.root, exportFolder));
+  disk.makeFolder(layout.privateFolder);
   disk.write(toLeaseFilePath(layout), Buffer.from(sha256(Buffer.from(address)).slice(0, leaseIdChars)));
 }
 
@@ -69,7 +67,7 @@ export const readArchiveLease = (archive: Archive, random: Random): ArchiveLease
   archiveFile: archive.disk.stamp(toLeaseFilePath(archive.layout))!,
 });
 
-const toLeaseFilePath = ({ root }: Archive['layout']): string => join(root, exportFolder, leaseFileName);
+const toLeaseFilePath = ({ privateFolder }: Archive['layout']): string => join(privateFolder, leaseFileName);
 
 /** A lease expires if it is not renewed for this time, ms. */
 export const leaseMs = minuteMs;
@@ -127,7 +125,7 @@ export async function requireArchiveLease(
 const createArchiveCopyError = (): UsageError =>
   new UsageError(
     `This archive is a copy of another archive whose service uses the same database, and they would run each other's jobs. ` +
-      'To give this archive its own jobs, remove its .oddslake/exports/place. To replace ' +
+      'To give this archive its own jobs, remove its .oddslake/lease-id. To replace ' +
       `the other archive with this one, stop the service of the other one first (a killed one counts as stopped after ${leaseMs / 1000} seconds).`,
   );
 

@@ -31,9 +31,8 @@ export function startBacktestRunner(options: BacktestRunnerOptions): JobRunner {
   let nextSearchMs = Number.NEGATIVE_INFINITY;
   return startJobRunner<BacktestRow>(
     {
-      plural: 'backtests',
       jobs,
-      tryLock: () => tryJobLock(archive, 'backtests'),
+      tryLock: () => tryJobLock(archive),
       async cleanUp() {
         const at = ports.clock.monotonicMs();
         if (at < nextSearchMs) return;

@@ -8,21 +8,25 @@ import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import type { JobQueue, JobResult } from '../workspace/job-queue.ts';
 import type { HeldArchiveLease } from './archive-lease.ts';
 
-/** How jobs of one kind are run. */
+/** What a runner needs of the queue, as `JobQueue` has it. */
+interface RunnerQueue<Job> extends Pick<JobQueue, 'progress' | 'release' | 'releaseAll'> {
+  take(runner: number, nowMs: number): Promise<Job | null>;
+  finish(id: string, runner: number, result: JobResult<Job>, nowMs: number): Promise<boolean>;
+}
+
+/** How backtests are run. */
 interface JobHandler<Job> {
-  /** Plural name for the log, such as exports. */
-  readonly plural: string;
-  readonly jobs: Pick<JobQueue<Job, never>, 'take' | 'progress' | 'finish' | 'release' | 'releaseAll'>;
+  readonly jobs: RunnerQueue<Job>;
   /** The lock for running these jobs; null if another process holds it. */
   tryLock(): WriteLock | null;
   /** Cleans up between two jobs, when none is running. */
-  cleanUp?(): Promise<void>;
+  cleanUp(): Promise<void>;
   /** Runs a job; resolves with the columns of its result. */
   run(job: Job, context: JobContext): Promise<Partial<Job>>;
   /** Why a job failed, for its user. */
   describeFailure(error: unknown): string;
   /** Removes what `run` wrote for a job that was removed before its result was stored. */
-  discard?(job: Job): void;
+  discard(job: Job): void;
 }
 
 /** Runs the jobs of an archive one at a time. Only the process that holds the lock runs jobs. */
@@ -62,7 +66,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
       try {
         lock ??= kind.tryLock();
         if (lock === null && !isLogged)
-          log.info({}, `another service runs the ${kind.plural} of this archive; both must use the same database`);
+          log.info({}, 'another service runs the backtests of this archive; both must use the same database');
         isLogged = true;
         const job = lock === null ? null : await next();
         if (job !== null) {
@@ -70,7 +74,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
           continue;
         }
       } catch (error) {
-        log.error({ err: error }, `cannot process ${kind.plural}`);
+        log.error({ err: error }, 'cannot process backtests');
       }
       await rest();
     }
@@ -81,7 +85,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
     // No job is running, here or elsewhere. Jobs in that state were started by a process that died, or their result was
     // not stored.
     await jobs.releaseAll(clock.nowMs());
-    await kind.cleanUp?.();
+    await kind.cleanUp();
     return stopping.signal.aborted ? null : await jobs.take(runner, clock.nowMs());
   }
 
@@ -101,14 +105,14 @@ export function startJobRunner<Job extends { readonly id: string }>(
       const signal = AbortSignal.any([stopping.signal, removed.signal]);
       const result = await kind.run(job, { signal, progress: reporter.report });
       await reporter.flush();
-      if (!(await storeResult(job, result, signal))) kind.discard?.(job);
+      if (!(await storeResult(job, result, signal))) kind.discard(job);
     } catch (error) {
       await reporter.flush();
       if (removed.signal.aborted) return;
       if (stopping.signal.aborted) return await jobs.release(job.id, runner);
       // Not a failure of the job: its row could not be read or updated, so it is started again.
       if (error instanceof WorkspaceUnavailableError) throw error;
-      log.error({ err: error, job: job.id }, `one of the ${kind.plural} failed`);
+      log.error({ err: error, job: job.id }, 'one of the backtests failed');
       await jobs.finish(job.id, runner, { error: kind.describeFailure(error) }, clock.nowMs());
     } finally {
       current = null;
@@ -122,7 +126,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
         return await jobs.finish(job.id, runner, result, clock.nowMs());
       } catch (error) {
         if (!(error instanceof WorkspaceUnavailableError) || retries === finishRetriesMax) throw error;
-        log.error({ err: error }, `cannot store the result of one of the ${kind.plural}; trying again`);
+        log.error({ err: error }, 'cannot store the result of one of the backtests; trying again');
         await clock.sleep(finishRetryDelayMs * 2 ** retries, signal);
       }
     }
@@ -141,9 +145,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
           .progress(job.id, runner, done, total)
           // Another process may have removed the job.
           .then((isMine) => (isMine ? undefined : removed.abort(new Error('removed'))))
-          .catch((error: unknown) =>
-            log.error({ err: error }, `cannot store the progress of one of the ${kind.plural}`),
-          )
+          .catch((error: unknown) => log.error({ err: error }, 'cannot store the progress of one of the backtests'))
           .finally(() => {
             isStoring = false;
           });
@@ -165,10 +167,10 @@ export function startJobRunner<Job extends { readonly id: string }>(
   };
 }
 
-/** The lock for running one kind of job; null if another process holds it. */
-export function tryJobLock({ disk, layout }: Archive, plural: string): WriteLock | null {
+/** The lock for running backtests; null if another process holds it. */
+export function tryJobLock({ disk, layout }: Archive): WriteLock | null {
   disk.makeFolder(layout.privateFolder);
-  return tryLock(join(layout.privateFolder, `${plural}.lock`));
+  return tryLock(join(layout.privateFolder, 'backtests.lock'));
 }
 
 /** Starts a runner with the service. It stops when the service stops or the archive lease is lost. */

@@ -20,7 +20,7 @@ import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore } from '../http/fair-semaphore.ts';
-import { createIdempotencyConflictError, createTooManyJobsError, ProblemError } from '../http/problem-details.ts';
+import { createIdempotencyConflictError, ProblemError } from '../http/problem-details.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
 import { createStrategyStore } from '../workspace/strategies.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from '../workspace/tables.ts';
@@ -209,7 +209,11 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       strategy_version: resolvedStrategy.version,
     };
     const outcome = await jobs.add(backtest, jobsMax, savedBacktestsMax);
-    if (outcome === 'full') throw createTooManyJobsError(`You have ${jobsMax} backtests`);
+    if (outcome === 'full')
+      throw new ProblemError(429, `You have ${jobsMax} backtests waiting or running. Wait until one has ended.`, {
+        code: 'too_many_jobs',
+        headers: { 'retry-after': '60' },
+      });
     return 'known' in outcome ? outcome.known : outcome;
   }
 

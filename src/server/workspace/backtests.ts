@@ -1,20 +1,12 @@
 import type { WorkspaceDatabase } from './database.ts';
-import { createJobQueue, type JobKind, type JobQueue } from './job-queue.ts';
-import { nextOrdinal } from './owner.ts';
+import { createJobQueue, type JobQueue } from './job-queue.ts';
 import { type BacktestRow, type OwnerColumns, type PageRequest, type RowPage, toRowPage } from './tables.ts';
-
-/** The columns of a new backtest. */
-export type NewBacktest = OwnerColumns &
-  Pick<
-    BacktestRow,
-    'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'request' | 'strategy' | 'strategy_version'
-  >;
 
 /** A backtest without its result, which may be large. */
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;
 
 /** The saved backtests of one archive, and their jobs. Without an owner: of all users. */
-export interface BacktestStore extends JobQueue<BacktestRow, NewBacktest> {
+export interface BacktestStore extends JobQueue {
   /** Null if it does not exist or has another owner. */
   get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
   /** The same without the result. */
@@ -29,21 +21,6 @@ export interface BacktestStore extends JobQueue<BacktestRow, NewBacktest> {
   listWithTrades(): Promise<string[]>;
 }
 
-const backtestKind: JobKind<BacktestRow, NewBacktest> = {
-  table: 'backtests',
-  ownerColumns: ['owner', 'workspace'],
-  waitingColumns: { started_at: null, batches_done: 0, batches_total: null },
-  toStartedColumns: (nowMs) => ({ started_at: nowMs }),
-  toProgressColumns: (batches_done, batches_total) => ({ batches_done, batches_total }),
-  toFinishedColumns: (nowMs) => ({ finished_at: nowMs }),
-  advice: 'fewer symbols, a shorter time or fewer grid points',
-  // Serializes saves, so that the ordinals of an owner are unique and the jobs of a user are counted without a race.
-  async lockOwner(tx, { owner, workspace }) {
-    await nextOrdinal(tx, { owner, workspace: '' });
-    if (workspace !== '') await nextOrdinal(tx, { owner, workspace });
-  },
-};
-
 const listedColumns = [
   ...(['id', 'ordinal', 'owner', 'workspace', 'idempotency_key', 'created_at', 'place', 'state', 'request'] as const),
   ...(['strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done', 'batches_total'] as const),
@@ -57,7 +34,7 @@ export function createBacktestStore(db: WorkspaceDatabase, leaseId: string): Bac
     return of === null ? all : all.where('owner', '=', of.owner).where('workspace', '=', of.workspace);
   };
   return {
-    ...createJobQueue(db, leaseId, backtestKind),
+    ...createJobQueue(db, leaseId),
     get: async (owner, id) => (await rows(owner).where('id', '=', id).selectAll().executeTakeFirst()) ?? null,
     getListed: async (owner, id) =>
       (await rows(owner).where('id', '=', id).select(listedColumns).executeTakeFirst()) ?? null,

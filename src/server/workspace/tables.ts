@@ -48,7 +48,6 @@ export interface Tables {
     /** Expiry time of the token, after which the row is removed; null if it is not known. */
     expires_at: number | null;
   };
-  export_jobs: ExportJobRow;
   owners: OwnerRow;
   strategies: StrategyRow;
   bots: BotRow;
@@ -62,42 +61,8 @@ export interface Tables {
   };
 }
 
-/** The last three are final. `cancelled` is no longer written. */
-export type JobState = 'waiting' | 'running' | 'done' | 'failed' | 'cancelled';
-
-/** A row of `export_jobs`. */
-export interface ExportJobRow {
-  id: string;
-  /** Increases with every job; two jobs may have the same. */
-  ordinal: number;
-  key_id: string;
-  idempotency_key: string | null;
-  /** Lease ID of its archive: several services may share a database. */
-  place: string;
-  state: JobState;
-  dataset: string;
-  /** A JSON list. */
-  symbols: string;
-  from_ms: number | null;
-  to_ms: number | null;
-  format: string;
-  /** 1 if CSV is written for spreadsheets. */
-  csv_safe: 0 | 1;
-  created_at: number;
-  finished_at: number | null;
-  expires_at: number | null;
-  /** Process ID of its runner. */
-  runner: number | null;
-  /** Number of starts, not counting those after which a clean stop returned the job to the queue. */
-  attempts: number;
-  rows_done: number;
-  rows_total: number | null;
-  bytes: number | null;
-  sha256: string | null;
-  rows: number | null;
-  generation: number | null;
-  error: string | null;
-}
+/** The last two are final. */
+export type JobState = 'waiting' | 'running' | 'done' | 'failed';
 
 /** The owner of an object; only the owner can find it. */
 export interface OwnerColumns {

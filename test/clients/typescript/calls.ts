@@ -117,21 +117,6 @@ await data(
   }),
 );
 
-const created = await data(
-  market.POST('/api/v1/export', { body: { dataset: 'ticks', symbols: [symbol], format: 'csv' } }),
-);
-const exportPath = { params: { path: { id: created.id } } };
-let job = created;
-while (job.state === 'waiting' || job.state === 'running') {
-  await wait();
-  job = await data(market.GET('/api/v1/export/jobs/{id}', exportPath));
-}
-require(job.file !== null && job.file.rows > 0, 'an export');
-require((await data(market.GET('/api/v1/export/jobs'))).jobs.some(({ id }) => id === job.id), 'exports');
-const csv = await data(files.GET('/api/v1/export/jobs/{id}/file', { ...exportPath, parseAs: 'text' }));
-require(csv.split('\n')[0] === 'symbol,t,p', 'a CSV');
-await market.DELETE('/api/v1/export/jobs/{id}', exportPath);
-
 const dip: components['schemas']['Condition'] = {
   all: [
     { measure: 'price', below: { parameter: 'low' } },

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -12,7 +12,6 @@ import {
   requireArchiveLease,
 } from '../../../src/server/jobs/archive-lease.ts';
 import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
-import { apartDisk } from '../../archive/apart.ts';
 import { opened } from '../../archive/scratch.ts';
 import { powerModel } from '../../faults/power-loss.ts';
 import { freshDatabase, overEachDatabase } from '../workspace/databases.ts';
@@ -83,14 +82,4 @@ test('a lease ID that was read is durable, although the process that wrote it wa
   const after = opened({ root: `${root}.kept`, parts: 1 });
   expect(readLeaseId(after, () => 0.5)).toBe(leaseId);
   after.close();
-});
-
-test('an archive whose exports are on another file system keeps its lease ID', () => {
-  const archive = opened({ parts: 1 });
-  const { root } = archive.layout;
-  const apart = { ...archive, disk: apartDisk([join(root, '.oddslake/exports')]) };
-  const leaseId = readLeaseId(apart, () => 0.25);
-  expect(readLeaseId(apart, () => 0.75)).toBe(leaseId);
-  expect(readdirSync(join(root, '.oddslake/exports'))).toEqual(['place']);
-  expect(readdirSync(join(root, '.oddslake')).filter((name) => name.startsWith('next-'))).toEqual([]);
 });

@@ -12,7 +12,6 @@ async function ran(lost: number): Promise<string[]> {
   const clock = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 1000, signal) };
   const runner = startJobRunner<{ id: string }>(
     {
-      plural: 'jobs',
       tryLock: () => ({ release() {} }),
       jobs: {
         async releaseAll() {
@@ -38,6 +37,8 @@ async function ran(lost: number): Promise<string[]> {
         return {};
       },
       describeFailure: String,
+      cleanUp: async () => {},
+      discard() {},
     },
     { clock, log: { debug() {}, info() {}, warn() {}, error() {} } },
   );

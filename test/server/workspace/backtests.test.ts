@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { type BacktestStore, createBacktestStore, type NewBacktest } from '../../../src/server/workspace/backtests.ts';
+import { type BacktestStore, createBacktestStore } from '../../../src/server/workspace/backtests.ts';
 import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import type { NewBacktest } from '../../../src/server/workspace/job-queue.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 async function opened(kind: Kind) {

@@ -72,7 +72,7 @@ public final class Calls {
     ApiClient user = clientWith(System.getenv("ODDSLAKE_TOKEN"));
     callOperations(new OperationsApi(market), new UsersApi(market));
     HistoricalMarket traded = callMarketData(new RealtimeApi(market), new HistoricalApi(market));
-    callExports(new ExportApi(market), traded.getSymbol());
+    callExports(new ExportApi(market));
     callObjects(new UsersApi(user), traded.getSymbol());
     try {
       new RealtimeApi(market).getTicks("no such symbol", null, null, null);
@@ -133,7 +133,7 @@ public final class Calls {
     return traded;
   }
 
-  private static void callExports(ExportApi exports, String symbol) throws Exception {
+  private static void callExports(ExportApi exports) throws Exception {
     Manifest manifest = exports.getManifest(null, null, null, null, null, null, null).getManifest();
     require(!manifest.getDatasets().get("ticks").getFiles().isEmpty(), "files of a manifest");
     Changes changes = exports.getManifest(0L, null, null, null, null, null, null).getChanges();
@@ -145,20 +145,6 @@ public final class Calls {
     require(size == changed.getBytes(), "the bytes of a published file");
     require(exports.getPublishedFile("ticks", date, part, "bytes=0-3", null, null, null, null, null).length() == 4, "a range");
     require(exports.getSymbolsFile("part-00.parquet", null, null, null, null, null, null).length() > 0, "symbols");
-
-    Export job = exports.createExport(
-        new ExportRequest().dataset(ExportRequest.DatasetEnum.TICKS).addSymbolsItem(symbol).format(ExportRequest.FormatEnum.CSV),
-        null);
-    String id = job.getId();
-    while (isPending(job.getState().getValue())) {
-      Thread.sleep(50);
-      job = exports.getExport(id);
-    }
-    require(job.getFile().getRows() > 0, "rows of an export");
-    require(exports.listExports(null).getJobs().stream().anyMatch(listed -> listed.getId().equals(id)), "a listed export");
-    List<String> lines = Files.readAllLines(exports.downloadExport(id, null, null, null, null, null, null).toPath());
-    require(lines.get(0).equals("symbol,t,p") && lines.size() == job.getFile().getRows() + 1, "a CSV");
-    exports.deleteExport(id);
   }
 
   private static void callObjects(UsersApi users, String symbol) throws Exception {
