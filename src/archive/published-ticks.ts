@@ -3,15 +3,15 @@ import { emptyTicks, type TickColumns } from '../base/ticks.ts';
 import type { Archive } from './archive.ts';
 import { findDayPart } from './format/day-parts.ts';
 import { toDayPath } from './format/layout.ts';
-import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from './parquet/ticks-file.ts';
-import { readPublishedFile } from './read-published-file.ts';
+import { indexTickFile, readSymbolTicks, type TickFileIndex } from './parquet/ticks-file.ts';
+import { decodePublished, readPublishedFile } from './read-published-file.ts';
 
 /** Memory for the part files read last, in bytes. The symbols of one poll are in the parts of one or two days. */
 const cachedBytesMax = 64 * 1024 * 1024;
 
 interface CachedFile {
   readonly bytes: Uint8Array;
-  readonly index: TickFileIndex | false;
+  readonly index: TickFileIndex;
 }
 
 /**
@@ -32,9 +32,10 @@ export function openPublishedTicks(archive: Archive): (symbol: string, day: numb
     let cached = cache.get(file.sha256);
     if (cached === undefined) {
       const bytes = readPublishedFile(archive, file);
-      cached = { bytes, index: tryIndexTickFile(bytes) ?? false };
+      cached = { bytes, index: decodePublished(path, bytes, indexTickFile) };
       cache.set(file.sha256, cached);
     }
-    return readIndexedSymbol(cached.bytes, cached.index, symbol);
+    const { bytes, index } = cached;
+    return decodePublished(path, bytes, () => readSymbolTicks(bytes, index, symbol));
   };
 }

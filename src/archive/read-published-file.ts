@@ -47,3 +47,18 @@ export function readPublishedFile(archive: Archive, file: PublishedFile): Uint8A
       : `${file.path} is damaged: its sha256 differs from the manifest's.`,
   );
 }
+
+/**
+ * Decodes a published file whose hash is the manifest's. Only a bug can make that fail, and no other reader is tried.
+ * @throws DamageError that names the file
+ */
+export function decodePublished<T>(path: string, bytes: Uint8Array, decode: (bytes: Uint8Array) => T): T {
+  try {
+    return decode(bytes);
+  } catch (error) {
+    throw new DamageError(
+      `${path} cannot be decoded, although its sha256 is the manifest's: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+}

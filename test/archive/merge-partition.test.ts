@@ -10,7 +10,6 @@ import { sortTicksByTime } from '../../src/archive/journal/journal.ts';
 import { toKnownPrecedence } from '../../src/archive/journal/precedence-store.ts';
 import { findKeptRowGroups } from '../../src/archive/parquet/kept-row-groups.ts';
 import { encodeSeries } from '../../src/archive/parquet/series-file.ts';
-import { encodeTicksWithArrow } from '../../src/archive/parquet/ticks-arrow.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type SpilledChunk, splitTicksByDay } from '../../src/archive/publish/import-buffer.ts';
 import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-partition.ts';
@@ -19,6 +18,7 @@ import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
+import { encodeTicksWithArrow } from './arrow-ticks.ts';
 import { toSeriesColumns } from './format/series-columns.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
@@ -167,7 +167,7 @@ test('a merged part has the same bytes as an encoding of all its rows, with or w
 const ticksOf = ({ files }: ReturnType<typeof mergePartition>): Uint8Array | undefined =>
   files.find(({ dataset }) => dataset === 'ticks')?.bytes;
 
-test('nothing is kept of a file with a changed or damaged footer', () => {
+test('nothing is kept of a file with a changed footer, and a damaged one is an error', () => {
   const symbols = ['A', 'B'];
   const t = Float64Array.from({ length: 64 }, (_, i) => day + (i % 32));
   const file = encodeTicks(
@@ -180,13 +180,18 @@ test('nothing is kept of a file with a changed or damaged footer', () => {
   const footerFrom = file.length - 8 - new DataView(file.buffer).getUint32(file.length - 8, true);
   for (let at = footerFrom; at < file.length; at++) {
     const changed = Uint8Array.from(file, (byte, i) => (i === at ? byte ^ 0x11 : byte));
-    const found = findKeptRowGroups(changed, datasets.ticks.columns, 32, 16);
+    let found: ReturnType<typeof findKeptRowGroups>;
+    try {
+      found = findKeptRowGroups(changed, datasets.ticks.columns, 32, 16);
+    } catch (error) {
+      expect(error).toBeInstanceOf(Error);
+    }
     if (found !== undefined) expect(Buffer.compare(found.bytes, file.subarray(0, found.bytes.length))).toBe(0);
   }
   // Another writer may lay out the same row groups.
   const text = Buffer.from(file).indexOf('oddslake', footerFrom);
   expect(find(Uint8Array.from(file, (byte, i) => (i === text ? byte ^ 1 : byte)))).toBe(0);
-  expect(find(new Uint8Array(20))).toBe(0);
+  expect(() => find(new Uint8Array(20))).toThrow('PAR1');
   expect(findKeptRowGroups(file, datasets.candles_1h.columns, 32, 16)).toBeUndefined();
 });
 

@@ -30,8 +30,8 @@ describe('unrecoverable rows', () => {
     const path = toDayPath('orderbooks', day0, 0);
     const { groups } = record(path);
     expect(groups.length).toBeGreaterThan(2);
-    flip(join(root, path), groups[1]!.start + 9);
     const before = publishedRows(root, 'orderbooks') as [string, number, string, number, number, number][];
+    flip(join(root, path), groups[1]!.start + 9);
     const [from, to] = [groups[0]!.rows, groups[0]!.rows + groups[1]!.rows];
     const keyOf = ([symbol, t]: readonly unknown[]): string => `${symbol} ${t}`;
     const touched = new Set(before.slice(from, to).map(keyOf));

@@ -76,13 +76,13 @@ describe('rows without nulls', () => {
   });
 });
 
-describe('files that Arrow has to read', () => {
+describe('files that are not flat', () => {
   const rows = rowsOf(20, 9, false, seed);
   const bytes = encodeRows(columns, rows, 50);
   const withColumn = (change: Partial<Column>): Column[] =>
     columns.map((column, i) => (i === 1 ? { ...column, ...change } : column));
 
-  test('nullable columns', () => {
+  test('have nullable columns, which Arrow decodes', () => {
     const nullable = withColumn({ nullable: true });
     const withNull = rows.map((row, i) => row.map((value, c) => (c === 1 && i % 2 === 0 ? null : value)));
     const file = encodeRows(nullable, withNull, 50);
@@ -90,16 +90,15 @@ describe('files that Arrow has to read', () => {
     expect(decodeRows(nullable, file)).toEqual(withNull);
   });
 
-  test('columns of other types, and missing columns', () => {
-    expect(() => decodeFlatRows(withColumn({ type: 'double' }), bytes)).toThrow('another physical type');
-    expect(() => decodeFlatRows(withColumn({ name: 'b' }), bytes)).toThrow('missing');
+  test('have columns of other types or too few, which is an error', () => {
+    expect(() => decodeRows(withColumn({ type: 'double' }), bytes)).toThrow('another physical type');
     expect(() => decodeRows(withColumn({ name: 'b' }), bytes)).toThrow('column b is missing');
+    expect(() => decodeRows(columns, encodeRows(withColumn({ nullable: true }), rows, 50))).toThrow('is nullable');
     expect(decodeRows(withColumn({ name: 'b', nullable: true }), bytes)).toEqual(rows.map((row) => row.with(1, null)));
   });
 
-  test('truncated files, which Arrow cannot read either', () => {
+  test('are truncated, which is an error', () => {
     for (const end of [0, 3, 8, bytes.length - 20, bytes.length - 1]) {
-      expect(() => decodeFlatRows(columns, bytes.subarray(0, end))).toThrow();
       expect(() => decodeRows(columns, bytes.subarray(0, end))).toThrow();
     }
   });

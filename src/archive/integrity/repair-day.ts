@@ -25,7 +25,7 @@ import {
 import { encodeTickFile } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
-import { readPublishedFile } from '../read-published-file.ts';
+import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 import { repairOrderBooks } from './repair-books.ts';
 import { repairSeries } from './repair-series.ts';
 import { type RestoredCoverage, restoreCoverage } from './restore-coverage.ts';
@@ -156,7 +156,7 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
 }
 
 const readPublishedTicks = (archive: Archive, file: PublishedFile | undefined): PartColumns =>
-  file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
+  file === undefined ? emptyPart : decodePublished(file.path, readPublishedFile(archive, file), decodeTicks);
 
 /** Stages the intact ticks of a part, and withdraws the coverage of the lost ones. Returns the intact ticks. */
 function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): PartColumns {
@@ -229,7 +229,9 @@ function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<strin
   const file = findFileWithRows(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
   const columns = datasets.candles_1d.columns.filter(({ name }) => name === 'symbol' || name === 'ticks');
-  const rows = decodeRows(columns, readPublishedFile(repair.archive, file));
+  const rows = decodePublished(file.path, readPublishedFile(repair.archive, file), (bytes) =>
+    decodeRows(columns, bytes),
+  );
   return new Map(rows.map(([symbol, ticks]) => [symbol as string, ticks as number]));
 }
 

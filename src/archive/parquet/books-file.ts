@@ -1,8 +1,6 @@
 import type { Data, Utf8 } from 'apache-arrow';
 import { datasets } from '../format/datasets.ts';
 import { askSide, type BookColumns, bidSide } from '../format/order-book.ts';
-import { loadArrow } from './arrow-data.ts';
-import { decodeArrowTable, encodeBatches, type RowGroupIndexes } from './rows.ts';
 import {
   chooseTimeEncoding,
   collectSymbolRuns,
@@ -13,7 +11,9 @@ import {
   toInt32Data,
   toSymbolData,
   toTimestampData,
-} from './ticks-arrow.ts';
+} from './arrow-columns.ts';
+import { loadArrow } from './arrow-data.ts';
+import { decodeArrowTable, encodeBatches, type RowGroupIndexes } from './rows.ts';
 import { rowGroupRows } from './writer.ts';
 
 /** Encodes the order books of one part, at least one row. Deterministic: the same columns give the same bytes. */

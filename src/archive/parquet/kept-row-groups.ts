@@ -1,11 +1,12 @@
 import type { Column, ColumnType } from '../format/datasets.ts';
-import { type FileMetaData, magic, readFooter } from './metadata.ts';
+import { magic, readFooter } from './metadata.ts';
 import { encodeFooter, type KeptRowGroups } from './writer.ts';
 
 /**
  * Finds the row groups at the start of a file that hold none but its first `unchangedRows` rows. A file that begins with
  * the same rows begins with the bytes of these row groups: the writer encodes each by itself. Undefined if there are none, or
  * if the file was not written by our writer with these columns and this number of rows per row group.
+ * @throws Error if the file has no valid footer
  */
 export function findKeptRowGroups(
   file: Uint8Array,
@@ -15,7 +16,7 @@ export function findKeptRowGroups(
 ): KeptRowGroups | undefined {
   const count = Math.floor(unchangedRows / groupRows);
   if (count === 0) return undefined;
-  const { row_groups: all, num_rows: rows } = tryReadFooter(file) ?? { row_groups: [], num_rows: 0 };
+  const { row_groups: all, num_rows: rows } = readFooter(file);
   const scalars = columns.map(({ name, type, nullable }) => ({
     name,
     type: type as Exclude<ColumnType, 'strings'>,
@@ -37,13 +38,4 @@ export function findKeptRowGroups(
   }
   if (end !== footerEnd - footer.length) return undefined;
   return { bytes: file.subarray(0, keptEnd), groups, rows: count * groupRows };
-}
-
-/** Undefined if the file has no footer of this kind: the plain decoder may still be able to read it. */
-function tryReadFooter(file: Uint8Array): FileMetaData | undefined {
-  try {
-    return readFooter(file);
-  } catch {
-    return undefined;
-  }
 }

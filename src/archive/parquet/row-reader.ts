@@ -13,8 +13,12 @@ export const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
   double: physicalTypes.double,
 };
 
+/** Whether this reader supports a column. */
+export const isFlatColumn = ({ type, nullable }: Column): boolean =>
+  !nullable && physicalTypeByColumnType[type] !== undefined;
+
 /**
- * Decodes the rows of a file, or of some of its row groups, as arrays in column order. No column may be nullable. Does
+ * Decodes the rows of a file, or of some of its row groups, as arrays in column order. Every column must be flat (`isFlatColumn`). Does
  * not use Arrow and parquet-wasm, which take longer to load than a day's coverage takes to read.
  * @throws Error if a column is not stored as our writers store it
  */

@@ -9,7 +9,7 @@ import {
   toArrowSchema,
   toArrowType,
 } from './arrow-data.ts';
-import { decodeFlatRows } from './row-reader.ts';
+import { decodeFlatRows, isFlatColumn } from './row-reader.ts';
 import { encodeFlatRows, rowGroupRows } from './writer.ts';
 
 /** Column encodings other than the default (dictionary with PLAIN fallback, zstd). */
@@ -97,16 +97,12 @@ export function decodeArrowTable(bytes: Uint8Array, groups?: RowGroupIndexes): T
 }
 
 /**
- * Decodes a small file. Times and counts are numbers, lists are arrays. If the fast reader rejects the file, Arrow
- * reads it or reports what is wrong with it.
+ * Decodes these columns of a small file. Times and counts are numbers, lists are arrays. Columns that our own reader does not
+ * support are decoded with Arrow.
+ * @throws Error if they are not stored as our writers store them
  */
-export function decodeRows(columns: readonly Column[], bytes: Uint8Array, groups?: RowGroupIndexes): CellValue[][] {
-  try {
-    return decodeFlatRows(columns, bytes, groups);
-  } catch {
-    return decodeRowsWithArrow(columns, bytes, groups);
-  }
-}
+export const decodeRows = (columns: readonly Column[], bytes: Uint8Array, groups?: RowGroupIndexes): CellValue[][] =>
+  columns.every(isFlatColumn) ? decodeFlatRows(columns, bytes, groups) : decodeRowsWithArrow(columns, bytes, groups);
 
 /** The same with Arrow and parquet-wasm. */
 export function decodeRowsWithArrow(

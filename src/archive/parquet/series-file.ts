@@ -4,13 +4,13 @@ import type { SeriesColumns } from '../format/series.ts';
 import { hasRowIds, listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
 import { concatTexts, type TextColumn, toTextColumn } from '../format/text-columns.ts';
 import { findSymbolIndex } from '../format/tick-columns.ts';
+import { collectSymbolRuns, copyTimes, createColumnLookup } from './arrow-columns.ts';
 import { readFooter, repetitions, type SchemaElement } from './metadata.ts';
 import { readNullableNumbers } from './nullable-column.ts';
 import { type DataPage, readColumnValues } from './page-decoder.ts';
 import { physicalTypeByColumnType } from './row-reader.ts';
 import { decodeArrowTable, type RowGroupIndexes } from './rows.ts';
 import { readColumnPages, selectRowGroups, visitTexts } from './tick-page-reader.ts';
-import { collectSymbolRuns, copyTimes, createColumnLookup } from './ticks-arrow.ts';
 import { openPartFileWriter, rowGroupRows } from './writer.ts';
 
 /** Encodes a part of a series, at least one row. Deterministic: the same columns give the same bytes. */
@@ -57,20 +57,15 @@ export function countRepeats({ offsets, t }: SeriesColumns, row: number): number
 }
 
 /**
- * Decodes a part written by `encodeSeries`, or some of its row groups. The fast reader knows only numbers. If it rejects the
- * file, Arrow reads it or reports what is wrong with it. @throws Error if it cannot be read
+ * Decodes a part, or some of its row groups. Texts are decoded with Arrow, because our own reader decodes only numbers.
+ * @throws Error if it is not stored as our writers store the series
  */
-export function decodeSeries(dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns {
-  if (listTextColumns(dataset).length > 0) return decodeSeriesWithArrow(dataset, bytes, groups);
-  try {
-    return decodeSeriesStrict(dataset, bytes, groups);
-  } catch {
-    return decodeSeriesWithArrow(dataset, bytes, groups);
-  }
-}
+export const decodeSeries = (dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns =>
+  listTextColumns(dataset).length > 0
+    ? decodeSeriesWithArrow(dataset, bytes, groups)
+    : decodeNumberSeries(dataset, bytes, groups);
 
-/** The same, but only for files of our own writers. @throws Error if the file is stored differently */
-export function decodeSeriesStrict(dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns {
+function decodeNumberSeries(dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns {
   const footer = readFooter(bytes);
   requireSeriesColumns(dataset, footer.schema);
   const pages = new Map(datasets[dataset].columns.map(({ name }): [string, DataPage[]] => [name, []]));

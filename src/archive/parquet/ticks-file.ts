@@ -5,7 +5,6 @@ import type { PartColumns } from '../format/tick-columns.ts';
 import { cachedDictionaryBytesMax, type DataPage, type DecompressPage, readColumnValues } from './page-decoder.ts';
 import type { RowGroupIndexes } from './rows.ts';
 import { readTickPages, visitTexts } from './tick-page-reader.ts';
-import { decodeTicksWithArrow } from './ticks-arrow.ts';
 import { encodePartFile, type KeptRowGroups, openPartFileWriter, rowGroupRows } from './writer.ts';
 
 /** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */
@@ -27,20 +26,8 @@ export function openTickFileWriter(
   };
 }
 
-/**
- * Decodes a part written by `encodeTicks`, or some of its row groups. If the fast reader rejects the file, Arrow reads
- * it or reports what is wrong with it. @throws Error if it cannot be read
- */
+/** Decodes a part, or some of its row groups. @throws Error if it is not stored as our writers store ticks */
 export function decodeTicks(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
-  try {
-    return decodeTicksStrict(bytes, groups);
-  } catch {
-    return decodeTicksWithArrow(bytes, groups);
-  }
-}
-
-/** The same, but only for files of our own writers. @throws Error if the file is stored differently */
-export function decodeTicksStrict(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
   const pages = readTickPages(bytes, groups);
   const symbols: string[] = [];
   const starts: number[] = [];
@@ -69,7 +56,7 @@ export interface TickFileIndex {
 
 /**
  * Reads the footer, the page headers and the symbols of a part, without its times and prices.
- * @throws Error if the file is not stored as our writer stores ticks; `decodeTicks` may still read it
+ * @throws Error if the file is not stored as our writers store ticks
  */
 export function indexTickFile(file: Uint8Array): TickFileIndex {
   const columns = readTickPages(file);
@@ -105,55 +92,20 @@ export function indexTickFile(file: Uint8Array): TickFileIndex {
   };
 }
 
-/** Reads the ticks of one symbol of an indexed part; undefined if there are none. */
+/** Reads the ticks of one symbol of an indexed part; empty if there are none. @throws Error if its pages cannot be decoded */
 export function readSymbolTicks(
   file: Uint8Array,
   index: TickFileIndex,
   symbol: string,
   decompress?: DecompressPage,
-): TickColumns | undefined {
+): TickColumns {
   const i = index.symbolIndexes.get(symbol);
-  if (i === undefined) return undefined;
+  if (i === undefined) return emptyTicks;
   const [from, to] = [index.offsets[i]!, index.offsets[i + 1]!];
   return {
     t: readColumnValues(file, index.timePages, 'int64', from, to, decompress),
     p: readColumnValues(file, index.pricePages, 'double', from, to, decompress),
   };
-}
-
-/** The same, by decoding the whole part. */
-export function decodeSymbolTicks(file: Uint8Array, symbol: string): TickColumns | undefined {
-  const { symbols, offsets, t, p } = decodeTicks(file);
-  const i = symbols.indexOf(symbol);
-  // Copied, so that the whole part is not kept in memory.
-  return i < 0 ? undefined : { t: t.slice(offsets[i]!, offsets[i + 1]!), p: p.slice(offsets[i]!, offsets[i + 1]!) };
-}
-
-/** `indexTickFile`, or undefined if the file is stored differently. */
-export const tryIndexTickFile = (file: Uint8Array): TickFileIndex | undefined => tryRead(() => indexTickFile(file));
-
-/**
- * Reads the ticks of one symbol; empty if there are none.
- * @param index false if the file has none: the plain decoder then decides whether the file is valid
- * @throws Error if the file cannot be decoded
- */
-export function readIndexedSymbol(
-  file: Uint8Array,
-  index: TickFileIndex | false,
-  symbol: string,
-  decompress?: DecompressPage,
-): TickColumns {
-  if (index !== false && !index.symbolIndexes.has(symbol)) return emptyTicks;
-  const fast = index === false ? undefined : tryRead(() => readSymbolTicks(file, index, symbol, decompress));
-  return fast ?? decodeSymbolTicks(file, symbol) ?? emptyTicks;
-}
-
-function tryRead<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }
 
 /**

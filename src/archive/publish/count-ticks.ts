@@ -19,7 +19,7 @@ import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/jou
 import { isJournalDamage } from '../journal/journal-rows.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import { readPublishedFile } from '../read-published-file.ts';
+import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 
 /**
  * Counts the published ticks in each lost window; the counts are in the order of `lost`. Reads one part file at a time.
@@ -33,7 +33,7 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
   for (const [path, windows] of Map.groupBy(lost, toPath)) {
     const file = findFileWithRows(manifest, 'ticks', path);
     if (file === undefined) continue;
-    const getTimes = indexTickTimes(decodeTicks(readPublishedFile(archive, file)));
+    const getTimes = indexTickTimes(decodePublished(file.path, readPublishedFile(archive, file), decodeTicks));
     for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
   }
   return lost.map((window) => counts.get(window) ?? 0);
@@ -67,7 +67,8 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
       const ownSymbols = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
       const path = toDayPath('ticks', day, part % getPartCount(manifest, formatDay(day)));
       const file = findFileWithRows(manifest, 'ticks', path);
-      const old = file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
+      const old =
+        file === undefined ? emptyPart : decodePublished(file.path, readPublishedFile(archive, file), decodeTicks);
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));
       total = addTallies(total, tallies.get(runId)!);

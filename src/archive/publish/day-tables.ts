@@ -23,7 +23,7 @@ import type { JournalBin } from '../journal/journal.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
-import { readPublishedFile } from '../read-published-file.ts';
+import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
@@ -46,7 +46,9 @@ export function readTableRows(
   const isSplit = isSplitBySymbol(dataset, base.format_version);
   const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplit ? part : 0));
   if (file === undefined) return [];
-  const rows = decodeRows(listReadColumns(dataset), readPublishedFile(archive, file));
+  const rows = decodePublished(file.path, readPublishedFile(archive, file), (bytes) =>
+    decodeRows(listReadColumns(dataset), bytes),
+  );
   const isSplitNow = isSplitBySymbol(dataset, formatVersion);
   return isSplit === isSplitNow ? rows : (groupRowsByPart(dataset, rows, base.parts).get(part) ?? []);
 }
@@ -101,7 +103,11 @@ export const readPartCoverage = (archive: Archive, base: Manifest, bin: JournalB
 
 /** Reads one file of coverage. @throws DamageError if it is damaged */
 export const readCoverageFile = (archive: Archive, file: PublishedFile): DayCoverage =>
-  parseCoverageRows(decodeRows(listReadColumns('coverage'), readPublishedFile(archive, file)));
+  parseCoverageRows(
+    decodePublished(file.path, readPublishedFile(archive, file), (bytes) =>
+      decodeRows(listReadColumns('coverage'), bytes),
+    ),
+  );
 
 /** The coverage of the symbols of one part. */
 export const pickPartCoverage = (coverage: DayCoverage, part: number, parts: number): DayCoverage =>

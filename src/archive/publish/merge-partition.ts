@@ -11,6 +11,7 @@ import {
   withdrawCoverage,
 } from '../format/coverage.ts';
 import { type CandleInterval, datasets } from '../format/datasets.ts';
+import { toDayPath } from '../format/layout.ts';
 import { type MergeBuffers, type MergedPart, mergePart } from '../format/merge.ts';
 import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
@@ -29,6 +30,7 @@ import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
 import type { TickDelta } from '../journal/tick-counts.ts';
 import { findKeptRowGroups } from '../parquet/kept-row-groups.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import { decodePublished } from '../read-published-file.ts';
 import {
   type CandleSeriesFiles,
   decodeCandleSeries,
@@ -76,10 +78,11 @@ const sliceTicksMax = 300_000;
 /**
  * Merges new ticks and coverage into a part, one slice of symbols at a time, to bound memory. The result does not
  * depend on how the part is sliced.
- * @throws Error if the published file cannot be decoded
+ * @throws DamageError if the published file cannot be decoded
  */
 export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax = sliceTicksMax): MergeResult {
-  const old = task.old === null ? emptyPart : decodeTicks(task.old);
+  const old =
+    task.old === null ? emptyPart : decodePublished(toDayPath('ticks', task.day, task.part), task.old, decodeTicks);
   const slices = splitPartition(
     old,
     task.chunks,

@@ -5,6 +5,7 @@ import {
   overlayCoverage,
   type PublishedCoverage,
 } from '../format/coverage.ts';
+import { toDayPath } from '../format/layout.ts';
 import { mergeSeries } from '../format/merge-series.ts';
 import type { PrecedenceWindow } from '../format/precedence.ts';
 import { createEmptySeries, type SeriesChunk, type SeriesConflict, splitSeries } from '../format/series.ts';
@@ -12,6 +13,7 @@ import type { SeriesDataset } from '../format/series-datasets.ts';
 import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
 import { toSeriesPrecedence } from '../journal/precedence-store.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
+import { decodePublished } from '../read-published-file.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
 import { countSeriesRows, loadSpilledSeries, type SpilledSeriesChunk } from './series-intake.ts';
 import { openSpillReader } from './spill-file.ts';
@@ -58,11 +60,15 @@ const sliceRowsMax = 100_000;
 /**
  * Merges new rows and coverage into a part one slice of symbols at a time, to bound memory. The result does not depend on how it
  * is sliced.
- * @throws Error if the published file cannot be decoded
+ * @throws DamageError if the published file cannot be decoded
  */
 export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): SeriesMergeResult {
   const { dataset, chunks, covered, published } = task;
-  const old = task.old === null ? createEmptySeries(dataset) : decodeSeries(dataset, task.old);
+  const path = toDayPath(dataset, task.day, task.part);
+  const old =
+    task.old === null
+      ? createEmptySeries(dataset)
+      : decodePublished(path, task.old, (bytes) => decodeSeries(dataset, bytes));
   const known = toSeriesPrecedence(task.precedence, published);
   const writer = openSeriesPartitionWriter(dataset, task, task.groupRows);
   const conflicts: SeriesConflict[] = [];

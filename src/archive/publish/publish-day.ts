@@ -19,7 +19,7 @@ import { type BookResponse, readBookBin, readBookResponses } from '../journal/jo
 import { assertRowCount, type JournalIndex } from '../journal/journal-check.ts';
 import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence-store.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
-import { readPublishedFile } from '../read-published-file.ts';
+import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import {
   applyBookCoverage,
@@ -402,7 +402,8 @@ function stageBookBin(
 ): readonly BookObservation[] {
   const path = toDayPath('orderbooks', bin.day, bin.part);
   const file = findFileWithRows(stage.base, 'orderbooks', path);
-  const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
+  const old =
+    file === undefined ? emptyBooks : decodePublished(file.path, readPublishedFile(archive, file), decodeBooks);
   const fresh = journalBins.flatMap((one) => {
     const snapshots = readBookBin(archive.state.db, one, index.end);
     assertRowCount(index, 'journal_books', one, snapshots.length);

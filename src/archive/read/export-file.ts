@@ -7,8 +7,8 @@ import { UsageError } from '../../base/errors.ts';
 import type { Disk } from '../disk/file-system.ts';
 import type { Column, DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
+import { chooseTimeEncoding } from '../parquet/arrow-columns.ts';
 import type { RowChunk } from '../parquet/streaming-writer.ts';
-import { chooseTimeEncoding } from '../parquet/ticks-arrow.ts';
 import { type GenerationPin, requireFileBytes } from './pin-generation.ts';
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;

@@ -18,7 +18,8 @@ import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journa
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow } from '../journal/symbols.ts';
 import { type CompressedPage, type DecompressPage, decompressPage } from '../parquet/page-decoder.ts';
-import { readIndexedSymbol, type TickFileIndex, tryIndexTickFile } from '../parquet/ticks-file.ts';
+import { indexTickFile, readSymbolTicks, type TickFileIndex } from '../parquet/ticks-file.ts';
+import { decodePublished } from '../read-published-file.ts';
 import { dropReplaced } from './drop-replaced.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
@@ -330,10 +331,9 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare - pageShare))),
     sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
   });
-  // False for a file whose layout differs from our writer's; such a file is decoded as a whole.
-  const indexes = new LRUCache<string, TickFileIndex | false>({
+  const indexes = new LRUCache<string, TickFileIndex>({
     maxSize: Math.max(1, Math.floor(bytesMax * indexShare)),
-    sizeCalculation: (index) => (index === false ? entryBytes : index.memoryBytes + entryBytes),
+    sizeCalculation: ({ memoryBytes }) => memoryBytes + entryBytes,
   });
 
   // A page has the ticks of several symbols, and takes longer to decompress than the ticks of one to decode.
@@ -349,32 +349,26 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     return plain;
   };
 
-  function getIndex(file: PublishedFile, bytes: Uint8Array): TickFileIndex | false {
+  function getIndex(file: PublishedFile, bytes: Uint8Array): TickFileIndex {
     const cached = indexes.get(file.sha256);
     if (cached !== undefined) return cached;
-    const index = tryIndexTickFile(bytes) ?? false;
+    const index = decodePublished(file.path, bytes, indexTickFile);
     indexes.set(file.sha256, index);
     return index;
   }
 
   function read(file: PublishedFile, symbol: string): TickColumns {
-    const index = indexes.get(file.sha256);
     // The index shows it without reading the file.
-    if (index !== undefined && index !== false && !index.symbolIndexes.has(symbol)) return emptyTicks;
+    if (indexes.get(file.sha256)?.symbolIndexes.has(symbol) === false) return emptyTicks;
     const bytes = files.readBytes(file);
-    const known = getIndex(file, bytes);
-    try {
-      return readIndexedSymbol(bytes, known, symbol, decompress);
-    } catch (error) {
-      throw new DamageError(`${file.path} cannot be read: ${(error as Error).message}`, { cause: error });
-    }
+    const index = getIndex(file, bytes);
+    return decodePublished(file.path, bytes, () => readSymbolTicks(bytes, index, symbol, decompress));
   }
 
   return {
     dropReplaced(hashes) {
       dropReplaced(columns, hashes);
       dropReplaced(indexes, hashes, (index) => {
-        if (index === false) return;
         for (const page of [...index.timePages, ...index.pricePages]) pages.delete(page);
       });
     },

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { datasets } from '../../../src/archive/format/datasets.ts';
 import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
 import { encodeRows } from '../../../src/archive/parquet/rows.ts';
-import { encodeTicks, indexTickFile } from '../../../src/archive/parquet/ticks-file.ts';
+import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { openSymbolTickCache } from '../../../src/archive/read/read-ticks.ts';
 import { DamageError } from '../../../src/base/errors.ts';
 import { day0 } from '../scratch.ts';
@@ -12,6 +12,7 @@ const rows = [
   ['B', day0, 0.25],
   ['B', day0 + 1, 0.75],
 ];
+const nullableColumns = datasets.ticks.columns.map((column) => ({ ...column, nullable: true }));
 /** The rows as a part file. */
 const published = encodeTicks({
   symbols: ['A', 'B'],
@@ -78,21 +79,13 @@ test('reads the file each time without a cache, with the same result', () => {
   expect(reads.times).toBe(2);
 });
 
-test('reads a file with another layout than our writer’s', () => {
-  const bytes = encodeRows(
-    datasets.ticks.columns.map((column) => ({ ...column, nullable: true })),
-    rows,
-  );
-  expect(() => indexTickFile(bytes)).toThrow();
+test.each([
+  ['another layout than our writer’s', encodeRows(nullableColumns, rows)],
+  ['no Parquet at all', Buffer.from('no Parquet at all')],
+])('reports a file of %s as damage, and names it', (_, bytes) => {
   const { pairs } = over(bytes, 1 << 20);
-  expect(pairs('B')).toEqual([
-    [0, 0.25],
-    [1, 0.75],
-  ]);
-  expect(pairs('C')).toEqual([]);
-});
-
-test('reports an unreadable file as damage', () => {
-  const { pairs } = over(Buffer.from('no Parquet at all'), 1 << 20);
-  expect(() => pairs('A')).toThrow(DamageError);
+  for (const symbol of ['A', 'C']) {
+    expect(() => pairs(symbol)).toThrow(DamageError);
+    expect(() => pairs(symbol)).toThrow(`${file.path} cannot be decoded`);
+  }
 });

@@ -1,16 +1,8 @@
 import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
-import { datasets } from '../format/datasets.ts';
-import type { PartColumns } from '../format/tick-columns.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
 import { loadArrow, toInt64Array } from './arrow-data.ts';
-import { type ColumnEncodings, decodeArrowTable, encodeBatches, type RowGroupIndexes } from './rows.ts';
+import type { ColumnEncodings } from './rows.ts';
 import { rowGroupRows } from './writer.ts';
-
-/** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */
-export function encodeTicksWithArrow(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
-  const batches = splitIntoBatches(part.t.length, groupRows, (from, to) => toTickBatch(part, from, to));
-  return encodeBatches(datasets.ticks.columns, batches, chooseTimeEncoding(part.t), groupRows);
-}
 
 /** Chooses the encoding of times. `t` holds the times of some or all ticks. */
 export const chooseTimeEncoding = (t: Float64Array): ColumnEncodings => ({
@@ -32,30 +24,6 @@ function hasRepeatedTimes(t: Float64Array): boolean {
     slots[slot] = 1;
   }
   return distinct * 4 < sample.length;
-}
-
-const toTickBatch = (part: PartColumns, from: number, to: number): Data[] => [
-  toSymbolData(part, from, to),
-  toTimestampData(part.t.subarray(from, to)),
-  toDoubleData(part.p.slice(from, to)),
-];
-
-/** Decodes a part written by `encodeTicksWithArrow`, or some of its row groups. @throws Error if it cannot be read */
-export function decodeTicksWithArrow(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
-  const table = decodeArrowTable(bytes, groups);
-  const t = new Float64Array(table.numRows);
-  const p = new Float64Array(table.numRows);
-  const symbols: string[] = [];
-  const starts: number[] = [];
-  let row = 0;
-  for (const batch of table.batches) {
-    const column = createColumnLookup(batch);
-    copyTimes(column('t'), t, row);
-    p.set(column('p').values.subarray(0, batch.numRows), row);
-    collectSymbolRuns(column('symbol') as Data<Utf8>, batch.numRows, row, symbols, starts);
-    row += batch.numRows;
-  }
-  return { symbols, offsets: Float64Array.from([...starts, row]), t, p };
 }
 
 /** Returns a function that finds a column of a batch by name. It throws Error if there is no such column. */
