@@ -61,17 +61,15 @@ export function formatProblems(
     if (key === null || from === null) return [...wrapText(escapeControls(message), width, `${red('✗')} `, '  '), ''];
     const shown = escapeControls(key) + (value === null ? '' : ` is ${escapeControls(value)}`);
     const isUnknown = value === null && expected === null;
-    const isRenamed = value === null && expected !== null && suggestion !== null;
     const advice = [
       ...(isUnknown ? [from.kind === 'environment' ? 'unknown environment variable' : 'unknown setting'] : []),
-      ...(isRenamed ? [`renamed to ${suggestion}`] : []),
       ...(expected === null ? [] : [`expected ${escapeControls(expected)}`]),
       ...(from.kind === 'environment' && isUnknown ? [] : [`in ${escapeControls(formatOrigin(from))}`]),
     ];
     return [
       ...wrapText(shown, width, `${red('✗')} `, '  ').map((line) => bold(line)),
       ...advice.flatMap((line) => wrapText(line, width, '  ', '  ')),
-      ...(suggestion === null || isRenamed
+      ...(suggestion === null
         ? []
         : wrapText(cyan(`→ did you mean ${escapeControls(suggestion)}?`), width, '  ', '  ')),
       '',

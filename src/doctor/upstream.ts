@@ -15,7 +15,7 @@ import type { Context } from '../context/context.ts';
 import { openConfiguredUpstream } from '../context/open-configured.ts';
 import { requireUpstream } from '../settings/settings.ts';
 import { type Environment, nameVariables } from '../settings/source.ts';
-import type { UpstreamOrigins } from '../settings/upstream-origins.ts';
+import type { UpstreamOrigins } from '../settings/settings.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 export interface UpstreamFacts {

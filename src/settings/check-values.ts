@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
-import { createBadValueError, defaultLayer } from './source.ts';
+import { createBadValueError } from './source.ts';
 
 /** A value and its source, as messages name it. */
 export interface SourcedValue {
@@ -8,16 +8,6 @@ export interface SourcedValue {
   readonly from: string;
 }
 export type MergedSettings = Map<string, SourcedValue>;
-
-/** Validates the URL of a webhook or of a ping. Its path and query are secret. */
-export function parseSecretUrl(key: string, text: string | null, merged: MergedSettings): string | null {
-  if (text === null) return null;
-  const url = URL.parse(text);
-  const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
-  if (usable && url.hash === '') return url.href;
-  const from = findSecretSource(key, merged);
-  throw createBadValueError(key, text, from, 'an http or https URL without credentials or fragment');
-}
 
 /** Where a secret was set: itself, or the file that contains it. */
 const findSecretSource = (key: string, merged: MergedSettings): string =>
@@ -56,23 +46,4 @@ export function parseTextfilePath({ value, from }: SourcedValue, base: string): 
     from,
     'a path that ends with .prom, which is what the node exporter reads',
   );
-}
-
-/**
- * The address of the catalogue that the report links to: that of the setting, else that of `oddslake serve` if its port is
- * set, so that it is known. The address of all interfaces is none.
- * @throws SettingError if it is not an address for a link
- */
-export function resolveCatalogueUrl(merged: MergedSettings): string | null {
-  const { value, from } = merged.get('report.catalogue_url')!;
-  if (value === null) return findServiceUrl(merged.get('service.host')!, merged.get('service.port')!);
-  const url = URL.parse(value as string);
-  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') return url.href;
-  throw createBadValueError('report.catalogue_url', value, from, 'an http or https URL without credentials');
-}
-
-function findServiceUrl(host: SourcedValue, port: SourcedValue): string | null {
-  const name = String(host.value);
-  if (port.from === defaultLayer.from || port.value === 0 || ['0.0.0.0', '::'].includes(name)) return null;
-  return URL.parse(`http://${name.includes(':') ? `[${name}]` : name}:${port.value}/`)?.href ?? null;
 }

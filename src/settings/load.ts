@@ -1,17 +1,9 @@
 import { homedir, tmpdir } from 'node:os';
-import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
-import {
-  checkEmail,
-  type MergedSettings,
-  parseSecretUrl,
-  parseTextfilePath,
-  resolveCatalogueUrl,
-  type SourcedValue,
-} from './check-values.ts';
+import { checkEmail, type MergedSettings, parseTextfilePath, type SourcedValue } from './check-values.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
-import { cronDescription } from './schema.ts';
 import { attemptStep, type ReportProblem, SettingError, throwProblem, throwProblems } from './setting-error.ts';
 import {
   freezeDeep,
@@ -20,6 +12,7 @@ import {
   type Settings,
   type SourceSettings,
   suggestServiceUrl,
+  type UpstreamOrigins,
 } from './settings.ts';
 import {
   createBadValueError,
@@ -36,7 +29,6 @@ import {
   sourcesKey,
   toSourceVariable,
 } from './source.ts';
-import { nameUpstreamOrigins, type UpstreamOrigins } from './upstream-origins.ts';
 
 /** The sources of settings. Their texts are not parsed yet. */
 export interface SettingSources {
@@ -86,73 +78,36 @@ export async function resolveSettings(
   await checkCrons(merged, report);
   const sourceNames = listSourceNames([...merged.keys()]);
   if (sourceNames.length > 0) checkSeveralSources(merged, sourceNames, report);
-  const settingPaths = [...merged].filter(([path]) => parseSourceName(path) === null);
-  const values = new Map(settingPaths.map(([path, { value }]) => [path, value]));
-  values.set(
-    'upstream.base_url',
-    attempt(() => resolveBaseUrl(merged.get('upstream.base_url')!)),
-  );
-  for (const { key, keyFile } of secretSettings) {
-    values.set(
-      key,
-      attempt(() => readApiKey(merged, base, key, keyFile)),
-    );
-    const file = values.get(keyFile);
-    if (typeof file === 'string') values.set(keyFile, resolve(base, file));
-  }
-  const keySet = values.get('service.tokens.jwks_file');
-  if (typeof keySet === 'string') values.set('service.tokens.jwks_file', resolve(base, keySet));
-  const database = /^sqlite:(?!\/\/[^/])(.*\S.*)$/is.exec(
-    (values.get('service.database_url') as string | null) ?? '',
-  )?.[1];
-  if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
-  for (const key of ['notify.webhook_url', 'notify.ping_url', 'notify.ping_start_url', 'notify.ping_fail_url']) {
-    const url = values.get(key) as string | null;
-    values.set(
-      key,
-      attempt(() => parseSecretUrl(key, url, merged)),
-    );
-  }
+  const own = new Map([...merged].filter(([path]) => parseSourceName(path) === null));
+  const values = resolveValues(own, base, report);
   attempt(() => checkEmail(values, merged));
-  values.set(
-    'report.catalogue_url',
-    attempt(() => resolveCatalogueUrl(merged)),
-  );
   values.set(
     'metrics.textfile',
     attempt(() => parseTextfilePath(merged.get('metrics.textfile')!, base)),
   );
-  const output = values.get('archive.output') as string;
-  const bucketUrl = output.startsWith('s3://') ? output : null;
-  values.set('archive.output', bucketUrl ?? resolve(base, output));
-  const cacheDir = resolveCacheFolder(values.get('bucket.cache_dir') as string | null, base, sources.env);
-
   const nested = nestSettings(values);
   const { from } = merged.get('archive.output')!;
-  const named = { outputNamed: from !== defaultLayer.from, outputFlagged: from === '--output', bucketUrl };
+  const { output } = nested.archive;
+  const named = {
+    outputNamed: from !== defaultLayer.from,
+    outputFlagged: from === '--output',
+    bucketUrl: output.startsWith('s3://') ? output : null,
+  };
   const nameOrigins = (paths?: ReadonlyMap<string, string>) =>
     nameUpstreamOrigins(merged, base, configFile, lines, paths);
-  const resolved = {
-    sources: sourceNames.map((name) => resolveSource(merged, name, base, nameOrigins, report)),
-    sourceName: null,
-    upstreamFrom: nameOrigins(),
-  };
   return freezeDeep({
     ...nested,
     archive: { ...nested.archive, ...named },
-    bucket: { ...nested.bucket, cacheDir },
+    bucket: { ...nested.bucket, cacheDir: nested.bucket.cacheDir ?? findCacheFolder(sources.env) },
     configFile,
-    ...resolved,
+    sources: sourceNames.map((name) => resolveSource(merged, name, base, nameOrigins, report)),
+    sourceName: null,
+    upstreamFrom: nameOrigins(),
   });
 }
 
-/** The folder of cached objects; by default in that of the XDG Base Directory Specification, which ignores relative paths. */
-function resolveCacheFolder(
-  folder: string | null,
-  base: string,
-  { XDG_CACHE_HOME: xdg = '', HOME: home = '' }: Environment,
-): string {
-  if (folder !== null) return resolve(base, folder);
+/** The default folder of cached objects: that of the XDG Base Directory Specification, which ignores relative paths. */
+function findCacheFolder({ XDG_CACHE_HOME: xdg = '', HOME: home = '' }: Environment): string {
   return join(isAbsolute(xdg) ? xdg : join(home === '' ? findHomeFolder() : home, '.cache'), 'oddslake', 'objects');
 }
 
@@ -171,22 +126,18 @@ const listSourceNames = (paths: readonly string[]): string[] => [
 ];
 
 /** Settings of an archive's only service. Each of several sources has its own: a key must not reach another service. */
-const onlyServiceSettings = [
-  ['upstream.base_url', 'base_url'],
-  ['upstream.api_key', 'api_key'],
-  ['upstream.api_key_file', 'api_key_file'],
-  ['source.name', null],
-] as const;
+const onlyServiceSettings = ['upstream.base_url', 'upstream.api_key', 'upstream.api_key_file', 'source.name'] as const;
 
 /** Checks what must hold if there are sources. */
 function checkSeveralSources(merged: MergedSettings, names: readonly string[], report: ReportProblem): void {
-  for (const [path, key] of onlyServiceSettings) {
+  for (const path of onlyServiceSettings) {
     const { value, from } = merged.get(path)!;
     if (value === null) continue;
+    const { variable } = settingSchemas.get(path)!;
     const advice =
-      key === null
+      variable === undefined
         ? 'the names of the sources are their keys in sources'
-        : `set sources.${names[0]}.${key} or ${toSourceVariable(key, names[0]!)} instead, for each source`;
+        : `set ${path.replace('upstream', `sources.${names[0]}`)} or ${toSourceVariable(variable, names[0]!)} instead, for each source`;
     const what = `belongs to an archive of one service, and the settings have the sources ${names.join(', ')}`;
     const parts = { from, key: path, value: formatSettingValue(path, value), expected: advice, suggestion: null };
     report(new SettingError(`${from}: ${path} ${what}: ${advice}`, parts));
@@ -213,7 +164,6 @@ function resolveSource(
   nameOrigins: (paths: ReadonlyMap<string, string>) => UpstreamOrigins,
   report: ReportProblem,
 ): SourceSettings {
-  const attempt = <T>(step: () => T): T | null => attemptStep(report, step) ?? null;
   const own: MergedSettings = new Map([...merged].filter(([path]) => /^(upstream|source)\./.test(path)));
   // What the user can set: the only service's address and key are refused.
   const paths = new Map<string, string>();
@@ -222,18 +172,8 @@ function resolveSource(
     if (sourced !== undefined) own.set(path, { ...sourced, from: `${sourced.from}, source ${name}` });
     paths.set(path, `${sourcesKey}.${name}.${key}`);
   }
-  attempt(() => checkAtMost(own, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'));
-  const values = new Map([...own].map(([path, { value }]) => [path, value]));
-  const toPath = (path: string): string => paths.get(path) ?? path;
-  const address = own.get('upstream.base_url')!;
-  values.set(
-    'upstream.base_url',
-    attempt(() => resolveBaseUrl(address, toPath('upstream.base_url'))),
-  );
-  const readKey = () => readApiKey(own, base, 'upstream.api_key', 'upstream.api_key_file', toPath);
-  values.set('upstream.api_key', attempt(readKey));
-  const file = values.get('upstream.api_key_file');
-  if (typeof file === 'string') values.set('upstream.api_key_file', resolve(base, file));
+  attemptStep(report, () => checkAtMost(own, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'));
+  const values = resolveValues(own, base, report, (path) => paths.get(path) ?? path);
   const { upstream, source } = nestSettings(values);
   return { name, upstream, source, upstreamFrom: nameOrigins(paths) };
 }
@@ -303,30 +243,24 @@ function parseFlagLayers({ set = [], output, logLevel }: SettingSources, report:
   ];
 }
 
-/** Settings that contain a key, each with the setting of its key file. */
-const secretSettings: readonly { readonly key: string; readonly keyFile: string }[] = [
-  { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
-  { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
-  { key: 'notify.webhook_url', keyFile: 'notify.webhook_url_file' },
-  { key: 'notify.ping_url', keyFile: 'notify.ping_url_file' },
-  { key: 'notify.email.smtp_url', keyFile: 'notify.email.smtp_url_file' },
-];
+/** The setting of the file that may have the value of this setting instead. */
+const toFileSetting = (path: string): string => `${path}_file`;
+
+/** Settings that may also stand in a file of their own. */
+const secretSettings = [...settingSchemas.keys()].filter((path) => settingSchemas.has(toFileSetting(path)));
 
 function mergeLayers(
   levels: readonly (readonly SettingsLayer[])[],
   sources: readonly string[],
   report: ReportProblem,
 ): MergedSettings {
-  const ofSources = sources.map((name) => ({
-    key: `${sourcesKey}.${name}.api_key`,
-    keyFile: `${sourcesKey}.${name}.api_key_file`,
-  }));
+  const ofSources = sources.map((name) => `${sourcesKey}.${name}.api_key`);
   const merged: MergedSettings = new Map();
   for (const level of levels) {
     const levelValues: MergedSettings = new Map();
     for (const { from, values } of level) for (const [path, value] of values) levelValues.set(path, { value, from });
-    for (const { key, keyFile } of [...secretSettings, ...ofSources])
-      attemptStep(report, () => replaceLowerKey(levelValues, merged, key, keyFile));
+    for (const key of [...secretSettings, ...ofSources])
+      attemptStep(report, () => replaceLowerKey(levelValues, merged, key, toFileSetting(key)));
     for (const [path, sourced] of levelValues) merged.set(path, sourced);
   }
   return merged;
@@ -360,12 +294,10 @@ function checkAtMost(merged: MergedSettings, lower: string, upper: string): void
   throw createBadValueError(path, value, from, expected, [lower, upper]);
 }
 
-const isCronSetting = (path: string): boolean => settingSchemas.get(path)?.anyOf?.[0]?.description === cronDescription;
-
 /** Validates the cron expressions that differ from the defaults. Loads the library only if there is one. */
 async function checkCrons(merged: MergedSettings, report: ReportProblem): Promise<void> {
   for (const [path, { value, from }] of merged) {
-    if (!isCronSetting(path) || typeof value !== 'string' || from === defaultLayer.from) continue;
+    if (settingSchemas.get(path)?.kind !== 'cron' || typeof value !== 'string' || from === defaultLayer.from) continue;
     const { parseCron } = await import('./cron.ts');
     try {
       parseCron(value);
@@ -377,36 +309,78 @@ async function checkCrons(merged: MergedSettings, report: ReportProblem): Promis
   }
 }
 
-/** Expected format of an address, for messages. */
-const addressExpected = 'an http or https URL without credentials, query or fragment';
+/**
+ * Checks and resolves texts that are addresses, keys or paths. Reports each problem; the value is then null.
+ * @param own the settings of the only service, or those of a source at the paths of the only service
+ * @param base folder of relative paths
+ * @param toPath the path of a setting in messages
+ */
+function resolveValues(
+  own: MergedSettings,
+  base: string,
+  report: ReportProblem,
+  toPath: (path: string) => string = (path) => path,
+): Map<string, unknown> {
+  const resolveValue = (path: string, { value, from }: SourcedValue): unknown => {
+    const { kind } = settingSchemas.get(path)!;
+    if (kind === 'link' && value === null) return findServiceUrl(own.get('service.host')!, own.get('service.port')!);
+    const file = own.get(toFileSetting(path));
+    if (typeof file?.value === 'string') {
+      const keyFile = resolve(base, file.value);
+      const key = parseKey(readKeyFile(keyFile, toPath(toFileSetting(path))), keyFile, toPath(path));
+      return kind === 'secret-url' ? parseUrl(toPath(path), key, file.from) : key;
+    }
+    if (typeof value !== 'string') return value;
+    switch (kind) {
+      case 'address':
+        return parseAddress(toPath(path), value, from);
+      case 'key':
+        return parseKey(value, from, toPath(path));
+      case 'secret-url':
+      case 'link':
+        return parseUrl(toPath(path), value.trim(), from);
+      case 'path':
+        return resolve(base, value);
+      case 'archive':
+        return value.startsWith('s3://') ? value : resolve(base, value);
+      case 'database':
+        return value.replace(
+          /^(sqlite:)(?!\/\/[^/])(.*\S.*)$/is,
+          (_, scheme: string, path: string) => scheme.toLowerCase() + resolve(base, path),
+        );
+      default:
+        return value;
+    }
+  };
+  return new Map(
+    [...own].map(([path, sourced]) => [path, attemptStep(report, () => resolveValue(path, sourced)) ?? null]),
+  );
+}
 
-function resolveBaseUrl({ value, from }: SourcedValue, path = 'upstream.base_url'): string | null {
-  if (value === null) return null;
+function parseAddress(path: string, text: string, from: string): string {
   try {
-    return parseServiceUrl(value as string, `${from}: ${path}`);
+    return parseServiceUrl(text, `${from}: ${path}`);
   } catch (error) {
-    const shown = /[@?#]/.test(value as string) ? '(hidden)' : formatSettingValue(path, value);
-    const suggestion = suggestServiceUrl(value as string);
-    const parts = { from, key: path, value: shown, expected: addressExpected, suggestion };
+    const shown = /[@?#]/.test(text) ? '(hidden)' : formatSettingValue(path, text);
+    const expected = 'an http or https URL without credentials, query or fragment';
+    const parts = { from, key: path, value: shown, expected, suggestion: suggestServiceUrl(text) };
     throw new SettingError((error as Error).message, parts);
   }
 }
 
-/** @param toPath the path of a setting in messages */
-function readApiKey(
-  merged: MergedSettings,
-  base: string,
-  key: string,
-  keyFile: string,
-  toPath: (path: string) => string = (path) => path,
-): string | null {
-  const file = merged.get(keyFile)!;
-  if (file.value !== null) {
-    const path = resolve(base, file.value as string);
-    return parseKey(readKeyFile(path, toPath(keyFile)), path, toPath(key));
-  }
-  const { value, from } = merged.get(key)!;
-  return value === null ? null : parseKey(value as string, from, toPath(key));
+/** Validates the URL of a webhook, of a ping or of a link. */
+function parseUrl(path: string, text: string, from: string): string {
+  const url = URL.parse(text);
+  const isUsable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
+  if (isUsable && url.hash === '') return url.href;
+  throw createBadValueError(path, text, from, 'an http or https URL without credentials or fragment');
+}
+
+/** The address of `oddslake serve` if its port is set, so that it is known. The address of all interfaces is none. */
+function findServiceUrl(host: SourcedValue, port: SourcedValue): string | null {
+  const name = String(host.value);
+  if (port.from === defaultLayer.from || port.value === 0 || ['0.0.0.0', '::'].includes(name)) return null;
+  return URL.parse(`http://${name.includes(':') ? `[${name}]` : name}:${port.value}/`)?.href ?? null;
 }
 
 /** Validates a key. It is sent in a header, where only printable ASCII is safe. */
@@ -414,4 +388,40 @@ function parseKey(text: string, from: string, key: string): string {
   const trimmed = text.trim();
   if (/^[\x20-\x7e]{1,4096}$/.test(trimmed)) return trimmed;
   throw createBadValueError(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
+}
+
+/**
+ * Names where the address and the key come from: a variable, a flag, a line of the config file, or a key file.
+ * @param base folder of relative paths
+ * @param lines line of each key of the config file, counted from 1
+ * @param paths the settings of a source in place of those of the only service
+ */
+function nameUpstreamOrigins(
+  merged: MergedSettings,
+  base: string,
+  configFile: string | null,
+  lines: ReadonlyMap<string, number>,
+  paths: ReadonlyMap<string, string> = new Map(),
+): UpstreamOrigins {
+  const name = (setting: string): string | null => {
+    const path = paths.get(setting) ?? setting;
+    const { value = null, from = '' } = merged.get(path) ?? {};
+    if (value === null || from === defaultLayer.from) return null;
+    if (from === '--set') return `--set ${path}`;
+    if (from !== configFile) return from;
+    const line = lines.get(path);
+    return `${path} in ${shortenPath(from)}${line === undefined ? '' : `:${line}`}`;
+  };
+  const keyFile = name('upstream.api_key_file');
+  const keyPath = merged.get(paths.get('upstream.api_key_file') ?? 'upstream.api_key_file')?.value;
+  return {
+    baseUrl: name('upstream.base_url'),
+    apiKey: keyFile === null ? name('upstream.api_key') : `${shortenPath(resolve(base, String(keyPath)))} (${keyFile})`,
+  };
+}
+
+/** Relative to the working folder if it lies below it. */
+function shortenPath(path: string): string {
+  const short = relative('.', path);
+  return short === '' || short.startsWith('..') ? path : short;
 }

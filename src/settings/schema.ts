@@ -15,19 +15,16 @@ const notifyingJobs = [
   'push',
 ] as const;
 
-/** Description of settings that are cron expressions. load.ts validates settings with this description. */
-export const cronDescription = 'a cron expression';
-
 /**
- * All settings with bounds and defaults, as JSON Schema with the snake_case names of the config file. TypeBox is imported only
- * for types: loading it at run time would double the start-up time of every command.
+ * All settings: names of the config file, types, bounds, defaults, and how they are given and read (`SettingTraits`). It is a JSON
+ * Schema too. TypeBox is imported only for types: loading it takes 0.2 s of CPU time, which would double the start of every command.
  */
 export const settingsSchema = createSection({
   upstream: createSection({
-    base_url: createNullable({ type: 'string', minLength: 1 }),
-    api_key: createNullable({ type: 'string', minLength: 1, secret: true }),
-    api_key_file: createNullable({ type: 'string', minLength: 1 }),
-    requests_per_second: createNumber(5, 0.001, 100_000),
+    base_url: createText({}, { isCommon: true, variable: 'ODDSLAKE_BASE_URL', kind: 'address' }),
+    api_key: createText({}, { isCommon: true, variable: 'ODDSLAKE_API_KEY', kind: 'key', isSecret: true }),
+    api_key_file: createText({}, { isCommon: true, variable: 'ODDSLAKE_API_KEY_FILE', kind: 'path' }),
+    requests_per_second: createNumber(5, 0.001, 100_000, { isCommon: true, variable: 'ODDSLAKE_REQUESTS_PER_SECOND' }),
     concurrency: createInteger(4, 1, 256),
     request_deadline_seconds: { type: 'number', exclusiveMinimum: 0, maximum: 3600, default: 60 },
     response_bytes_max: createInteger(64 * 1024 * 1024, 1024, 1024 * 1024 * 1024),
@@ -37,10 +34,10 @@ export const settingsSchema = createSection({
     retry_after_seconds_max: createNumber(900, 0, 86_400),
   }),
   source: createSection({
-    name: createNullable({ type: 'string', minLength: 1, maxLength: 200 }),
+    name: createText({ maxLength: 200 }, { isCommon: true, isOfArchive: true }),
     views: createTextList(['matched', 'resolving']),
-    include: createSelectorList(),
-    exclude: createSelectorList(),
+    include: createSelectorList({ isCommon: true }),
+    exclude: createSelectorList({ isCommon: true }),
     symbol_paths: createTextList(['symbol', 'symbols/*', 'ticker', 'venues/*/ticker', 'venues/*/symbol']),
     field_paths: createSection({
       question: createTextList(['question', 'title']),
@@ -60,30 +57,30 @@ export const settingsSchema = createSection({
       tick_size: createTextList(['tick_size', 'minimum_tick_size', 'orderPriceMinTickSize']),
     }),
     markets_limit: createInteger(1000, 1, 1_000_000),
-    linger_days: createNumber(7, 0, 3650),
+    linger_days: createNumber(7, 0, 3650, { isOfArchive: true }),
     suspend_after_days: createInteger(3, 1, 365),
-    first_lookback_days: createNumber(7, 0, 3650),
+    first_lookback_days: createNumber(7, 0, 3650, { isOfArchive: true }),
     downsampled_after_days: { anyOf: [{ type: 'number', minimum: 0, maximum: 3650 }, { type: 'null' }], default: 7 },
     lifetime_margin_hours: createNumber(24, 0, 8760),
   }),
-  symbols: createTextList([]),
+  symbols: createTextList([], { isCommon: true }),
   poll: createSection({
     overlap_minutes: createNumber(60, 0, 10_080),
     overlap_minutes_max: createNumber(1440, 0, 10_080),
     recheck_share: createNumber(0.01, 0, 1),
     page_limit: createInteger(5000, 1, 1_000_000),
     future_skew_seconds: createNumber(300, 0, 86_400),
-    confirm: { type: 'string', enum: ['next', 'now'], default: 'next' },
+    confirm: createChoice(['next', 'now'], 'next'),
   }),
   orderbooks: createSection({
-    symbols: createTextList([]),
-    all_live: createFlag(false),
+    symbols: createTextList([], { isCommon: true }),
+    all_live: createFlag(false, { isCommon: true }),
   }),
   publish: createSection({
     journal_ticks_max: createInteger(5_000_000, 1, 1_000_000_000),
   }),
   archive: createSection({
-    output: { type: 'string', minLength: 1, default: 'output/archive' },
+    output: createPresetText('output/archive', { isCommon: true, variable: 'ODDSLAKE_OUTPUT', kind: 'archive' }),
     parts: createInteger(4, 1, 1024),
     part_rows: createInteger(0, 0, 1_000_000_000),
     settle_minutes: createNumber(60, 0, 10_080),
@@ -91,7 +88,7 @@ export const settingsSchema = createSection({
     verify_days: createInteger(30, 1, 3650),
   }),
   raw: createSection({
-    keep_days: createInteger(7, 0, 3650),
+    keep_days: createInteger(7, 0, 3650, { isCommon: true }),
     bytes_max: createInteger(2 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
   }),
   quarantine: createSection({
@@ -100,28 +97,23 @@ export const settingsSchema = createSection({
     file_bytes_max: createInteger(4 * 1024 * 1024, 0, 1024 * 1024 * 1024 * 1024),
   }),
   bucket: createSection({
-    url: createNullable({
-      type: 'string',
-      minLength: 1,
-      maxLength: 1100,
-      description: 'an address such as s3://BUCKET/PREFIX',
-    }),
-    keep_generations: createInteger(30, 1, 10_000),
-    keep_days: createNumber(7, 1, 3650),
+    url: createText({ maxLength: 1100, description: 'an address such as s3://BUCKET/PREFIX' }, { isCommon: true }),
+    keep_generations: createInteger(30, 1, 10_000, { isCommon: true }),
+    keep_days: createNumber(7, 1, 3650, { isCommon: true }),
     push_minutes_max: createNumber(60, 0.01, 10_080),
     single_writer: createFlag(false),
-    path_style: createFlag(false),
+    path_style: createFlag(false, { isCommon: true }),
     sse: createNullable({ type: 'string', enum: ['AES256', 'aws:kms'] }),
-    kms_key: createNullable({ type: 'string', minLength: 1, maxLength: 2048 }),
-    cache_dir: createNullable({ type: 'string', minLength: 1 }),
+    kms_key: createText({ maxLength: 2048 }),
+    cache_dir: createText({}, { kind: 'path' }),
     cache_bytes_max: createInteger(20_000_000_000, 0, 1_000_000_000_000_000),
   }),
   import: createSection({
     rejected_share_max: createNumber(0.01, 0, 1),
   }),
   repair: createSection({
-    from_api_key: createNullable({ type: 'string', minLength: 1, secret: true }),
-    from_api_key_file: createNullable({ type: 'string', minLength: 1 }),
+    from_api_key: createText({}, { variable: 'ODDSLAKE_FROM_API_KEY', kind: 'key', isSecret: true }),
+    from_api_key_file: createText({}, { variable: 'ODDSLAKE_FROM_API_KEY_FILE', kind: 'path' }),
   }),
   drops: createSection({
     markets_share_max: createNumber(0.5, 0, 1),
@@ -130,12 +122,10 @@ export const settingsSchema = createSection({
   report: createSection({
     nightly: createFlag(true),
     days: createInteger(60, 1, 1000),
-    catalogue_url: createNullable({
-      type: 'string',
-      minLength: 1,
-      maxLength: 2000,
-      description: 'an address such as https://lake.example.org/',
-    }),
+    catalogue_url: createText(
+      { maxLength: 2000, description: 'an address such as https://lake.example.org/' },
+      { kind: 'link' },
+    ),
   }),
   schedule: createSection({
     nightly: createCron('17 3 * * *'),
@@ -145,40 +135,41 @@ export const settingsSchema = createSection({
     publish: createCron(null),
     jitter_seconds: createNumber(60, 0, 3600),
     catch_up_hours: createNumber(24, 0, 8760),
-    host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
+    host: createPresetText('127.0.0.1', {}, 255),
     port: createNullable({ type: 'integer', minimum: 0, maximum: 65_535 }),
     late_hours_max: createNumber(6, 0.01, 8760),
   }),
   metrics: createSection({
-    textfile: createNullable({ type: 'string', minLength: 1, description: 'a path that ends with .prom' }),
+    textfile: createText({ description: 'a path that ends with .prom' }),
   }),
   notify: createSection({
-    webhook_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
-    webhook_url_file: createNullable({ type: 'string', minLength: 1 }),
-    when: { type: 'string', enum: ['failure', 'warning', 'always'], default: 'failure' },
-    ping_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
-    ping_url_file: createNullable({ type: 'string', minLength: 1 }),
-    ping_start_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
-    ping_fail_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    webhook_url: createSecretUrl({ isCommon: true, variable: 'ODDSLAKE_WEBHOOK_URL' }),
+    webhook_url_file: createText({}, { isCommon: true, variable: 'ODDSLAKE_WEBHOOK_URL_FILE', kind: 'path' }),
+    when: createChoice(['failure', 'warning', 'always'], 'failure', { isCommon: true }),
+    ping_url: createSecretUrl({ isCommon: true, variable: 'ODDSLAKE_PING_URL' }),
+    ping_url_file: createText({}, { isCommon: true, variable: 'ODDSLAKE_PING_URL_FILE', kind: 'path' }),
+    ping_start_url: createSecretUrl(),
+    ping_fail_url: createSecretUrl(),
     ping_jobs: createChoiceList(notifyingJobs, ['nightly']),
     email: createSection({
       to: createTextList([]),
-      from: createNullable({ type: 'string', minLength: 1, maxLength: 320 }),
-      when: { type: 'string', enum: ['failure', 'warning', 'always'], default: 'failure' },
-      smtp_url: createNullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
-      smtp_url_file: createNullable({ type: 'string', minLength: 1 }),
-      sendmail: createNullable({ type: 'string', minLength: 1, maxLength: 4096 }),
+      from: createText({ maxLength: 320 }),
+      when: createChoice(['failure', 'warning', 'always'], 'failure'),
+      smtp_url: createText({ maxLength: 4096 }, { variable: 'ODDSLAKE_SMTP_URL', kind: 'key', isSecret: true }),
+      smtp_url_file: createText({}, { variable: 'ODDSLAKE_SMTP_URL_FILE', kind: 'path' }),
+      sendmail: createText({ maxLength: 4096 }),
     }),
   }),
   service: createSection({
-    host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
-    port: createInteger(8080, 0, 65_535),
-    database_url: createNullable({ type: 'string', minLength: 1, secret: true }),
+    host: createPresetText('127.0.0.1', { isCommon: true }, 255),
+    port: createInteger(8080, 0, 65_535, { isCommon: true }),
+    database_url: createText({}, { variable: 'ODDSLAKE_DATABASE_URL', kind: 'database', isSecret: true }),
     connections_per_address_max: createInteger(1000, 1, 2000),
-    requests_per_minute: createInteger(600, 1, 10_000_000),
+    requests_per_minute: createInteger(600, 1, 10_000_000, { isCommon: true }),
     public_catalogue: {
       anyOf: [{ type: 'boolean' }, { type: 'string', enum: ['auto'] }],
       default: 'auto',
+      isCommon: true,
     },
     ticks_limit_max: createInteger(10_000, 1, 1_000_000),
     rows_limit_max: createInteger(10_000, 1, 1_000_000),
@@ -186,7 +177,7 @@ export const settingsSchema = createSection({
     cache_bytes_max: createInteger(256 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024),
     queries_concurrent_max: createInteger(4, 1, 256),
     live: createSection({
-      enabled: createFlag(false),
+      enabled: createFlag(false, { isCommon: true }),
       max_age_seconds: createNumber(5, 0.1, 86_400),
       timeout_ms: createInteger(1000, 1, 60_000),
       rate_share: createNumber(0.2, 0.01, 0.9),
@@ -206,36 +197,51 @@ export const settingsSchema = createSection({
       saved_backtests_max: createInteger(100, 1, 10_000),
       trades_bytes_max: createInteger(1024 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024 * 1024),
     }),
-    metrics_key: createNullable({
-      type: 'string',
-      minLength: 16,
-      maxLength: 4096,
-      pattern: '^[\\x21-\\x7e]+$',
-      secret: true,
-      description: 'a string of 16 to 4096 printable ASCII characters without spaces',
-    }),
-    tokens: createSection({
-      issuer: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },
-      audience: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },
-      secret: createNullable({
-        type: 'string',
-        minLength: 32,
+    metrics_key: createText(
+      {
+        minLength: 16,
         maxLength: 4096,
-        secret: true,
-        description: 'a string of 32 to 4096 characters',
-      }),
-      jwks_url: createNullable({ type: 'string', minLength: 1, maxLength: 2000 }),
-      jwks_file: createNullable({ type: 'string', minLength: 1 }),
+        pattern: '^[\\x21-\\x7e]+$',
+        description: 'a string of 16 to 4096 printable ASCII characters without spaces',
+      },
+      { variable: 'ODDSLAKE_METRICS_KEY', isSecret: true },
+    ),
+    tokens: createSection({
+      issuer: createPresetText('oddslake', {}, 1000),
+      audience: createPresetText('oddslake', {}, 1000),
+      secret: createText(
+        { minLength: 32, maxLength: 4096, description: 'a string of 32 to 4096 characters' },
+        { isCommon: true, variable: 'ODDSLAKE_TOKEN_SECRET', isSecret: true },
+      ),
+      jwks_url: createText({ maxLength: 2000 }, { isCommon: true }),
+      jwks_file: createText({}, { kind: 'path' }),
     }),
   }),
   log: createSection({
-    level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
-    format: { type: 'string', enum: ['auto', 'text', 'json'], default: 'auto' },
+    level: createChoice(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info', { isCommon: true }),
+    format: createChoice(['auto', 'text', 'json'], 'auto', { isCommon: true }),
   }),
 });
 
-/** The JSON Schema keywords that settings use. The value of a `secret` is not shown in messages. */
-export interface LeafSchema {
+/** What JSON Schema does not say of a setting. */
+export interface SettingTraits {
+  /** Whether users choose it; the others are for the few whose service, disk or memory differs. */
+  readonly isCommon?: boolean;
+  /** Environment variable. Those of `upstream` exist for each source too, with its name at the end. */
+  readonly variable?: string;
+  /** Whether several sources cannot have it each, though its section is one of theirs. */
+  readonly isOfArchive?: boolean;
+  /** Whether messages must not show it. */
+  readonly isSecret?: boolean;
+  /**
+   * What a text is: load.ts checks and resolves it. A `key` and a `secret-url` may also stand in the file that the setting with
+   * `_file` at the end of its name gives.
+   */
+  readonly kind?: 'address' | 'archive' | 'cron' | 'database' | 'key' | 'link' | 'path' | 'secret-url';
+}
+
+/** The JSON Schema keywords that settings use. */
+export interface LeafSchema extends SettingTraits {
   readonly type?: 'string' | 'number' | 'integer' | 'boolean' | 'array' | 'null';
   readonly anyOf?: readonly LeafSchema[];
   readonly enum?: readonly string[];
@@ -248,7 +254,6 @@ export interface LeafSchema {
   readonly pattern?: string;
   readonly maxItems?: number;
   readonly items?: LeafSchema;
-  readonly secret?: boolean;
   /** Expected format of a string, for messages. */
   readonly description?: string;
   readonly default?: unknown;
@@ -272,26 +277,44 @@ function createSection<const P extends SectionSchema['properties']>(properties: 
   return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties } as const;
 }
 
-function createNullable<const S extends LeafSchema>(schema: S) {
-  return { anyOf: [schema, { type: 'null' }], default: null } as const;
+function createNullable<const S extends LeafSchema>(schema: S, traits: SettingTraits = {}) {
+  return { anyOf: [schema, { type: 'null' }], default: null, ...traits } as const;
+}
+
+/** A text that is not set by default. */
+function createText(bounds: LeafSchema = {}, traits: SettingTraits = {}) {
+  return createNullable({ minLength: 1, ...bounds, type: 'string' } as const, traits);
+}
+
+/** The address of a webhook or of a ping: anyone who knows it can post to it. */
+function createSecretUrl(traits: SettingTraits = {}) {
+  return createText({ maxLength: 4096 }, { ...traits, kind: 'secret-url', isSecret: true });
+}
+
+function createPresetText(value: string, traits: SettingTraits, maxLength = 4096) {
+  return { type: 'string', minLength: 1, maxLength, default: value, ...traits } as const;
 }
 
 /** The schedule of a job; null: it is not scheduled. */
 function createCron(value: string | null) {
-  const text = { type: 'string', minLength: 1, maxLength: 200, description: cronDescription } as const;
-  return { anyOf: [text, { type: 'null' }], default: value } as const;
+  const text = { type: 'string', minLength: 1, maxLength: 200, description: 'a cron expression' } as const;
+  return { anyOf: [text, { type: 'null' }], default: value, kind: 'cron', isCommon: true } as const;
 }
 
-function createInteger(value: number, minimum: number, maximum: number) {
-  return { type: 'integer', minimum, maximum, default: value } as const;
+function createChoice<const N extends readonly string[]>(names: N, value: N[number], traits: SettingTraits = {}) {
+  return { type: 'string', enum: names, default: value, ...traits } as const;
 }
 
-function createNumber(value: number, minimum: number, maximum: number) {
-  return { type: 'number', minimum, maximum, default: value } as const;
+function createInteger(value: number, minimum: number, maximum: number, traits: SettingTraits = {}) {
+  return { type: 'integer', minimum, maximum, default: value, ...traits } as const;
 }
 
-function createFlag(value: boolean) {
-  return { type: 'boolean', default: value } as const;
+function createNumber(value: number, minimum: number, maximum: number, traits: SettingTraits = {}) {
+  return { type: 'number', minimum, maximum, default: value, ...traits } as const;
+}
+
+function createFlag(value: boolean, traits: SettingTraits = {}) {
+  return { type: 'boolean', default: value, ...traits } as const;
 }
 
 /** A list of some of these names; all of them by default. */
@@ -300,7 +323,7 @@ function createChoiceList<const N extends string>(names: readonly N[], value: re
 }
 
 /** A list of selectors of symbols; none by default. */
-function createSelectorList() {
+function createSelectorList(traits: SettingTraits) {
   const items = {
     type: 'string',
     minLength: 1,
@@ -308,10 +331,10 @@ function createSelectorList() {
     pattern: selectorPattern,
     description: selectorRule,
   } as const;
-  return { type: 'array', items, maxItems: 10_000, default: [] } as const;
+  return { type: 'array', items, maxItems: 10_000, default: [], ...traits } as const;
 }
 
-function createTextList(value: readonly string[]) {
+function createTextList(value: readonly string[], traits: SettingTraits = {}) {
   const items = { type: 'string', minLength: 1, maxLength: 1000 } as const;
-  return { type: 'array', items, maxItems: 1_000_000, default: value } as const;
+  return { type: 'array', items, maxItems: 1_000_000, default: value, ...traits } as const;
 }

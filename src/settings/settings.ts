@@ -2,7 +2,6 @@ import { UsageError } from '../base/errors.ts';
 import { isSymbolOf } from '../base/source-name.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
 import { nameVariables } from './source.ts';
-import type { UpstreamOrigins } from './upstream-origins.ts';
 
 /** The values of all settings, with camelCase names. */
 export type SettingValues = SchemaValues<typeof settingsSchema>;
@@ -32,6 +31,12 @@ export interface Settings extends Omit<SettingValues, 'archive' | 'bucket'> {
   readonly sourceName: string | null;
   /** Where the address and the key of `upstream` were set. */
   readonly upstreamFrom: UpstreamOrigins;
+}
+
+/** Where the address and the key of an upstream were set, for messages; null if they are not set. */
+export interface UpstreamOrigins {
+  readonly baseUrl: string | null;
+  readonly apiKey: string | null;
 }
 
 /** The settings of one of several sources. */

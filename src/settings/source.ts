@@ -21,17 +21,14 @@ export const defaultLayer: SettingsLayer = {
   values: new Map([...settingSchemas].map(([path, leaf]) => [path, leaf.default])),
 };
 
-/** Settings that several sources cannot have each: the name of the only one, and the rules of every symbol's lifetime. */
-const archiveSettings: readonly string[] = ['source.name', 'source.linger_days', 'source.first_lookback_days'];
-
 /**
  * The settings of one of several sources, by their key below `sources.NAME`: those of the sections upstream and source,
  * whose values are the defaults.
  */
 export const sourceSettings: ReadonlyMap<string, string> = new Map(
-  [...settingSchemas.keys()].flatMap((path): [string, string][] => {
+  [...settingSchemas].flatMap(([path, { isOfArchive }]): [string, string][] => {
     const key = /^(?:upstream|source)\.(.+)$/.exec(path)?.[1];
-    return key === undefined || archiveSettings.includes(path) ? [] : [[key, path]];
+    return key === undefined || isOfArchive === true ? [] : [[key, path]];
   }),
 );
 
@@ -41,7 +38,7 @@ const sourceSection: SectionSchema = {
   properties: Object.fromEntries(
     Object.entries({ ...settingsSchema.properties.upstream.properties, ...settingsSchema.properties.source.properties })
       // A section such as field_paths has all of its settings.
-      .filter(([key]) => !archiveSettings.includes(`source.${key}`)),
+      .filter(([, schema]) => !('isOfArchive' in schema)),
   ),
 };
 
@@ -223,8 +220,7 @@ export function formatSettingValue(path: string, value: unknown): string {
 }
 
 /** Whether a setting is a secret. Messages and files must not contain secrets. */
-export const isSecretSetting = (path: string): boolean =>
-  findSettingSchema(path)?.anyOf?.some((option) => option.secret === true) ?? false;
+export const isSecretSetting = (path: string): boolean => findSettingSchema(path)?.isSecret === true;
 const isTextSetting = (leaf: LeafSchema): boolean => (leaf.anyOf?.[0] ?? leaf).type === 'string';
 const clipText = (text: string): string => (text.length > 120 ? `${text.slice(0, 120)}…` : text);
 
@@ -322,38 +318,28 @@ function parseList(text: string): unknown {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The setting of each environment variable. */
-export const settingByVariable: Readonly<Record<string, string>> = {
-  ODDSLAKE_BASE_URL: 'upstream.base_url',
-  ODDSLAKE_API_KEY: 'upstream.api_key',
-  ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
-  ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
-  ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
-  ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
-  ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
-  ODDSLAKE_PING_URL: 'notify.ping_url',
-  ODDSLAKE_PING_URL_FILE: 'notify.ping_url_file',
-  ODDSLAKE_SMTP_URL: 'notify.email.smtp_url',
-  ODDSLAKE_SMTP_URL_FILE: 'notify.email.smtp_url_file',
-  ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
-  ODDSLAKE_OUTPUT: 'archive.output',
-  ODDSLAKE_DATABASE_URL: 'service.database_url',
-  ODDSLAKE_METRICS_KEY: 'service.metrics_key',
-  ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
-};
+export const settingByVariable: ReadonlyMap<string, string> = new Map(
+  [...settingSchemas].flatMap(([path, { variable }]) => (variable === undefined ? [] : [[variable, path]])),
+);
 
-/** The variables of a source: those of the only service, with its name at the end, e.g. ODDSLAKE_API_KEY_ALPHA. */
-const sourceVariables = ['base_url', 'api_key', 'api_key_file', 'requests_per_second'] as const;
-
-/** The environment variable of a setting of a source. */
-export const toSourceVariable = (key: (typeof sourceVariables)[number], source: string): string =>
-  `ODDSLAKE_${key}_${source.replaceAll('-', '_')}`.toUpperCase();
+/** The variable of a source: that of the only service, with its name at the end, e.g. ODDSLAKE_API_KEY_ALPHA. */
+export const toSourceVariable = (variable: string, source: string): string =>
+  `${variable}_${source.replaceAll('-', '_')}`.toUpperCase();
 
 /** The variables of the address and the key of a source, for messages; null: of the only service. */
-export const nameVariables = (source: string | null) => ({
-  baseUrl: source === null ? 'ODDSLAKE_BASE_URL' : toSourceVariable('base_url', source),
-  apiKey: source === null ? 'ODDSLAKE_API_KEY' : toSourceVariable('api_key', source),
-  apiKeyFile: source === null ? 'ODDSLAKE_API_KEY_FILE' : toSourceVariable('api_key_file', source),
-});
+export function nameVariables(source: string | null) {
+  const name = (variable: string): string => (source === null ? variable : toSourceVariable(variable, source));
+  const [baseUrl, apiKey] = [name('ODDSLAKE_BASE_URL'), name('ODDSLAKE_API_KEY')];
+  return { baseUrl, apiKey, apiKeyFile: name('ODDSLAKE_API_KEY_FILE') };
+}
+
+/** The variables that a source has, with its settings by their key below `sources.NAME`. */
+const sourceVariables: readonly (readonly [variable: string, key: string])[] = [...sourceSettings].flatMap(
+  ([key, path]) => {
+    const { variable } = settingSchemas.get(path)!;
+    return variable === undefined ? [] : [[variable, key] as const];
+  },
+);
 
 /**
  * Parses the settings in environment variables. An empty variable counts as not set. Unknown variables are ignored.
@@ -366,9 +352,11 @@ export function readEnvironmentLayers(
   report: ReportProblem = throwProblem,
 ): SettingsLayer[] {
   const ofSources = sources.flatMap((source) =>
-    sourceVariables.map((key) => [toSourceVariable(key, source), `${sourcesKey}.${source}.${key}`] as const),
+    sourceVariables.map(
+      ([variable, key]) => [toSourceVariable(variable, source), `${sourcesKey}.${source}.${key}`] as const,
+    ),
   );
-  return [...Object.entries(settingByVariable), ...ofSources].flatMap(([name, path]) => {
+  return [...settingByVariable, ...ofSources].flatMap(([name, path]) => {
     const text = env[name]?.trim();
     if (text === undefined || text === '') return [];
     return attemptStep(report, () => parseTextLayer(path, text, name)) ?? [];
@@ -381,8 +369,8 @@ export function readEnvironmentLayers(
  */
 export function findMisspelledVariables(env: Environment): { readonly name: string; readonly meant: string }[] {
   const prefix = 'ODDSLAKE_';
-  const known = [...Object.keys(settingByVariable), 'ODDSLAKE_CONFIG'].map((name) => name.slice(prefix.length));
-  const ofSources = sourceVariables.map((key) => `${key.toUpperCase()}_`);
+  const known = [...settingByVariable.keys(), 'ODDSLAKE_CONFIG'].map((name) => name.slice(prefix.length));
+  const ofSources = sourceVariables.map(([variable]) => `${variable.slice(prefix.length)}_`);
   return Object.keys(env).flatMap((name) => {
     const rest = name.slice(prefix.length);
     if (!name.startsWith(prefix) || known.includes(rest) || ofSources.some((start) => rest.startsWith(start)))

@@ -43,14 +43,18 @@ function buildProperty(schema: SectionSchema | LeafSchema, path: string, comment
       additionalProperties: false,
       properties: buildProperties(schema, `${path}.`, comments),
     };
-  const { default: byDefault, ...accepted } = schema;
+  const {
+    default: byDefault,
+    isCommon: _c,
+    isOfArchive: _a,
+    isSecret: _s,
+    kind: _k,
+    variable: _v,
+    ...accepted
+  } = schema;
   const description = `${comments.settings.get(path)!.says} Expected: ${describeExpected(schema)}.`;
-  return { description, ...stripSecret(accepted), default: byDefault };
+  return { description, ...accepted, default: byDefault };
 }
-
-/** Removes the keywords that are no JSON Schema. */
-const stripSecret = ({ secret: _, anyOf, ...rest }: LeafSchema): JsonSchema =>
-  anyOf === undefined ? rest : { ...rest, anyOf: anyOf.map(stripSecret) };
 
 /** The section of one source: settings of `upstream` and `source`. */
 function buildSourceSection(comments: Comments): JsonSchema {

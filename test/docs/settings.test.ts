@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { LeafSchema } from '../../src/settings/schema.ts';
-import { describeExpected, settingByVariable, settingSchemas } from '../../src/settings/source.ts';
+import { describeExpected, settingSchemas } from '../../src/settings/source.ts';
 import { expectUpToDate, project } from './kept-current.ts';
 import { type CommentedKey, parseComments } from './yaml-comments.ts';
 
@@ -25,7 +25,6 @@ const units: readonly (readonly [RegExp, string])[] = [
 ];
 
 const flagOf: Readonly<Record<string, string>> = { 'archive.output': '--output', 'log.level': '--log-level' };
-const variableOf = new Map(Object.entries(settingByVariable).map(([name, path]) => [path, name]));
 
 const cell = (text: string): string => text.replaceAll('|', '\\|');
 const isNumber = ({ type, anyOf = [] }: LeafSchema): boolean =>
@@ -36,17 +35,23 @@ const findUnit = (path: string, leaf: LeafSchema): string =>
 function formatRow(path: string, leaf: LeafSchema): string {
   const unit = findUnit(path, leaf);
   const values = `${describeExpected(leaf)}${unit === '' ? '' : `, ${unit}`}`;
-  const alsoBy = [variableOf.get(path), flagOf[path]].flatMap((way) => (way === undefined ? [] : [`\`${way}\``]));
+  const alsoBy = [leaf.variable, flagOf[path]].flatMap((way) => (way === undefined ? [] : [`\`${way}\``]));
   return `| \`${path}\` | ${cell(settings.get(path)!.says)} | ${cell(values)} | \`${cell(JSON.stringify(leaf.default))}\` | ${alsoBy.join(', ')} |`;
 }
 
+const formatTable = (rows: readonly [string, LeafSchema][]): string =>
+  `| setting | meaning | values | default | also set by |
+| --- | --- | --- | --- | --- |
+${rows.map(([path, leaf]) => formatRow(path, leaf)).join('\n')}`;
+
 function page(): string {
-  const bySection = Map.groupBy(settingSchemas, ([path]) => path.split('.').slice(0, -1).join('.'));
+  const [common, advanced] = [true, false].map((wanted) =>
+    [...settingSchemas].filter(([, { isCommon = false }]) => isCommon === wanted),
+  );
+  const bySection = Map.groupBy(advanced!, ([path]) => path.split('.').slice(0, -1).join('.'));
   const tables = [...bySection].map(([section, rows]) => {
     const comment = sections.get(section);
-    const heading = section === '' ? '## Top level' : `## ${section}`;
-    const table = rows.map(([path, leaf]) => formatRow(path, leaf)).join('\n');
-    return `${heading}\n${comment === undefined || comment === '' ? '' : `\n${comment}\n`}\n| setting | meaning | values | default | also set by |\n| --- | --- | --- | --- | --- |\n${table}\n`;
+    return `### ${section}\n${comment === undefined || comment === '' ? '' : `\n${comment}\n`}\n${formatTable(rows)}\n`;
   });
   return `# Settings
 
@@ -63,6 +68,14 @@ the settings with it. The first line of a config names it, and \`oddslake init\`
 
 Generated from the schema by \`test/docs/settings.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/docs/settings.test.ts\`).
 
+## Settings that people set
+
+${formatTable(common!)}
+
+## Advanced settings
+
+The defaults of these settings suit most archives. They are for a service, a disk or a memory that differs from others.
+
 ${tables.join('\n')}
 ## sources
 
@@ -77,6 +90,14 @@ test('docs/SETTINGS.md is current', () => {
 test('config/default.yaml explains every setting', () => {
   const missing = [...settingSchemas.keys()].filter((path) => !settings.get(path)?.says);
   expect(missing).toEqual([]);
+});
+
+test('config/default.yaml begins with the settings that people set', () => {
+  const [head] = readFileSync(`${project}config/default.yaml`, 'utf8').split('\n\n');
+  const named = [...head!.matchAll(/^# {3}(\S+): (.+)$/gm)].flatMap(([, section, names]) =>
+    names!.split(', ').map((name) => (section === 'top' ? name : `${section}.${name}`)),
+  );
+  expect(named).toEqual([...settingSchemas].flatMap(([path, { isCommon }]) => (isCommon === true ? [path] : [])));
 });
 
 test('a number whose name ends with a unit has that unit', () => {

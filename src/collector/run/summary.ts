@@ -9,7 +9,7 @@ import type { PushResult } from '../../bucket/push.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import type { OpenDayList } from '../../contract/day-reasons.ts';
-import type { UpstreamOrigins } from '../../settings/upstream-origins.ts';
+import type { UpstreamOrigins } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
 import type { DriftLine } from './schema-drift.ts';
 
