@@ -49,7 +49,7 @@ try {
       const insert = (from: number, till: number, fetchedAt: number, evidence: string): void => {
         if (from < till)
           db.run(
-            "insert into segments (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, 'poll', ?)",
+            "insert into coverage (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, 'poll', ?)",
             symbol,
             from,
             till,

@@ -2,7 +2,7 @@ import type { Archive } from '../src/archive/archive.ts';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { toDayPath } from '../src/archive/format/layout.ts';
 import type { PartColumns } from '../src/archive/format/tick-columns.ts';
-import { restoreSegments } from '../src/archive/journal/coverage-store.ts';
+import { insertCoverage } from '../src/archive/journal/coverage-store.ts';
 import { readCommitState } from '../src/archive/journal/intent.ts';
 import { recordRowGroups } from '../src/archive/journal/published-files.ts';
 import { addTickDeltas } from '../src/archive/journal/tick-counts.ts';
@@ -88,7 +88,7 @@ function commitAll(archive: Archive, stage: Stage, symbols: readonly string[], d
     recordRowGroups(db, stage.fileRecords);
     for (const symbol of symbols) {
       addTickDeltas(db, [{ symbol, added: days * ticksPerDay, first: firstDay, last: last - 1 }], last);
-      restoreSegments(db, symbol, [
+      insertCoverage(db, symbol, [
         { from: firstDay, to: last, fetchedAt: last, origin: 'poll', evidence: 'confirmed' },
       ]);
     }

@@ -11,7 +11,7 @@ import { hasRows, listManifestFiles, type Manifest, type PublishedFile } from '.
 import { createUnknownSymbol } from './format/market.ts';
 import { precedenceRanks } from './format/precedence.ts';
 import { parseManifestSelection } from './format/selection.ts';
-import { joinOldSegments, restoreSegments } from './journal/coverage-store.ts';
+import { insertCoverage, joinOldCoverage } from './journal/coverage-store.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
 import { acceptWindow, recordLost } from './journal/gap-records.ts';
 import { restoreListings } from './journal/nightly-memory.ts';
@@ -75,7 +75,7 @@ export function rebuildState(
     for (const [symbol, { lastActive, inactiveSince }] of activity)
       restoreActivity(db, symbol, lastActive, inactiveSince);
     for (const [symbol, { coveredFrom, windows, imported, polledFrom }] of coverage) {
-      restoreSegments(db, symbol, joinOldSegments(windows, settleMs));
+      insertCoverage(db, symbol, joinOldCoverage(windows, settleMs));
       restorePolledFrom(db, symbol, coveredFrom, polledFrom);
       // Collection had passed this point, so the upstream had no earlier ticks of the symbol. This does not hold if the
       // symbol has lost or accepted windows, or was not collected for a time: collection did not wait for those.
@@ -170,7 +170,7 @@ function readTickCoverage(
     if (origin === 'import') entry.imported.push(covered);
     if (origin === 'poll') entry.polledFrom ??= from;
     if (entry.windows.length > bufferedWindowsMax && entry.windows.length % bufferedWindowsMax === 0)
-      entry.windows = joinOldSegments(entry.windows, settleMs);
+      entry.windows = joinOldCoverage(entry.windows, settleMs);
   }
   return out;
 }

@@ -11,7 +11,6 @@ import {
 } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
 import { computeVerifiedThrough } from '../archive/journal/published-files.ts';
-import { schemaVersion } from '../archive/journal/schema.ts';
 import type { StateInspection } from '../archive/journal/state.ts';
 import { computeKnownDamage } from '../archive/known-state.ts';
 import { exitCodes, formatExitCode, OddslakeError } from '../base/errors.ts';
@@ -125,11 +124,7 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
     );
   if (state instanceof OddslakeError)
     return problem('state', state.exitCode, state.message, 'See docs/RELIABILITY.md.');
-  const { schema, hasOpenIntent, generation, manifestSha256 } = state;
-  if (schema > schemaVersion) {
-    const found = `has schema ${schema}; this version of oddslake supports up to ${schemaVersion}`;
-    return problem('state', exitCodes.usage, found, 'Use the newer version of oddslake that wrote it.');
-  }
+  const { hasOpenIntent, generation, manifestSha256 } = state;
   // Until the publish is finished, manifest.json belongs to the previous generation.
   if (hasOpenIntent) return ok('state', `generation ${generation}, publish in progress`);
   const manifest = valueOrNull(published);
@@ -142,11 +137,7 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
         : 'manifest.json differs from that of the last publish',
       'To restore it: oddslake verify --repair. If the whole archive was restored from a backup, move .oddslake away instead.',
     );
-  const isOlder = schema < schemaVersion;
-  return ok(
-    'state',
-    isOlder ? `schema ${schema}: the next command upgrades it to ${schemaVersion}` : 'matches the published files',
-  );
+  return ok('state', 'matches the published files');
 }
 
 function judgeJournal({ isBeingWritten }: ArchiveFacts, { hasOpenIntent, journaledTicks }: StateInspection): Finding {

@@ -258,7 +258,7 @@ describe('publishing order books', () => {
     const { manifest, files } = await publishNow(archive);
     expect([manifest.generation, files]).toEqual([1, []]);
     expect(readJournalLoad(archive.state.db)).toBe(0);
-    for (const table of ['journal', 'journal_books', 'journal_book_cover'])
+    for (const table of ['journal', 'journal_books', 'journal_book_coverage'])
       expect(archive.state.db.one(`select count(*) as n from ${table}`)).toEqual({ n: 0 });
   });
 

@@ -5,11 +5,9 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { getMeta, manifestHashKey } from '../../src/archive/journal/database.ts';
 import { readCommitState, readOpenIntent } from '../../src/archive/journal/intent.ts';
-import { findJournalDamage } from '../../src/archive/journal/journal-check.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { repairNow } from './damaged.ts';
-import { turnStateBack } from './older.ts';
 import { answer, append, day0, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 const idOf = ({ layout }: Archive): string =>
@@ -35,27 +33,23 @@ test('each commit has an ID of its own, a repair that puts bytes back included',
   expect(seen.size).toBe(3);
 });
 
-test('an interrupted commit is finished from the one text that the state has, also if an older version left another', async () => {
-  for (const isOlder of [false, true]) {
-    const root = scratchFolder();
-    const archive = opened({ root });
-    append(archive, answer('AAA', [[day0, 0.1]]));
-    const rename = (from: string, to: string): void => {
-      if (to.endsWith('manifest.json')) throw new Error('killed');
-      archive.disk.rename(from, to);
-    };
-    await expect(publishNow({ ...archive, disk: { ...archive.disk, rename } })).rejects.toThrow('killed');
-    const { db } = archive.state;
-    const [text, row] = [readOpenIntent(db)!.manifest, db.one<{ manifest: string }>('select manifest from intents')];
-    expect([row!.manifest, sha256(Buffer.from(text))]).toEqual(['', getMeta(db, manifestHashKey)]);
-    if (isOlder) db.run('update intents set manifest = ?', text);
-    archive.close();
-    const again = opened({ root });
-    await recoverPublish(again, 0, systemClock);
-    expect(readFileSync(join(root, 'manifest.json'), 'utf8')).toBe(text);
-    expect([readOpenIntent(again.state.db), publishedTicks(root).length]).toEqual([undefined, 1]);
-    again.close();
-  }
+test('an interrupted commit is finished from the text that the state has', async () => {
+  const root = scratchFolder();
+  const archive = opened({ root });
+  append(archive, answer('AAA', [[day0, 0.1]]));
+  const rename = (from: string, to: string): void => {
+    if (to.endsWith('manifest.json')) throw new Error('killed');
+    archive.disk.rename(from, to);
+  };
+  await expect(publishNow({ ...archive, disk: { ...archive.disk, rename } })).rejects.toThrow('killed');
+  const { db } = archive.state;
+  const text = readOpenIntent(db)!.manifest;
+  expect(sha256(Buffer.from(text))).toEqual(getMeta(db, manifestHashKey));
+  archive.close();
+  const again = opened({ root });
+  await recoverPublish(again, 0, systemClock);
+  expect(readFileSync(join(root, 'manifest.json'), 'utf8')).toBe(text);
+  expect([readOpenIntent(again.state.db), publishedTicks(root).length]).toEqual([undefined, 1]);
 });
 
 test('a rebuilt state goes on from the last commit', async () => {
@@ -67,17 +61,4 @@ test('a rebuilt state goes on from the last commit', async () => {
   rmSync(join(root, '.oddslake'), { recursive: true });
   const again = opened({ root });
   expect(readCommitState(again.state.db)).toEqual({ generation: 1, commitId: idOf(again) });
-});
-
-test('what an older version journaled gets its checksums with the new schema', async () => {
-  const root = scratchFolder();
-  const older = opened({ root });
-  append(older, answer('AAA', [[day0, 0.1]], { rejected: [{ reason: 'bad', raw: '1' }] }));
-  append(older, answer('BBB', [[day0, 0.2]]));
-  turnStateBack(older.state.db, 5);
-  older.close();
-  const archive = opened({ root });
-  expect(findJournalDamage(archive.state.db)).toMatchObject({ rows: [], doubtfulSymbols: new Set() });
-  expect((await publishNow(archive)).quarantined).toBeNull();
-  expect(publishedTicks(root)).toHaveLength(2);
 });

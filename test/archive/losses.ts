@@ -3,7 +3,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import type { LostWindow } from '../../src/archive/format/coverage.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { findManifestFile, toManifestLost } from '../../src/archive/format/manifest.ts';
-import { readSegments, restoreSegments } from '../../src/archive/journal/coverage-store.ts';
+import { insertCoverage, readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { recordLost } from '../../src/archive/journal/gap-records.ts';
 import { readCommitState } from '../../src/archive/journal/intent.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
@@ -124,11 +124,11 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
   };
   commitStage(archive, stage, manifest, stage.moves, () => {
     for (const symbol of new Set(gone.map((w) => w.symbol))) {
-      const segments = readSegments(state.db, symbol);
+      const covered = readPublishedCoverage(state.db, symbol);
       const mine = gone.filter((w) => w.symbol === symbol);
-      state.db.run('delete from segments where symbol = ?', symbol);
-      const rest = segments.flatMap((s) => subtract([s], mine).map((w) => ({ ...s, ...w })));
-      restoreSegments(state.db, symbol, rest);
+      state.db.run('delete from coverage where symbol = ?', symbol);
+      const rest = covered.flatMap((s) => subtract([s], mine).map((w) => ({ ...s, ...w })));
+      insertCoverage(state.db, symbol, rest);
     }
     for (const { symbol, ticks } of windows)
       state.db.run('update symbols set ticks = ticks - ? where symbol = ?', ticks, symbol);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
-import { readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
+import { readPublishedCoverage, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols } from '../../src/archive/journal/symbols.ts';
 import { intersect, union } from '../../src/base/window.ts';
@@ -29,7 +29,7 @@ test('a response with fewer ticks is merged without covering the window', async 
   expect(lacking).toMatchObject([{ symbol: 'A', ...lostWindow, ticks: 12 }]);
   expect(publishedTicks(root).length).toBe(pairsIn(hours(0, 24)).length - 10);
   expect(covered(root)).toEqual([hours(0, 6), hours(8, 24)]);
-  expect(union(readSegments(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
+  expect(union(readPublishedCoverage(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
   expect(readLostWindows(archive.state.db)).toMatchObject([{ ...lostWindow, ticks: 12, reportedAt: null }]);
   expect(manifestOf(root)).toMatchObject({
     days: { '2026-06-01': { state: 'complete_with_exceptions', covered: 0, missing: ['A'], exceptions: 1 } },
@@ -93,7 +93,7 @@ test('a loss of one symbol does not hold up others of the same part', async () =
     fetched('A', hours(6, 8), () => false),
   );
   await publishNow(archive);
-  expect(union(readSegments(archive.state.db, 'B'))).toEqual([hours(0, 24)]);
+  expect(union(readPublishedCoverage(archive.state.db, 'B'))).toEqual([hours(0, 24)]);
   expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({ expected: 2, covered: 1 });
 });
 

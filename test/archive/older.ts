@@ -4,17 +4,13 @@ import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { type Column, type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
 import { formatChecksums, hasRows, type Manifest, type PublishedFile } from '../../src/archive/format/manifest.ts';
 import {
-  type Database,
   manifestHashKey,
   manifestPartsKey,
-  manifestTextKey,
   openDatabase,
   rootTextsKey,
   setMeta,
   upgradedKey,
 } from '../../src/archive/journal/database.ts';
-import { readRecordedManifestText } from '../../src/archive/journal/recorded-manifest.ts';
-import { schemaVersions } from '../../src/archive/journal/schema.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
@@ -24,9 +20,6 @@ const addedNames: Readonly<Record<number, readonly string[]>> = {
   2: ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'],
   4: ['quotes', 'quote_conflicts', 'trades', 'trade_conflicts'],
 };
-
-/** The last version of the state database of each older format. */
-const stateVersions: Readonly<Record<number, number>> = { 1: 1, 2: 5, 3: 7 };
 
 /**
  * Turns an archive, which nobody has open, back to an older format. It is no archive that an older oddslake wrote: it is one
@@ -69,8 +62,7 @@ export function turnedBack(root: string, format = 1, keepsEmpty = false): string
   writeFileSync(join(root, 'SHA256SUMS'), formatChecksums(older));
 
   const db = openDatabase(toStateFilePath(join(root, '.oddslake')), 1000);
-  turnStateBack(db, stateVersions[format]!);
-  db.run('delete from meta where key in (?, ?, ?)', manifestTextKey, rootTextsKey, upgradedKey);
+  db.run('delete from meta where key in (?, ?, ?)', manifestPartsKey, rootTextsKey, upgradedKey);
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
   db.close();
   return text;
@@ -115,31 +107,3 @@ const withoutStates = (days: Manifest['days']) =>
       { complete: state === 'complete', ...rest },
     ]),
   );
-
-/** Takes away from a state whatever came after a version of its schema, and gives back what was dropped, empty. */
-export function turnStateBack(db: Database, version: number): void {
-  const earlier = schemaVersions.slice(0, version).join('\n');
-  const later = schemaVersions.slice(version).join('\n');
-  const tablesIn = (script: string): string[] => [...script.matchAll(/create table (\w+)/g)].map(([, table]) => table!);
-  const kept = new Set(tablesIn(earlier));
-  const manifestText = readRecordedManifestText(db);
-  if (version < 10 && manifestText !== undefined) {
-    setMeta(db, manifestTextKey, manifestText);
-    db.run('delete from meta where key = ?', manifestPartsKey);
-  }
-  for (const table of tablesIn(later)) db.script(`drop table if exists ${table}`);
-  for (const [, table, column] of later.matchAll(/alter table (\w+) add column (\w+)/g))
-    if (kept.has(table!)) db.script(`alter table ${table} drop column ${column}`);
-  for (const [, table, column] of later.matchAll(/alter table (\w+) drop column (\w+)/g))
-    db.script(`alter table ${table} add column ${column} integer`);
-  if (version < 6)
-    db.script(`${earlier.match(/create table contested[^;]*;/)![0]}
-      ${earlier.match(/create table imported[^;]*;/)?.[0] ?? ''}
-      create table segments_1 (
-      symbol text not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
-      origin text not null, primary key (symbol, t_from)) without rowid;
-      insert into segments_1 select symbol, t_from, t_to, fetched_at, origin from segments;
-      drop table segments;
-      alter table segments_1 rename to segments;`);
-  setMeta(db, 'schema_version', String(version));
-}

@@ -43,8 +43,8 @@ test('an aborted publish writes nothing more, although threads still merge its p
   let first = true;
   const failing: MergeWorkers = {
     ...workers,
-    async merge(task, standings) {
-      if (!first) return workers.merge(task, standings);
+    async merge(task, precedence) {
+      if (!first) return workers.merge(task, precedence);
       first = false;
       await begun;
       throw new Error('the thread has ended');

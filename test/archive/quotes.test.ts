@@ -96,7 +96,7 @@ describe('publishing quotes', () => {
     );
     expect(readJournalLoad(archive.state.db)).toBeGreaterThan(0);
     await publishNow(archive);
-    for (const table of ['journal', 'journal_series', 'journal_series_cover', 'journal_rejected'])
+    for (const table of ['journal', 'journal_series', 'journal_series_coverage', 'journal_rejected'])
       expect(archive.state.db.one(`select count(*) as n from ${table}`), table).toEqual({ n: 0 });
     expect(readJournalLoad(archive.state.db)).toBe(0);
     const before = hashes(archive.layout.root, '**/*');
@@ -669,7 +669,7 @@ describe('beside a damaged file', () => {
       // One message for each damaged file.
       expect(refused).toEqual([expect.stringContaining(`${path} is damaged`)]);
       expect(archive.state.db.one('select count(*) as n from journal_series')).toEqual({ n: 1 });
-      expect(archive.state.db.one('select count(*) as n from journal_series_cover')).toEqual({ n: 1 });
+      expect(archive.state.db.one('select count(*) as n from journal_series_coverage')).toEqual({ n: 1 });
       // Candles need the quotes of their part, and not its quote_conflicts.
       const isTickMerged = dataset === 'quote_conflicts';
       expect(archive.state.db.one('select count(*) as n from journal_ticks')).toEqual({ n: isTickMerged ? 0 : 1 });

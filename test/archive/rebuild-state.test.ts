@@ -9,7 +9,7 @@ import { formatManifest, type Manifest } from '../../src/archive/format/manifest
 import { detailColumns, type MarketDetails, unknownDetails } from '../../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readAllSegments, readSegments } from '../../src/archive/journal/coverage-store.ts';
+import { readAllPublishedCoverage, readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { appendMarkets, appendTicks } from '../../src/archive/journal/journal.ts';
 import { openDayPrecedence } from '../../src/archive/journal/precedence-store.ts';
 import {
@@ -242,13 +242,13 @@ test('coverage of order books does not count for ticks', async () => {
   const archive = opened();
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
-  const segments = readSegments(archive.state.db, 'AAA');
+  const covered = readPublishedCoverage(archive.state.db, 'AAA');
   addCoverageRows(archive, [
     ['orderbooks', 'AAA', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll', 'inferred', null],
     ['orderbooks', 'BBB', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll', 'inferred', null],
   ]);
   const again = rebuilt(archive);
-  expect([...readAllSegments(again.state.db)]).toEqual([['AAA', segments]]);
+  expect([...readAllPublishedCoverage(again.state.db)]).toEqual([['AAA', covered]]);
   expect(readSymbol(again.state.db, 'BBB')).toBeUndefined();
 });
 
@@ -277,9 +277,9 @@ test('joins and separates windows of many days as before', async () => {
     append(archive, answer('AAA', [[from, 0.5]], { windows: [{ from, to }], observedAt: to + 2 * hourMs }));
     await publishNow(archive, to + 2 * hourMs);
   }
-  const before = readSegments(archive.state.db, 'AAA');
+  const before = readPublishedCoverage(archive.state.db, 'AAA');
   expect(before.length).toBeLessThan(6);
-  expect(readSegments(rebuilt(archive).state.db, 'AAA')).toEqual(before);
+  expect(readPublishedCoverage(rebuilt(archive).state.db, 'AAA')).toEqual(before);
 });
 
 test('restores which days had settled, and no others', async () => {
@@ -302,7 +302,7 @@ test('restores which days had settled, and no others', async () => {
   append(again, answer('BBB', [[day0, 0.5]], { origin: 'backfill' }));
   await publishNow(again, day0 + 80 * hourMs);
   expect(again.readManifest().days['2026-06-02']).toMatchObject({ state: 'complete' });
-  const last = computeSettledWindows(readSegments(again.state.db, 'AAA'), hourMs).at(-1)!;
+  const last = computeSettledWindows(readPublishedCoverage(again.state.db, 'AAA'), hourMs).at(-1)!;
   expect(last.to).toBeLessThan(day0 + 60 * hourMs);
 });
 
@@ -323,6 +323,6 @@ test('does not take a window after the lifetime of its symbol for settled', asyn
   const { days } = archive.readManifest();
   expect(days['2026-06-02']).toMatchObject({ state: 'complete', expected: 1 });
   const again = rebuilt(archive);
-  const segments = readSegments(again.state.db, 'ENDED').map(({ to, fetchedAt }) => [to, fetchedAt]);
-  expect(segments.at(-1)).toEqual([polled.to, polled.to]);
+  const covered = readPublishedCoverage(again.state.db, 'ENDED').map(({ to, fetchedAt }) => [to, fetchedAt]);
+  expect(covered.at(-1)).toEqual([polled.to, polled.to]);
 });

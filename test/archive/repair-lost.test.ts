@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readSegments } from '../../src/archive/journal/coverage-store.ts';
+import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';
@@ -35,7 +35,7 @@ describe('a flipped bit in a row group of ticks', () => {
       expect(archive.readManifest().lost).toEqual(repaired.lost);
       expectCounted(root, archive);
       for (const { symbol, from, to } of repaired.lost) {
-        const covered = union(readSegments(archive.state.db, symbol));
+        const covered = union(readPublishedCoverage(archive.state.db, symbol));
         expect(covered.some((w) => w.from < to && from < w.to)).toBe(false);
       }
       expect(repaired.repaired).toEqual([
@@ -82,7 +82,7 @@ function expectCounted(root: string, archive: Archive): void {
     for (const [, , from, to, ticks] of covered as [string, string, number, number, number][])
       expect(times.filter((t) => from <= t && t < to).length).toBe(ticks);
     expect(union(covered.map(([, , from, to]) => ({ from: from as number, to: to as number })))).toEqual(
-      union(readSegments(db, symbol)),
+      union(readPublishedCoverage(db, symbol)),
     );
   }
 }

@@ -5,7 +5,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles, sumFileSizes } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readSegments } from '../../src/archive/journal/coverage-store.ts';
+import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
@@ -27,7 +27,7 @@ test('a missing part file affects only its own symbols of that day', async () =>
   const archive = await published();
   const before = hashes(archive.layout.root, everyFile);
   const covered = coverageOf(archive, others);
-  const known = others.map((symbol) => readSegments(archive.state.db, symbol));
+  const known = others.map((symbol) => readPublishedCoverage(archive.state.db, symbol));
   rmSync(at(archive, ticks0));
   const repaired = await repairNow(archive);
   expect(repaired.lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual([...mine].sort().map((s) => [s, minutes]));
@@ -38,7 +38,7 @@ test('a missing part file affects only its own symbols of that day', async () =>
   }
   for (const symbol of others) expect(counts(archive, symbol)[0]).toBe(2 * minutes);
   expect(coverageOf(archive, others)).toEqual(covered);
-  expect(others.map((symbol) => readSegments(archive.state.db, symbol))).toEqual(known);
+  expect(others.map((symbol) => readPublishedCoverage(archive.state.db, symbol))).toEqual(known);
   const after = hashes(archive.layout.root, everyFile);
   const changed = Object.keys(before).filter((path) => after[path] !== before[path]);
   expect(changed).toEqual([
@@ -100,7 +100,7 @@ test('restores coverage that the state joined with later days without a later fe
     append(archive, answer('JOINED', [[from + 1, 0.5]], { windows, observedAt: answeredAt(day) }));
     await publishNow(archive, answeredAt(day));
   }
-  expect(readSegments(archive.state.db, 'JOINED').length).toBeLessThan(8);
+  expect(readPublishedCoverage(archive.state.db, 'JOINED').length).toBeLessThan(8);
   for (const day of [0, 7])
     rmSync(at(archive, toDayPath('coverage', day0 + day * dayMs, computePartNumber('JOINED', 4))));
   await repairNow(archive);

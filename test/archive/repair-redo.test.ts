@@ -54,7 +54,7 @@ function spoil(root: string): string[] {
 const outcome = (root: string, archive: Archive) => ({
   files: hashes(root, everything),
   roots: hashes(root, roots),
-  segments: archive.state.db.all('select * from segments'),
+  coverage: archive.state.db.all('select * from coverage'),
   lost: archive.state.db.all('select * from lost'),
   symbols: archive.state.db.all('select symbol, ticks, first_tick, last_tick from symbols'),
   records: archive.state.db.all('select path, sha256 from row_groups'),

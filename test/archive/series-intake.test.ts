@@ -102,7 +102,7 @@ describe('quotes of an import', () => {
   test('are in the state only once they are published', () => {
     const archive = opened();
     createIntake(archive, [quoteAnswer('A', [quote(day0, 0.5)], { windows: [{ from: day0, to: day0 + 1 }] })]);
-    for (const table of ['journal', 'journal_series', 'journal_series_cover', 'series_counts', 'symbols'])
+    for (const table of ['journal', 'journal_series', 'journal_series_coverage', 'series_counts', 'symbols'])
       expect(archive.state.db.one(`select count(*) as n from ${table}`), table).toEqual({ n: 0 });
   });
 
@@ -124,7 +124,7 @@ describe('quotes of an import', () => {
       const { refused } = await publishIntake(archive, twoDays, 'import');
       expect(refused).toHaveLength(1);
       // Whole bins of rows and coverage: the damaged day's, and no other.
-      for (const table of ['journal_series', 'journal_series_cover'])
+      for (const table of ['journal_series', 'journal_series_coverage'])
         expect(archive.state.db.all(`select day from ${table}`), table).toEqual([{ day: day0 }]);
       expect(countQuotes(archive, 'import')).toMatchObject({ fetched: 2, accepted: 2 });
       writeFileSync(at, bytes);
@@ -147,7 +147,7 @@ describe('quotes of an import', () => {
     await expect(publishIntake(archive, twoDays)).rejects.toMatchObject({ exitCode: 5 });
     lock.release();
     expect(archive.state.db.one('select sum(n) as n from journal_series')).toEqual({ n: 2 });
-    expect(archive.state.db.one('select count(*) as n from journal_series_cover')).toEqual({ n: 2 });
+    expect(archive.state.db.one('select count(*) as n from journal_series_coverage')).toEqual({ n: 2 });
     await publishNow(archive);
     const direct = opened({ parts: 2 });
     await publishIntake(direct, twoDays);

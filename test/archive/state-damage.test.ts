@@ -32,10 +32,10 @@ function removeState({ layout }: Archive): void {
 }
 
 test.each([
-  ['the end of a window', "update segments set t_to = t_to - 8192 where symbol = 'BBB' and origin = 'poll'", 'BBB'],
-  ['the start of a window', "update segments set t_from = t_from + 64 where symbol = 'CCC'", 'CCC'],
-  ['a symbol', "update segments set symbol = 'CCB' where symbol = 'CCC'", 'CC[BC]'],
-  ['a missing window', "delete from segments where symbol = 'AAA'", 'AAA'],
+  ['the end of a window', "update coverage set t_to = t_to - 8192 where symbol = 'BBB' and origin = 'poll'", 'BBB'],
+  ['the start of a window', "update coverage set t_from = t_from + 64 where symbol = 'CCC'", 'CCC'],
+  ['a symbol', "update coverage set symbol = 'CCB' where symbol = 'CCC'", 'CC[BC]'],
+  ['a missing window', "delete from coverage where symbol = 'AAA'", 'AAA'],
 ])('verify detects %s that differs from the published files, and its advice repairs it', async (_, damage, symbol) => {
   const root = scratchFolder();
   const archive = await createFilledArchive(root);
@@ -86,7 +86,7 @@ test('a repair restores a damaged coverage file before it reports damage of the 
   await repairNow(archive);
   expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
 
-  archive.state.db.script("update segments set t_to = t_to - 8192 where symbol = 'AAA'");
+  archive.state.db.script("update coverage set t_to = t_to - 8192 where symbol = 'AAA'");
   writeFileSync(join(root, 'views.sql'), 'mine');
   expect(await repairNow(archive)).toMatchObject({
     repaired: [{ path: 'views.sql', outcome: 'restored' }],

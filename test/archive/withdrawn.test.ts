@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type Evidence, evidenceKinds } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { findInferred, readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
+import { findInferred, readPublishedCoverage, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readJournalEnd } from '../../src/archive/journal/journal.ts';
 import { union, type Window } from '../../src/base/window.ts';
 import { share } from '../harness/share.ts';
@@ -35,7 +35,7 @@ test('withdraws published and earlier journaled coverage, and keeps the ticks', 
   await publishNow(archive);
   expect(readSymbolCoverage(db, 'A')).toEqual(remaining);
   expect(published(archive, 'A')).toEqual(remaining);
-  expect(union(readSegments(db, 'A'))).toEqual(remaining);
+  expect(union(readPublishedCoverage(db, 'A'))).toEqual(remaining);
   expect(archive.readManifest().datasets.ticks.files[0]!.rows).toBe(1);
   expect(archive.readManifest().days['2026-06-01']!.state).toBe('incomplete');
   expect(readJournalEnd(db)).toBe(0);
@@ -185,7 +185,7 @@ test('gives the same coverage for any order of appends, withdrawals and publishe
       await publishNow(archive);
       for (const [i, symbol] of symbols.entries()) {
         expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
-        expect(union(readSegments(db, symbol))).toEqual(expected(i));
+        expect(union(readPublishedCoverage(db, symbol))).toEqual(expected(i));
         expect(published(archive, symbol)).toEqual(expected(i));
       }
       expect(db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { formatVersion, type Manifest } from '../../src/archive/format/manifest.ts';
-import { schemaVersion } from '../../src/archive/journal/schema.ts';
 import type { StateInspection } from '../../src/archive/journal/state.ts';
 import { DamageError, type ExitCode } from '../../src/base/errors.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
@@ -221,7 +220,6 @@ describe('the archive', () => {
   } as unknown as Manifest;
   const published = (change: object) => ({ manifest: { manifest: { ...manifest, ...change }, sha256: 'a' } });
   const state: StateInspection = {
-    schema: schemaVersion,
     generation: 3,
     upstream: 'box',
     manifestSha256: 'a',
@@ -229,6 +227,7 @@ describe('the archive', () => {
     journaledTicks: 0,
     progress: null,
     damaged: [],
+    hashedAt: () => undefined,
     lastRun: {
       runId: 'r',
       job: 'nightly',
@@ -306,8 +305,6 @@ describe('the archive', () => {
     ],
     ['another manifest', ofState({ manifestSha256: 'b' }), { state: 'action_required 6' }],
     ['a lost state', judged({ state: null }), { state: 'warning' }],
-    ['a state of a newer version', ofState({ schema: schemaVersion + 1 }), { state: 'action_required 2' }],
-    ['a state of an older version', ofState({ schema: schemaVersion - 1 }), { state: 'ok' }],
     [
       'an interrupted publish',
       ofState({ hasOpenIntent: true, manifestSha256: 'b' }),

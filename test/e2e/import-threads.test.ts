@@ -41,7 +41,7 @@ function stateOf(output: string): unknown {
   try {
     return {
       ...Object.fromEntries(
-        ['segments', 'standings', 'symbols'].map((table) => [table, db.prepare(`select * from ${table}`).all()]),
+        ['coverage', 'precedence', 'symbols'].map((table) => [table, db.prepare(`select * from ${table}`).all()]),
       ),
       journal: db.prepare('select count(*) as n from journal').get(),
     };

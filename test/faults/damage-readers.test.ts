@@ -62,12 +62,12 @@ const journaled = ({ state: { db } }: Archive): Record<string, number> =>
   Object.fromEntries(
     [
       'journal_ticks',
-      'journal_cover',
+      'journal_coverage',
       'journal_markets',
       'journal_books',
-      'journal_book_cover',
+      'journal_book_coverage',
       'journal_series',
-      'journal_series_cover',
+      'journal_series_coverage',
     ].map((table) => [table, db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n]),
   );
 

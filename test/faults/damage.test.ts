@@ -7,7 +7,7 @@ import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readSegments } from '../../src/archive/journal/coverage-store.ts';
+import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
@@ -257,7 +257,7 @@ function expectTicks(
       expect(ticks, symbol).toBe(after.filter((t) => from <= t && t < to).length);
     expect(intersect(covered, mine)).toEqual([]);
     expect(union([...covered, ...mine])).toEqual(original.covered.get(symbol));
-    expect(union(readSegments(archive.state.db, symbol))).toEqual(union(covered));
+    expect(union(readPublishedCoverage(archive.state.db, symbol))).toEqual(union(covered));
     expect(readSymbol(archive.state.db, symbol)).toMatchObject({
       ticks: after.length,
       firstTick: after[0] ?? null,

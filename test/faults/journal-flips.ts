@@ -100,7 +100,7 @@ export async function flipLake(folder: string): Promise<FlipLake> {
       createFresh(database, place);
       const tables = {
         ...journalRowColumns,
-        journal: ['run_id', 'symbol', 'asked_from', 'observed_at', 'rank', 'rows', 'origin'],
+        journal: ['run_id', 'symbol', 'requested_from', 'observed_at', 'rank', 'rows', 'origin'],
       };
       const table = draw.one(Object.keys(tables)) as keyof typeof tables;
       const column = draw.one([...tables[table], 'checksum']);

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readAllSegments } from '../../src/archive/journal/coverage-store.ts';
+import { readAllPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { DamageError } from '../../src/base/errors.ts';
 import { union } from '../../src/base/window.ts';
 import { hashes, opened, publishedRows, publishedTicks, publishNow } from '../archive/scratch.ts';
@@ -61,9 +61,12 @@ async function journalAgain(archive: Archive): Promise<void> {
   await publishNow(archive);
 }
 
-const segments = (archive: Archive): Record<string, unknown> =>
+const readCovered = (archive: Archive): Record<string, unknown> =>
   Object.fromEntries(
-    [...readAllSegments(archive.state.db)].map(([symbol, list]: [string, CoveredWindow[]]) => [symbol, union(list)]),
+    [...readAllPublishedCoverage(archive.state.db)].map(([symbol, list]: [string, CoveredWindow[]]) => [
+      symbol,
+      union(list),
+    ]),
   );
 
 test('after the state is lost, published ticks stay and the others come with the next responses', {
@@ -132,7 +135,7 @@ test('after the state is lost, published ticks stay and the others come with the
         symbol,
         union(rows!.map(([, , from, to]) => ({ from: from as number, to: to as number }))),
       ]);
-      expect(segments(archive), label).toEqual(Object.fromEntries(windows));
+      expect(readCovered(archive), label).toEqual(Object.fromEntries(windows));
       await journalAgain(archive);
       expect(publishedTicks(root), label).toEqual(expected);
       expect((await verifyArchive(archive, null)).findings, label).toEqual([]);

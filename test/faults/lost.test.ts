@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readSegments } from '../../src/archive/journal/coverage-store.ts';
+import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import { covered, fetched, hours, pairsIn, withLosses } from '../archive/losses.ts';
@@ -26,7 +26,7 @@ async function trial(seed: number, root: string): Promise<void> {
   const { db } = archive.state;
   await withLosses(archive, symbol, losses);
   const check = (): void => {
-    const claims = union(readSegments(db, symbol));
+    const claims = union(readPublishedCoverage(db, symbol));
     expect(covered(root)).toEqual(claims);
     expect(intersect(claims, readLostWindows(db))).toEqual([]);
     expect(union([...claims, ...readLostWindows(db)])).toEqual([hours(0, 24)]);

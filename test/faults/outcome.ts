@@ -92,8 +92,8 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       counts: counts.filter((run) => runs.includes(run.run_id)),
       unbalanced: counts.filter(({ fetched, sum }) => fetched !== sum),
       symbols: db.all('select symbol, ticks, first_tick, last_tick from symbols'),
-      segments: db.all('select * from segments'),
-      standings: db.all('select symbol, day, hex(stretches) as stretches from standings'),
+      coverage: db.all('select * from coverage'),
+      precedence: db.all('select dataset, symbol, day, hex(windows) as windows from precedence'),
       lost: db.all('select dataset, symbol, t_from, t_to, ticks from lost'),
       aside: listQuarantined(root),
       quarantine: quarantineLines(root),
@@ -111,7 +111,6 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
             .filter((run) => run.dataset === dataset)
             .reduce((sum, run) => sum + run.accepted + run.recovered, 0),
       ),
-      seriesStandings: db.all('select dataset, symbol, day, hex(stretches) as stretches from series_standings'),
       uncounted: countRows('ticks') - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
       open: db.all('select generation from intents'),
     };

@@ -73,7 +73,7 @@ test('months of nights use no more memory, files and descriptors than the first 
   expect(of(late, 'memory')).toBeLessThan(1.1 * of(early, 'memory') + 1e6);
 
   const state = openDatabase(join(nights.output, '.oddslake/state.sqlite'), 1000);
-  const journaled = ['journal', 'journal_ticks', 'journal_cover', 'journal_rejected', 'intents'].map(
+  const journaled = ['journal', 'journal_ticks', 'journal_coverage', 'journal_rejected', 'intents'].map(
     (table) => state.one<{ n: number }>(`select count(*) as n from ${table}`)!.n,
   );
   state.close();

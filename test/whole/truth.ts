@@ -79,7 +79,7 @@ function readJournal(root: string): Pick<FileRows, 'journaled' | 'isWaiting'> {
     const rows = db.all<{ symbol: string; t: Uint8Array } & Record<string, never>>(
       'select symbol, t from journal_ticks',
     );
-    const isWaiting = db.one('select 1 from journal_cover limit 1') !== undefined || rows.length > 0;
+    const isWaiting = db.one('select 1 from journal_coverage limit 1') !== undefined || rows.length > 0;
     for (const { symbol, t } of rows) out.set(symbol, new Set([...(out.get(symbol) ?? []), ...toDoubles(t)]));
     return { journaled: out, isWaiting };
   } finally {

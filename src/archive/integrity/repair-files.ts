@@ -8,7 +8,7 @@ import { getPartCount, type PartCounts } from '../format/day-parts.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
 import { hasRows, listFilesWithRows, type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
-import { readAllSegments, retractSegments } from '../journal/coverage-store.ts';
+import { readAllPublishedCoverage, retractCoverage } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
 import { dropRowGroups } from '../journal/published-files.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
@@ -78,7 +78,7 @@ export async function repairDamagedFiles(
   stageSymbols(archive, stage, symbols);
   if (symbols.length === 0 && damaged.some(({ dataset, file }) => dataset === 'symbols' && hasRows(file)))
     stageRemoval(stage, symbolsPath);
-  const coverage = readAllSegments(db);
+  const coverage = readAllPublishedCoverage(db);
   const lostBySymbol = Map.groupBy(losses.windows, ({ symbol }) => symbol);
   for (const [symbol, windows] of lostBySymbol)
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
@@ -90,7 +90,7 @@ export async function repairDamagedFiles(
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     recordStagedFiles(archive, stage, nowMs);
     dropRowGroups(db, stage.removedPaths);
-    for (const [symbol, windows] of lostBySymbol) retractSegments(db, symbol, windows);
+    for (const [symbol, windows] of lostBySymbol) retractCoverage(db, symbol, windows);
     recordLost(db, losses.windows, nowMs);
     setTickCounts(db, changed, nowMs);
   });

@@ -2,7 +2,12 @@ import { dayMs, intersectTwo, subtract, type Window } from '../../base/window.ts
 import type { Archive } from '../archive.ts';
 import { type CoveredWindow, countCoverageTicks, joinForPublishing, overlayCoverage } from '../format/coverage.ts';
 import { listReadColumns } from '../format/datasets.ts';
-import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../journal/coverage-store.ts';
+import {
+  canBeJoined,
+  findNewestResponse,
+  readPublishedCoverage,
+  readPublishedCoverageIn,
+} from '../journal/coverage-store.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { addCoverage, type DayCoverage, parseCoverageRows } from '../publish/day-tables.ts';
 import type { DamagedFile } from './salvage-row-groups.ts';
@@ -28,13 +33,11 @@ export function restoreCoverage(
   for (const file of damaged) addCoverage(coverage, readIntactCoverage(file));
   const restored: RestoredCoverage = new Map();
   const dayWindow = { from: day, to: day + dayMs };
-  for (const [symbol, segments] of readSegmentsIn(archive.state.db, dayWindow)) {
+  for (const [symbol, covered] of readPublishedCoverageIn(archive.state.db, dayWindow)) {
     const known = coverage.ticks.get(symbol) ?? [];
-    const newest = findNewestResponse(readSegments(archive.state.db, symbol));
-    const unknown = segments.flatMap((segment) =>
-      subtract([intersectTwo(segment, dayWindow)], known).map((window) =>
-        clipSegment(segment, window, settleMs, newest),
-      ),
+    const newest = findNewestResponse(readPublishedCoverage(archive.state.db, symbol));
+    const unknown = covered.flatMap((one) =>
+      subtract([intersectTwo(one, dayWindow)], known).map((window) => clipCoverage(one, window, settleMs, newest)),
     );
     if (unknown.length === 0) continue;
     const windows = joinForPublishing(overlayCoverage([...known.map(toCovered), ...unknown]));
@@ -53,14 +56,14 @@ function readIntactCoverage({ salvage }: DamagedFile): DayCoverage {
 }
 
 /**
- * Clips a segment to a window. Old segments were joined with their neighbors and have the time of the last response, so
+ * Clips a covered window to another one. Old ones were joined with their neighbors and have the time of the last response, so
  * for a clipped one it is known only that its response came after it had settled.
  */
-function clipSegment(segment: CoveredWindow, window: Window, settleMs: number, newest: number): CoveredWindow {
-  const fetchedAt = canBeJoined(segment, newest)
-    ? Math.min(segment.fetchedAt, window.to + settleMs)
-    : segment.fetchedAt;
-  return { ...segment, ...window, fetchedAt };
+function clipCoverage(covered: CoveredWindow, window: Window, settleMs: number, newest: number): CoveredWindow {
+  const fetchedAt = canBeJoined(covered, newest)
+    ? Math.min(covered.fetchedAt, window.to + settleMs)
+    : covered.fetchedAt;
+  return { ...covered, ...window, fetchedAt };
 }
 
 const toCovered = ({ from, to, fetchedAt, origin, evidence }: CoveredWindow): CoveredWindow => ({

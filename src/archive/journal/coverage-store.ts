@@ -12,7 +12,7 @@ import {
 import { type Database, evidenceSinceKey, getMeta, setMeta, toSourceKey } from './database.ts';
 import { separateResponsesMs } from './recheck-results.ts';
 
-interface SegmentRow {
+interface CoverageRow {
   symbol: string;
   t_from: number;
   t_to: number;
@@ -21,7 +21,7 @@ interface SegmentRow {
   evidence: Evidence;
 }
 
-const toCoveredWindow = (row: SegmentRow): CoveredWindow => ({
+const toCoveredWindow = (row: CoverageRow): CoveredWindow => ({
   from: row.t_from,
   to: row.t_to,
   fetchedAt: row.fetched_at,
@@ -43,9 +43,9 @@ interface StateWindow extends Window {
  */
 const selectStateWindows = (where: string): string => `
   select symbol, t_from as "from", t_to as "to", 'published' as kind, 0 as recordId, evidence
-    from segments where fetched_at <= ?1 and ${where}
+    from coverage where fetched_at <= ?1 and ${where}
   union all select symbol, t_from, t_to, 'journaled', record_id, evidence
-    from journal_cover where fetched_at <= ?1 and ${where}
+    from journal_coverage where fetched_at <= ?1 and ${where}
   union all select symbol, t_from, t_to, 'withdrawn', record_id, null from journal_withdrawn where ${where}`;
 
 /** Computes the covered windows. A withdrawal removes published coverage and the coverage of earlier records. */
@@ -71,10 +71,10 @@ export const readSymbolCoverage = (db: Database, symbol: string, believedMs = Nu
   applyWithdrawals(db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), believedMs, symbol));
 
 /** Reads the published coverage of one symbol, one window per response, in the layers of `overlayLayers`. */
-export const readSegments = (db: Database, symbol: string): CoveredWindow[] =>
+export const readPublishedCoverage = (db: Database, symbol: string): CoveredWindow[] =>
   db
-    .all<SegmentRow & Record<string, number>>(
-      'select * from segments where symbol = ? order by t_from, evidence',
+    .all<CoverageRow & Record<string, number>>(
+      'select * from coverage where symbol = ? order by t_from, evidence',
       symbol,
     )
     .map(toCoveredWindow);
@@ -89,9 +89,9 @@ export function readResponses(db: Database, symbol: string): CoveredWindow[] {
     symbol,
   );
   return db
-    .all<SegmentRow & { record: number } & Record<string, never>>(
-      `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record from segments where symbol = ?1
-       union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_cover
+    .all<CoverageRow & { record: number } & Record<string, never>>(
+      `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record from coverage where symbol = ?1
+       union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_coverage
        where symbol = ?1 order by t_from, evidence`,
       symbol,
     )
@@ -102,9 +102,9 @@ export function readResponses(db: Database, symbol: string): CoveredWindow[] {
 }
 
 /** Reads the published coverage of every symbol. */
-export function readAllSegments(db: Database): Map<string, CoveredWindow[]> {
+export function readAllPublishedCoverage(db: Database): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
-  for (const row of db.iterate<SegmentRow>('select * from segments order by symbol, t_from, evidence')) {
+  for (const row of db.iterate<CoverageRow>('select * from coverage order by symbol, t_from, evidence')) {
     const list = out.get(row.symbol);
     if (list === undefined) out.set(row.symbol, [toCoveredWindow(row)]);
     else list.push(toCoveredWindow(row));
@@ -112,15 +112,15 @@ export function readAllSegments(db: Database): Map<string, CoveredWindow[]> {
   return out;
 }
 
-interface CurrentCoverageRow extends SegmentRow {
+interface CurrentCoverageRow extends CoverageRow {
   kind: StateWindow['kind'];
   recordId: number;
 }
 
 /** Selects all input of `readCurrentCoverage` in one statement, so that no publish can intervene. */
 const selectCurrentCoverage = (where: string): string => `
-  select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from segments ${where}
-  union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_cover ${where}
+  select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from coverage ${where}
+  union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_coverage ${where}
   union all select symbol, t_from, t_to, 0, '', '', 'withdrawn', record_id from journal_withdrawn ${where}`;
 
 /** Reads the coverage of every symbol, published or journaled, with its evidence. Windows of a symbol may overlap. */
@@ -176,10 +176,10 @@ export function findInferredTails(db: Database, sinceMs: number, symbol?: string
   const ofSymbol = symbol === undefined ? '' : 'and symbol = ?1';
   const values = symbol === undefined ? [] : [symbol];
   // If later records withdraw parts of a window, only its last remaining part is used.
-  const rows = db.iterate<SegmentRow & { record_id: number }>(
-    `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from segments
+  const rows = db.iterate<CoverageRow & { record_id: number }>(
+    `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from coverage
      where evidence = 'inferred' ${ofSymbol}
-     union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_cover
+     union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_coverage
      where evidence = 'inferred' ${ofSymbol} order by symbol, t_from, t_to`,
     ...values,
   );
@@ -207,9 +207,9 @@ export function findInferredTails(db: Database, sinceMs: number, symbol?: string
 }
 
 /** Reads the published coverage that overlaps a window, by symbol. Windows are not clipped. */
-export function readSegmentsIn(db: Database, { from, to }: Window): Map<string, CoveredWindow[]> {
-  const rows = db.all<SegmentRow & Record<string, number>>(
-    'select * from segments where t_from < ? and t_to > ? order by symbol, t_from, evidence',
+export function readPublishedCoverageIn(db: Database, { from, to }: Window): Map<string, CoveredWindow[]> {
+  const rows = db.all<CoverageRow & Record<string, number>>(
+    'select * from coverage where t_from < ? and t_to > ? order by symbol, t_from, evidence',
     to,
     from,
   );
@@ -254,53 +254,58 @@ function computeInferred(rows: readonly StateWindow[]): Window[] {
 }
 
 /** Removes the coverage of a symbol in some windows. Must run inside the publish's transaction. */
-export function retractSegments(db: Database, symbol: string, windows: readonly Window[]): void {
-  for (const segment of readSegments(db, symbol)) {
-    const remaining = subtract([segment], windows);
-    if (remaining.length === 1 && remaining[0]!.from === segment.from && remaining[0]!.to === segment.to) continue;
-    dropSegment(db, symbol, segment);
-    restoreSegments(
+export function retractCoverage(db: Database, symbol: string, windows: readonly Window[]): void {
+  for (const window of readPublishedCoverage(db, symbol)) {
+    const remaining = subtract([window], windows);
+    if (remaining.length === 1 && remaining[0]!.from === window.from && remaining[0]!.to === window.to) continue;
+    deleteCoverage(db, symbol, window);
+    insertCoverage(
       db,
       symbol,
-      remaining.map((window) => ({ ...segment, ...window })),
+      remaining.map((rest) => ({ ...window, ...rest })),
     );
   }
 }
 
-/** Overlays newly published coverage on a symbol's segments. Must run inside the publish's transaction. */
-export function addSegments(db: Database, symbol: string, added: readonly CoveredWindow[], settleMs: number): void {
+/** Overlays newly published coverage on that of a symbol. Must run inside the publish's transaction. */
+export function overlayPublishedCoverage(
+  db: Database,
+  symbol: string,
+  added: readonly CoveredWindow[],
+  settleMs: number,
+): void {
   if (added.length === 0) return;
   const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
   const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
-  // Includes adjacent segments, and older segments that can now be joined.
+  // Includes adjacent windows, and older ones that can now be joined.
   const near = db
-    .all<SegmentRow & Record<string, number>>(
-      'select * from segments where symbol = ? and t_to >= ? and t_from <= ?',
+    .all<CoverageRow & Record<string, number>>(
+      'select * from coverage where symbol = ? and t_to >= ? and t_from <= ?',
       symbol,
       from - 2 * separateResponsesMs,
       to,
     )
     .map(toCoveredWindow);
-  for (const segment of near) dropSegment(db, symbol, segment);
-  restoreSegments(db, symbol, joinOldSegments(overlayLayers([...near, ...added]), settleMs));
+  for (const window of near) deleteCoverage(db, symbol, window);
+  insertCoverage(db, symbol, joinOldCoverage(overlayLayers([...near, ...added]), settleMs));
 }
 
 /** Joins the windows of one symbol that are final and old enough. Takes and returns layers of `overlayLayers`. */
-export const joinOldSegments = (sorted: readonly CoveredWindow[], settleMs: number): CoveredWindow[] =>
+export const joinOldCoverage = (sorted: readonly CoveredWindow[], settleMs: number): CoveredWindow[] =>
   joinFinalWindows(sorted, settleMs, findNewestResponse(sorted) - separateResponsesMs);
 
 /** Finds when the latest response for a symbol was fetched, epoch ms. */
-export const findNewestResponse = (segments: readonly CoveredWindow[]): number =>
-  segments.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
+export const findNewestResponse = (covered: readonly CoveredWindow[]): number =>
+  covered.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
 
-/** Whether a segment may have been joined with adjacent ones. `newest` is the symbol's latest response. */
+/** Whether a covered window may have been joined with adjacent ones. `newest` is the symbol's latest response. */
 export const canBeJoined = ({ to }: Window, newest: number): boolean => to <= newest - separateResponsesMs;
 
-/** Inserts segments of a symbol that has none in these windows. */
-export function restoreSegments(db: Database, symbol: string, segments: readonly CoveredWindow[]): void {
-  for (const s of segments)
+/** Inserts covered windows of a symbol that has none in these windows. */
+export function insertCoverage(db: Database, symbol: string, covered: readonly CoveredWindow[]): void {
+  for (const s of covered)
     db.run(
-      'insert into segments (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, ?, ?)',
+      'insert into coverage (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, ?, ?)',
       symbol,
       s.from,
       s.to,
@@ -310,8 +315,8 @@ export function restoreSegments(db: Database, symbol: string, segments: readonly
     );
 }
 
-const dropSegment = (db: Database, symbol: string, { from, evidence }: CoveredWindow): void => {
-  db.run('delete from segments where symbol = ? and t_from = ? and evidence = ?', symbol, from, evidence);
+const deleteCoverage = (db: Database, symbol: string, { from, evidence }: CoveredWindow): void => {
+  db.run('delete from coverage where symbol = ? and t_from = ? and evidence = ?', symbol, from, evidence);
 };
 
 /**
@@ -321,7 +326,7 @@ const dropSegment = (db: Database, symbol: string, { from, evidence }: CoveredWi
 export function findKnownWindow(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
     `select min(t_from) as t_from, max(t_to) as t_to from
-       (select t_from, t_to from segments union all select t_from, t_to from journal_cover
+       (select t_from, t_to from coverage union all select t_from, t_to from journal_coverage
         union all select first_tick, last_tick + 1 from symbols
         union all select t_from, t_to from lost where dataset = 'ticks'
         union all select t_from, t_to from owed)`,
@@ -385,7 +390,7 @@ export interface CoverageExtent {
 /** Computes the extent of each symbol's published coverage. Layers overlap; each moment counts once. */
 export function computeCoverageExtents(db: Database): Map<string, CoverageExtent> {
   const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
-    'select symbol, t_from, t_to from segments order by symbol, t_from',
+    'select symbol, t_from, t_to from coverage order by symbol, t_from',
   );
   const out = new Map<string, CoverageExtent>();
   for (const { symbol, t_from, t_to } of rows) {

@@ -230,9 +230,6 @@ export const manifestHashKey = 'manifest_sha256';
 /** JSON: the names of the parts of the last published manifest's text; see recorded-manifest.ts. */
 export const manifestPartsKey = 'manifest_parts';
 
-/** Text of the last published manifest in a state of schema version 9 and older. */
-export const manifestTextKey = 'manifest_text';
-
 /**
  * Epoch ms of the upgrade to format 3, or of the rebuild of a lost state. Older windows were joined without regard to
  * evidence, so a poll must not confirm them. Absent in an archive created with format 3.

@@ -17,7 +17,7 @@ interface LostRow {
   t_to: number;
   ticks: number;
   lost_at: number;
-  told_at: number | null;
+  reported_at: number | null;
 }
 
 const toRecordedLoss = (row: LostRow): RecordedLoss => ({
@@ -27,7 +27,7 @@ const toRecordedLoss = (row: LostRow): RecordedLoss => ({
   to: row.t_to,
   ticks: row.ticks,
   lostAt: row.lost_at,
-  reportedAt: row.told_at,
+  reportedAt: row.reported_at,
 });
 
 /**
@@ -112,7 +112,7 @@ export function markLostReported(db: Database, windows: readonly LostWindow[], r
   db.transaction(() => {
     for (const { dataset, symbol, from } of windows)
       db.run(
-        'update lost set told_at = ? where dataset = ? and symbol = ? and t_from = ? and told_at is null',
+        'update lost set reported_at = ? where dataset = ? and symbol = ? and t_from = ? and reported_at is null',
         reportedAtMs,
         dataset,
         symbol,
@@ -127,7 +127,7 @@ interface AcceptedRow {
   t_to: number;
   reason: string;
   accepted_at: number;
-  told_at: number | null;
+  reported_at: number | null;
 }
 
 const toAcceptedWindow = (row: AcceptedRow): AcceptedWindow => ({
@@ -136,7 +136,7 @@ const toAcceptedWindow = (row: AcceptedRow): AcceptedWindow => ({
   to: row.t_to,
   reason: row.reason,
   acceptedAt: row.accepted_at,
-  reportedAt: row.told_at,
+  reportedAt: row.reported_at,
 });
 
 /** Reads the accepted windows of one symbol or of all, sorted by symbol and time. They never overlap. */
@@ -171,7 +171,7 @@ export function markAcceptedReported(db: Database, windows: readonly AcceptedWin
   db.transaction(() => {
     for (const { symbol, from } of windows)
       db.run(
-        'update accepted set told_at = ? where symbol = ? and t_from = ? and told_at is null',
+        'update accepted set reported_at = ? where symbol = ? and t_from = ? and reported_at is null',
         reportedAtMs,
         symbol,
         from,

@@ -73,7 +73,7 @@ export function appendQuarantined(
   const count = items.length + dropped;
   if (count === 0) return;
   db.transaction(() => {
-    const head = { run_id: runId, kind: dataset, symbol: null, asked_from: null, asked_to: null };
+    const head = { run_id: runId, kind: dataset, symbol: null, requested_from: null, requested_to: null };
     const record = appendHeader(db, { ...head, observed_at: items[0]?.at ?? 0, origin: 'import', rank: 0 }, 0);
     appendRejected(db, { ...record, runId }, items);
     db.run('update runs set rejected_dropped = rejected_dropped + ? where run_id = ?', dropped, runId);

@@ -12,8 +12,7 @@ export interface FileMove {
 /** A publish past its commit point: the file moves to finish, and the new manifest. */
 export interface PublishIntent {
   readonly generation: number;
-  /** ID of this commit; null in an intent left open by an older version. */
-  readonly commitId: string | null;
+  readonly commitId: string;
   /** The text of manifest.json. */
   readonly manifest: string;
   /** In order of execution: ticks first, coverage last. */
@@ -52,20 +51,15 @@ export function isLastCommit(db: Database, { generation, commitId }: CommitState
 }
 
 export function readOpenIntent(db: Database): PublishIntent | undefined {
-  // A state opened for inspection may be of an older version without the commit_id column.
-  const row = db.one<{ generation: number; commit_id?: string | null; manifest: string; moves: string }>(
-    'select * from intents',
-  );
+  const row = db.one<{ generation: number; commit_id: string; moves: string }>('select * from intents');
   if (row === undefined) return undefined;
-  const { generation, commit_id: commitId = null, moves } = row;
-  // An intent left open by an older version has a text of its own.
-  const manifest = row.manifest === '' ? readRecordedManifestText(db)! : row.manifest;
-  return { generation, commitId, manifest, moves: JSON.parse(moves) as FileMove[] };
+  const { generation, commit_id: commitId, moves } = row;
+  return { generation, commitId, manifest: readRecordedManifestText(db)!, moves: JSON.parse(moves) as FileMove[] };
 }
 
 /** Whether this intent is open. Another publish may have finished and closed it. */
 export const isOpenIntent = (db: Database, { generation, commitId }: PublishIntent): boolean =>
-  db.one('select 1 from intents where generation = ? and commit_id is ?', generation, commitId) !== undefined;
+  db.one('select 1 from intents where generation = ? and commit_id = ?', generation, commitId) !== undefined;
 
 /**
  * Commits the generation with a compare-and-set, and records its manifest. Part of the publish's transaction.
@@ -75,18 +69,12 @@ export const isOpenIntent = (db: Database, { generation, commitId }: PublishInte
 export function declareIntent(db: Database, builtOn: CommitState, intent: PublishIntent, manifestHash: string): void {
   if (!isLastCommit(db, builtOn) || readOpenIntent(db) !== undefined) throw new SupersededError();
   const { generation, commitId, manifest, moves } = intent;
-  db.run(
-    "insert into intents (generation, commit_id, manifest, moves) values (?, ?, '', ?)",
-    generation,
-    commitId,
-    JSON.stringify(moves),
-  );
-  // The text of a large archive has megabytes, and the state keeps it for repairs anyway: it is stored once.
+  db.run('insert into intents values (?, ?, ?)', generation, commitId, JSON.stringify(moves));
   recordManifest(db, manifest, manifestHash);
   setMeta(db, 'generation', String(generation));
-  setMeta(db, commitIdKey, commitId ?? '');
+  setMeta(db, commitIdKey, commitId);
 }
 
 export function closeIntent(db: Database, { generation, commitId }: PublishIntent): void {
-  db.run('delete from intents where generation = ? and commit_id is ?', generation, commitId);
+  db.run('delete from intents where generation = ? and commit_id = ?', generation, commitId);
 }

@@ -45,7 +45,7 @@ export function appendBooks(state: State, records: readonly BookRecord[]): void 
 function appendBookRecord({ db, identity }: State, record: BookRecord): void {
   const { runId, symbol, observedAt } = record;
   const part = computePartNumber(symbol, identity.parts);
-  const head = { run_id: runId, kind: 'books', symbol, asked_from: observedAt, asked_to: observedAt + 1 };
+  const head = { run_id: runId, kind: 'books', symbol, requested_from: observedAt, requested_to: observedAt + 1 };
   const rows = record.snapshots.length + Number(record.understood);
   const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, rows);
   for (const snapshot of record.snapshots) {
@@ -64,7 +64,7 @@ function appendBookRecord({ db, identity }: State, record: BookRecord): void {
     ]);
   }
   if (record.understood)
-    insertJournalRow(db, 'journal_book_cover', header, [id, symbol, observedAt, record.snapshots.length]);
+    insertJournalRow(db, 'journal_book_coverage', header, [id, symbol, observedAt, record.snapshots.length]);
   const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
   appendRejected(db, { id, runId, header }, rejected);
 }
@@ -86,7 +86,7 @@ export function readBookLoad(db: Database): number {
   const books = db.one<{ n: number; levels: number | null }>(
     'select count(*) as n, sum(n) as levels from journal_books',
   )!;
-  const responses = db.one<{ n: number }>('select count(*) as n from journal_book_cover')!.n;
+  const responses = db.one<{ n: number }>('select count(*) as n from journal_book_coverage')!.n;
   return (books.levels ?? 0) + ticksPerSnapshot * (books.n + responses);
 }
 
@@ -161,7 +161,7 @@ export function readLatestBooks({ db, identity }: State, symbol: string): Observ
  */
 export const readLatestBookResponseMs = ({ db }: State, symbol: string): number | null =>
   db.one<{ at: number | null }>(
-    'select max(at) as at from journal_book_cover where symbol = ? and snapshots > 0',
+    'select max(at) as at from journal_book_coverage where symbol = ? and snapshots > 0',
     symbol,
   )?.at ?? null;
 
@@ -203,11 +203,12 @@ export function readBookResponses(db: Database, bins: readonly JournalBin[], end
     checksum: number;
   }
   const rows = db.all<AnswerRow & Record<string, never>>(
-    `${selectWithHeader('journal_book_cover', 'id', 'record_id', 'symbol', 'at', 'snapshots')}
+    `${selectWithHeader('journal_book_coverage', 'id', 'record_id', 'symbol', 'at', 'snapshots')}
      where k.record_id <= ? order by k.id`,
     end,
   );
-  for (const row of rows) assertIntact('journal_book_cover', row, [row.record_id, row.symbol, row.at, row.snapshots]);
+  for (const row of rows)
+    assertIntact('journal_book_coverage', row, [row.record_id, row.symbol, row.at, row.snapshots]);
   return rows
     .filter((row) => !waitingRecords.has(row.record_id))
     .map(({ id, symbol, at, snapshots }) => ({ id, symbol, at, snapshots }));
@@ -222,7 +223,7 @@ export function consumeBooks(
 ): void {
   for (const { day, part } of bins)
     db.run('delete from journal_books where day = ? and part = ? and record_id <= ?', day, part, end);
-  for (const { id } of responses) db.run('delete from journal_book_cover where id = ?', id);
+  for (const { id } of responses) db.run('delete from journal_book_coverage where id = ?', id);
 }
 
 /** Computes the cost of publishing the whole journal, expressed as a number of ticks. */
@@ -231,7 +232,7 @@ export function readJournalLoad(db: Database): number {
   return (
     countJournaledTicks(db) +
     ticksPerRejected * count('journal_rejected') +
-    ticksPerCoveredDay * (count('journal_cover') + count('journal_withdrawn')) +
+    ticksPerCoveredDay * (count('journal_coverage') + count('journal_withdrawn')) +
     readBookLoad(db) +
     readSeriesLoad(db)
   );

@@ -18,22 +18,22 @@ import { addSeriesCounts } from './series-counts.ts';
 /** Tables whose rows are counted in the record header. */
 const countedTables = [
   'journal_ticks',
-  'journal_cover',
+  'journal_coverage',
   'journal_withdrawn',
   'journal_markets',
   'journal_books',
-  'journal_book_cover',
+  'journal_book_coverage',
   'journal_series',
-  'journal_series_cover',
+  'journal_series_coverage',
 ] as const;
 /** Tables whose rows belong to one day and part. */
 const binnedTables = [
   'journal_ticks',
-  'journal_cover',
+  'journal_coverage',
   'journal_withdrawn',
   'journal_books',
   'journal_series',
-  'journal_series_cover',
+  'journal_series_coverage',
 ] as const;
 type BinnedTable = (typeof binnedTables)[number];
 
@@ -90,11 +90,11 @@ export function indexJournal(db: Database): JournalIndex {
 
 /** Lists the (day, part) pairs of all records with ticks, coverage or withdrawals, sorted. */
 export const listTickBins = (index: JournalIndex): JournalBin[] =>
-  joinBins(index, ['journal_ticks', 'journal_cover', 'journal_withdrawn']);
+  joinBins(index, ['journal_ticks', 'journal_coverage', 'journal_withdrawn']);
 
 /** Lists the (day, part) pairs of all records with rows or coverage of series, sorted. */
 export const listSeriesBins = (index: JournalIndex): JournalBin[] =>
-  joinBins(index, ['journal_series', 'journal_series_cover']);
+  joinBins(index, ['journal_series', 'journal_series_coverage']);
 
 function joinBins({ bins }: JournalIndex, tables: readonly BinnedTable[]): JournalBin[] {
   const byKey = new Map(
@@ -137,7 +137,7 @@ type StoredHeader = JournalHeaderRow & { readonly id: number; readonly rows: num
 
 const readHeaders = (db: Database): IterableIterator<StoredHeader> =>
   db.iterate<StoredHeader>(
-    `select ${selectSafely('id', 'run_id', 'kind', 'symbol', 'asked_from', 'asked_to', 'observed_at', 'origin', 'rank', 'rows', 'checksum')}
+    `select ${selectSafely('id', 'run_id', 'kind', 'symbol', 'requested_from', 'requested_to', 'observed_at', 'origin', 'rank', 'rows', 'checksum')}
      from journal not indexed`,
   );
 
@@ -244,7 +244,7 @@ export function dropJournalDamage(
       db.run(`delete from ${table} where ${table === 'journal_markets' ? 'record_id' : 'id'} = ?`, id);
   }
   let windows = 0;
-  for (const table of ['journal_cover', 'journal_book_cover', 'journal_series_cover']) {
+  for (const table of ['journal_coverage', 'journal_book_coverage', 'journal_series_coverage']) {
     if (doubtfulSymbols === null) windows += db.run(`delete from ${table}`).changes;
     else
       for (const symbol of doubtfulSymbols) windows += db.run(`delete from ${table} where symbol = ?`, symbol).changes;
@@ -263,32 +263,6 @@ export function dropJournalDamage(
   return windows;
 }
 
-/** Adds checksums to the rows of a journal written by an older version. Joins the caller's transaction. */
-export function addJournalChecksums(db: Database): void {
-  db.run(`update journal set rows = ${countRowsSql}`);
-  const headers = new Map<number, number>();
-  for (const { id, rows: _, checksum: __, ...header } of [...readHeaders(db)]) {
-    headers.set(id, computeHeaderChecksum(header));
-    db.run('update journal set checksum = ? where id = ?', headers.get(id)!, id);
-  }
-  for (const [table, columns] of Object.entries(journalRowColumns) as [JournalRowTable, readonly string[]][]) {
-    const idName = table === 'journal_markets' ? 'record_id' : 'id';
-    const ids = db.all<{ id: number }>(`select ${idName} as id from ${table}`);
-    for (const { id } of ids) {
-      const row = db.one<Record<string, JournalValue>>(
-        `select ${columns.join(', ')} from ${table} where ${idName} = ?`,
-        id,
-      )!;
-      const header = headers.get(row.record_id as number) ?? 0;
-      const checksum = computeRowChecksum(
-        header,
-        columns.map((name) => row[name]!),
-      );
-      db.run(`update ${table} set checksum = ? where ${idName} = ?`, checksum, id);
-    }
-  }
-}
-
 /**
  * Deletes published rows: these bins, rejected input up to `end`, and these market polls. Must run inside the publish's
  * transaction.
@@ -296,7 +270,7 @@ export function addJournalChecksums(db: Database): void {
 export function consumeJournal(db: Database, bins: readonly JournalBin[], end: number, polls: readonly number[]): void {
   for (const { day, part } of bins) {
     db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
-    db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
+    db.run('delete from journal_coverage where day = ? and part = ? and record_id <= ?', day, part, end);
     db.run('delete from journal_withdrawn where day = ? and part = ? and record_id <= ?', day, part, end);
   }
   db.run('delete from journal_rejected where record_id <= ?', end);

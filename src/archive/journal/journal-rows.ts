@@ -30,8 +30,8 @@ export interface JournalHeaderRow {
   readonly run_id: string;
   readonly kind: string;
   readonly symbol: string | null;
-  readonly asked_from: number | null;
-  readonly asked_to: number | null;
+  readonly requested_from: number | null;
+  readonly requested_to: number | null;
   readonly observed_at: number;
   readonly origin: string;
   readonly rank: number;
@@ -40,14 +40,14 @@ export interface JournalHeaderRow {
 /** The tables with the rows of records, and the columns that their checksum covers, in this order. */
 export const journalRowColumns = {
   journal_ticks: ['record_id', 'symbol', 'day', 'part', 'n', 't', 'p'],
-  journal_cover: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'],
+  journal_coverage: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'],
   journal_withdrawn: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to'],
   journal_rejected: ['record_id', 'run_id', 'symbol', 'at', 'reason', 'raw'],
   journal_markets: ['record_id', 'observed_at', 'payload'],
   journal_books: ['record_id', 'symbol', 'day', 'part', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
-  journal_book_cover: ['record_id', 'symbol', 'at', 'snapshots'],
+  journal_book_coverage: ['record_id', 'symbol', 'at', 'snapshots'],
   journal_series: ['record_id', 'dataset', 'symbol', 'day', 'part', 'n', 't', 'v'],
-  journal_series_cover: [
+  journal_series_coverage: [
     'record_id',
     'dataset',
     'symbol',
@@ -65,8 +65,8 @@ export type JournalRowTable = keyof typeof journalRowColumns;
 export type JournalValue = string | number | null | Uint8Array;
 
 export function computeHeaderChecksum(row: JournalHeaderRow): number {
-  const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
-  return crc32(`${run_id}\n${kind}\n${symbol}\n${asked_from}\n${asked_to}\n${observed_at}\n${origin}\n${rank}`);
+  const { run_id, kind, symbol, requested_from, requested_to, observed_at, origin, rank } = row;
+  return crc32(`${run_id}\n${kind}\n${symbol}\n${requested_from}\n${requested_to}\n${observed_at}\n${origin}\n${rank}`);
 }
 
 /**
@@ -115,7 +115,7 @@ export const selectWithHeader = (table: JournalRowTable, ...columns: readonly st
    from ${table} k left join journal j on j.id = k.record_id`;
 
 const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
-  j.asked_from as head_from, j.asked_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
+  j.requested_from as head_from, j.requested_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
   j.rank as head_rank, j.checksum as head_checksum`;
 
 export interface JoinedHeader {
@@ -141,8 +141,8 @@ export function assertIntact(
     run_id: row.head_run_id,
     kind: row.head_kind,
     symbol: row.head_symbol,
-    asked_from: row.head_from,
-    asked_to: row.head_to,
+    requested_from: row.head_from,
+    requested_to: row.head_to,
     observed_at: row.head_observed_at,
     origin: row.head_origin,
     rank: row.head_rank,

@@ -46,7 +46,7 @@ function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void
   const covered = record.covered.flatMap(({ from, to, fetchedAt, evidence }) =>
     splitByDay({ from, to }).map((piece) => ({ ...piece, fetchedAt, evidence })),
   );
-  const head = { run_id: runId, kind: dataset, symbol, asked_from: null, asked_to: null };
+  const head = { run_id: runId, kind: dataset, symbol, requested_from: null, requested_to: null };
   const { id, header } = appendHeader(
     db,
     { ...head, observed_at: observedAt, origin, rank },
@@ -59,7 +59,7 @@ function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void
   }
   for (const { from, to, fetchedAt, evidence } of covered) {
     const row = [id, dataset, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence];
-    insertJournalRow(db, 'journal_series_cover', header, row);
+    insertJournalRow(db, 'journal_series_coverage', header, row);
   }
   if (days.length + covered.length > 0) ensureSymbol(db, symbol, observedAt);
   const items = rejected.map((item) => ({ symbol, at: observedAt, ...item }));
@@ -100,7 +100,7 @@ export function readSeriesLoad(db: Database): number {
   const rows = db.all<{ dataset: SeriesDataset; n: number } & Record<string, never>>(
     'select dataset, sum(n) as n from journal_series group by dataset',
   );
-  const windows = db.one<{ n: number }>('select count(*) as n from journal_series_cover')!.n;
+  const windows = db.one<{ n: number }>('select count(*) as n from journal_series_coverage')!.n;
   return rows.reduce((sum, { dataset, n }) => sum + n * ticksPerRow(dataset), ticksPerCoveredDay * windows);
 }
 
@@ -119,7 +119,7 @@ export function readSeriesBin(db: Database, bin: JournalBin, index: JournalIndex
   const chunks = [...readSeriesRows(db, bin, index.end)];
   assertRowCount(index, 'journal_series', bin, chunks.length);
   const windows = [...readSeriesCoverage(db, bin, index.end)];
-  assertRowCount(index, 'journal_series_cover', bin, windows.length);
+  assertRowCount(index, 'journal_series_coverage', bin, windows.length);
   const names = new Set([...chunks, ...windows].map(({ dataset }) => dataset));
   return [...names].sort().map((dataset) => {
     const covered = new Map<string, CoveredWindow[]>();
@@ -181,7 +181,7 @@ function* readSeriesCoverage(
   }
   const columns = ['record_id', 'dataset', 'symbol', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'];
   const rows = db.iterate<CoverRow>(
-    `${selectWithHeader('journal_series_cover', ...columns)}
+    `${selectWithHeader('journal_series_coverage', ...columns)}
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
@@ -190,7 +190,7 @@ function* readSeriesCoverage(
   for (const row of rows) {
     const { record_id, dataset, symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence } = row;
     const values = [record_id, dataset, symbol, day, part, from, to, fetchedAt, origin, evidence];
-    assertIntact('journal_series_cover', row, values);
+    assertIntact('journal_series_coverage', row, values);
     yield { dataset, symbol, window: { from, to, fetchedAt, origin, evidence } };
   }
 }
@@ -198,6 +198,6 @@ function* readSeriesCoverage(
 /** Deletes published rows, inside the publish's transaction, before the journal's records are deleted. */
 export function consumeSeries(db: Database, bins: readonly JournalBin[], end: number): void {
   for (const { day, part } of bins)
-    for (const table of ['journal_series', 'journal_series_cover'])
+    for (const table of ['journal_series', 'journal_series_coverage'])
       db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
 }

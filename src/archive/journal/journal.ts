@@ -114,8 +114,8 @@ function appendTickRecord(state: State, parts: number, record: TickRecord): void
     run_id: runId,
     kind: 'ticks',
     symbol,
-    asked_from: requestedWindow.from,
-    asked_to: requestedWindow.to,
+    requested_from: requestedWindow.from,
+    requested_to: requestedWindow.to,
   };
   const { id, header } = appendHeader(
     db,
@@ -127,7 +127,7 @@ function appendTickRecord(state: State, parts: number, record: TickRecord): void
   }
   for (const { from, to, fetchedAt, evidence } of coverPieces) {
     const values = [id, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence];
-    insertJournalRow(db, 'journal_cover', header, values);
+    insertJournalRow(db, 'journal_coverage', header, values);
   }
   for (const { from, to } of withdrawnPieces) {
     insertJournalRow(db, 'journal_withdrawn', header, [id, symbol, floorToDay(from), part, from, to]);
@@ -146,14 +146,14 @@ function appendTickRecord(state: State, parts: number, record: TickRecord): void
  */
 export function appendHeader(db: Database, row: JournalHeaderRow, rows: number): { id: number; header: number } {
   const header = computeHeaderChecksum(row);
-  const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
+  const { run_id, kind, symbol, requested_from, requested_to, observed_at, origin, rank } = row;
   const { id } = db.run(
-    'insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank, rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    'insert into journal (run_id, kind, symbol, requested_from, requested_to, observed_at, origin, rank, rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     run_id,
     kind,
     symbol,
-    asked_from,
-    asked_to,
+    requested_from,
+    requested_to,
     observed_at,
     origin,
     rank,
@@ -167,7 +167,7 @@ export function appendHeader(db: Database, row: JournalHeaderRow, rows: number):
 export function appendMarkets({ db }: State, record: MarketsRecord, rejected: readonly RejectedInput[]): void {
   db.transaction(() => {
     const { runId, observedAt } = record;
-    const headerFields = { run_id: runId, kind: 'markets', symbol: null, asked_from: null, asked_to: null };
+    const headerFields = { run_id: runId, kind: 'markets', symbol: null, requested_from: null, requested_to: null };
     const { id, header } = appendHeader(db, { ...headerFields, observed_at: observedAt, origin: 'poll', rank: 1 }, 1);
     const payload = zstdCompressSync(JSON.stringify(record.markets));
     insertJournalRow(db, 'journal_markets', header, [id, observedAt, payload]);
@@ -226,7 +226,7 @@ export const countJournaledTicks = (db: Database): number =>
 
 /** Counts the windows of coverage that are not published, split by day. */
 export const countJournaledWindows = (db: Database): number =>
-  db.one<{ n: number }>('select count(*) as n from journal_cover')!.n;
+  db.one<{ n: number }>('select count(*) as n from journal_coverage')!.n;
 
 /** Cost of publishing one covered day or one rejected input, expressed as a number of ticks. */
 export const ticksPerCoveredDay = 8;
@@ -247,7 +247,7 @@ export interface JournalBin {
 export const listJournalBins = (db: Database, end: number): JournalBin[] =>
   db.all<JournalBin & Record<string, number>>(
     `select day, part from journal_ticks where record_id <= ?1
-     union select day, part from journal_cover where record_id <= ?1
+     union select day, part from journal_coverage where record_id <= ?1
      union select day, part from journal_withdrawn where record_id <= ?1 order by day, part`,
     end,
   );
@@ -352,7 +352,7 @@ export function readBinCoverage(
     checksum: number;
   }
   const rows = db.iterate<CoverRow>(
-    `${selectWithHeader('journal_cover', 'record_id', 'symbol', 't_from', 't_to', 'fetched_at', 'origin', 'evidence')}
+    `${selectWithHeader('journal_coverage', 'record_id', 'symbol', 't_from', 't_to', 'fetched_at', 'origin', 'evidence')}
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
@@ -364,7 +364,7 @@ export function readBinCoverage(
   for (const row of rows) {
     count++;
     const { record_id, symbol, t_from, t_to, fetched_at, origin, evidence } = row;
-    assertIntact('journal_cover', row, [record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence]);
+    assertIntact('journal_coverage', row, [record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence]);
     const later = withdrawals.get(symbol)?.filter(({ recordId }) => recordId > record_id) ?? [];
     for (const window of subtract([{ from: t_from, to: t_to }], later)) {
       const covered = { ...window, fetchedAt: fetched_at, origin, evidence };

@@ -137,7 +137,7 @@ interface MarketListing {
   /** Time of the list, epoch ms. */
   readonly at: number;
   /** Markets in the list, and the total stated by the server; null if it stated none. */
-  readonly named: number;
+  readonly markets: number;
   readonly total: number | null;
   /** Why the list does not count as complete, one clause; null if it does. */
   readonly reason: string | null;
@@ -150,16 +150,17 @@ export function recordListings(
   combined: Omit<MarketListing, 'view' | 'total'>,
   source: string | null = null,
 ): void {
-  for (const { view, at, named, total, reason } of [...listings, { view: allViews, total: null, ...combined }]) {
+  for (const { view, at, markets, total, reason } of [...listings, { view: allViews, total: null, ...combined }]) {
     db.run(
-      `insert into listings (day, view, at, named, total, whole, reason) values (?, ?, ?, ?, ?, ?, ?)
-       on conflict do update set at = excluded.at, named = excluded.named, total = excluded.total,
-         whole = excluded.whole, reason = excluded.reason
-       where excluded.whole > listings.whole or (excluded.whole = listings.whole and excluded.at >= listings.at)`,
+      `insert into listings (day, view, at, markets, total, is_complete, reason) values (?, ?, ?, ?, ?, ?, ?)
+       on conflict do update set at = excluded.at, markets = excluded.markets, total = excluded.total,
+         is_complete = excluded.is_complete, reason = excluded.reason
+       where excluded.is_complete > listings.is_complete
+         or (excluded.is_complete = listings.is_complete and excluded.at >= listings.at)`,
       floorToDay(at),
       qualifySymbol(source, view),
       at,
-      named,
+      markets,
       total,
       Number(reason === null),
       reason,
@@ -181,23 +182,24 @@ export const readMarketCountsBefore = (
   source: string | null = null,
 ): number[] =>
   db
-    .all<{ named: number }>(
-      'select named from listings where view = ? and at < ? and (whole = 1 or reason = ?) order by day desc limit ?',
+    .all<{ markets: number }>(
+      `select markets from listings where view = ? and at < ? and (is_complete = 1 or reason = ?)
+       order by day desc limit ?`,
       qualifySymbol(source, allViews),
       atMs,
       shortListReason,
       daysMax,
     )
-    .map(({ named }) => named);
+    .map(({ markets }) => markets);
 
 /** Reads how many markets the newest list of each view had. @param source null: the only service */
 export function readListCounts(db: Database, source: string | null = null): Map<string, number> {
-  const rows = db.all<{ view: string; named: number }>('select view, named, max(at) from listings group by view');
+  const rows = db.all<{ view: string; markets: number }>('select view, markets, max(at) from listings group by view');
   const prefix = qualifySymbol(source, '');
   return new Map(
     rows
       .filter(({ view }) => view.startsWith(prefix))
-      .map(({ view, named }) => [view.slice(prefix.length), named] as const),
+      .map(({ view, markets }) => [view.slice(prefix.length), markets] as const),
   );
 }
 
@@ -206,7 +208,12 @@ export function restoreListings(db: Database, days: Iterable<number>, sources: r
   const views = sources.length === 0 ? [allViews] : sources.map((source) => qualifySymbol(source, allViews));
   for (const day of days)
     for (const view of views)
-      db.run('insert or ignore into listings (day, view, at, named, whole) values (?, ?, ?, 0, 1)', day, view, day);
+      db.run(
+        'insert or ignore into listings (day, view, at, markets, is_complete) values (?, ?, ?, 0, 1)',
+        day,
+        view,
+        day,
+      );
 }
 
 /** The market lists of one source. */
@@ -251,7 +258,7 @@ export function readCompleteListings(
     db.one<{ day: number | null }>(`select min(day) as day from listings where ${where}`, ...values)?.day ?? null;
   if (first === null) return () => true;
   const rows = db.all<{ day: number; view: string }>(
-    `select day, view from listings where whole = 1 and ${where}`,
+    `select day, view from listings where is_complete = 1 and ${where}`,
     ...values,
   );
   const known = new Set(rows.map(({ day, view }) => `${day} ${view}`));
@@ -264,7 +271,7 @@ export function readCompleteListings(
 /** Reads the recorded shape of a resource's records; empty if there is none. */
 function readShape(db: Database, resource: string): Shape {
   const rows = db.all<{ field: string; types: string }>(
-    'select field, types from shapes where resource = ? order by field',
+    'select field, types from response_fields where resource = ? order by field',
     resource,
   );
   return new Map(rows.map(({ field, types }) => [field, JSON.parse(types) as FieldShape]));
@@ -282,8 +289,8 @@ export const replaceShape = (
   db.transaction(() => {
     const key = qualifySymbol(source, resource);
     const { drifts, known } = compareShapes(readShape(db, key), now);
-    db.run('delete from shapes where resource = ?', key);
+    db.run('delete from response_fields where resource = ?', key);
     for (const [field, shape] of known)
-      db.run('insert or replace into shapes values (?, ?, ?, ?)', key, field, JSON.stringify(shape), atMs);
+      db.run('insert or replace into response_fields values (?, ?, ?, ?)', key, field, JSON.stringify(shape), atMs);
     return drifts;
   });

@@ -28,7 +28,7 @@ const noWindows: readonly PrecedenceWindow[] = [];
 
 /** Whether the state knows the precedence of any row. It knows none in the first publish, which has the most symbols. */
 const hasPrecedence = (db: Database, dataset: PrecedenceDataset): boolean =>
-  db.one(`select 1 from ${dataset === 'ticks' ? 'standings' : 'series_standings'} limit 1`) !== undefined;
+  db.one('select 1 from precedence where dataset = ? limit 1', dataset) !== undefined;
 
 /** The known precedence of some symbols as plain values, which can be sent to a worker thread. */
 export interface SymbolsPrecedence {
@@ -44,7 +44,7 @@ export function readPrecedence(db: Database, day: number, symbols: Iterable<stri
     if (windows.length > 0) to.set(symbol, windows);
   };
   const isKnown = hasPrecedence(db, 'ticks');
-  const hasResponses = db.one('select 1 from segments limit 1') !== undefined;
+  const hasResponses = db.one('select 1 from coverage limit 1') !== undefined;
   if (!isKnown && !hasResponses) return out;
   for (const symbol of symbols) {
     if (isKnown) add(out.windows, symbol, readPrecedenceWindows(db, 'ticks', symbol, day));
@@ -80,7 +80,7 @@ const createKnownPrecedence = (lookups: {
 
 const readResponsesIn = (db: Database, symbol: string, { from, to }: Window): CoveringResponse[] =>
   db.all<CoveringResponse & Record<string, number>>(
-    `select t_from as "from", t_to as "to", fetched_at as fetchedAt from segments
+    `select t_from as "from", t_to as "to", fetched_at as fetchedAt from coverage
      where symbol = ?1 and t_to > ?2 and t_from < ?3 and origin <> 'import' order by fetched_at desc`,
     symbol,
     from,
@@ -141,7 +141,7 @@ const groupByDay = (windows: readonly PrecedenceWindow[]): Iterable<[day: number
     ? [[floorToDay(windows[0]!.from), [windows[0]!]]]
     : Map.groupBy(windows, ({ from }) => floorToDay(from));
 
-/** The datasets whose rows have a precedence. Ticks have a table of their own. */
+/** The datasets whose rows have a precedence. */
 type PrecedenceDataset = 'ticks' | SeriesDataset;
 
 /** Replaces the windows of a symbol and UTC day. They are sorted and disjoint. */
@@ -153,8 +153,7 @@ function writePrecedence(
   windows: readonly PrecedenceWindow[],
 ): void {
   const packed = packPrecedence(windows, day);
-  if (dataset === 'ticks') db.run('insert or replace into standings values (?, ?, ?)', symbol, day, packed);
-  else db.run('insert or replace into series_standings values (?, ?, ?, ?)', dataset, symbol, day, packed);
+  db.run('insert or replace into precedence values (?, ?, ?, ?)', dataset, symbol, day, packed);
 }
 
 function readPrecedenceWindows(
@@ -163,38 +162,13 @@ function readPrecedenceWindows(
   symbol: string,
   day: number,
 ): PrecedenceWindow[] {
-  type Row = { stretches: Uint8Array };
-  const row =
-    dataset === 'ticks'
-      ? db.one<Row>('select stretches from standings where symbol = ? and day = ?', symbol, day)
-      : db.one<Row>(
-          'select stretches from series_standings where dataset = ? and symbol = ? and day = ?',
-          dataset,
-          symbol,
-          day,
-        );
-  return row === undefined ? [] : unpackPrecedence(row.stretches, symbol, day);
-}
-
-/**
- * Migrates the tables of older versions: windows of imports, and single keys, which take precedence. Runs in
- * one transaction.
- */
-export function migrateOlderPrecedence(db: Database): void {
-  type Row = { symbol: string; t_from: number; t_to: number; rank: number; observed_at: number };
-  const toWindow = (row: Row): PrecedenceWindow => ({
-    symbol: row.symbol,
-    from: row.t_from,
-    to: row.t_to,
-    rank: row.rank,
-    observedAt: row.observed_at,
-  });
-  for (const sql of [
-    'select * from imported order by symbol, t_from',
-    'select symbol, t as t_from, t + 1 as t_to, rank, observed_at from contested order by symbol, t',
-  ])
-    recordPrecedence(db, db.all<Row>(sql).map(toWindow));
-  db.script('drop table imported; drop table contested;');
+  const row = db.one<{ windows: Uint8Array }>(
+    'select windows from precedence where dataset = ? and symbol = ? and day = ?',
+    dataset,
+    symbol,
+    day,
+  );
+  return row === undefined ? [] : unpackPrecedence(row.windows, symbol, day);
 }
 
 /** Caches the value of the last symbol. */

@@ -1,5 +1,5 @@
 import { sha256 } from '../disk/file-system.ts';
-import { type Database, getMeta, manifestHashKey, manifestPartsKey, manifestTextKey, setMeta } from './database.ts';
+import { type Database, getMeta, manifestHashKey, manifestPartsKey, setMeta } from './database.ts';
 
 /**
  * The text of the last published manifest.json, which the state keeps to finish an interrupted publish and to repair the
@@ -36,14 +36,12 @@ export function recordManifest(db: Database, text: string, hash: string): void {
   for (const name of stored) if (!parts.has(name)) db.run('delete from manifest_parts where sha256 = ?', name);
   setMeta(db, manifestPartsKey, JSON.stringify(listed.map(([name]) => name)));
   setMeta(db, manifestHashKey, hash);
-  // Older versions kept the text in one piece.
-  db.run('delete from meta where key = ?', manifestTextKey);
 }
 
-/** The recorded text; undefined if an older version recorded only its hash, or a part is missing. */
+/** The recorded text; undefined if only its hash is recorded, as in a rebuilt state, or a part is missing. */
 export function readRecordedManifestText(db: Database): string | undefined {
   const listed = getMeta(db, manifestPartsKey);
-  if (listed === undefined) return getMeta(db, manifestTextKey);
+  if (listed === undefined) return undefined;
   const parts = (JSON.parse(listed) as string[]).map(
     (name) => db.one<{ text: string }>('select text from manifest_parts where sha256 = ?', name)?.text,
   );

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { getSymbolRange } from '../../base/source-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { minuteMs } from '../../base/window.ts';
@@ -14,18 +14,15 @@ import {
   getMeta,
   manifestHashKey,
   manifestPartsKey,
-  manifestTextKey,
   type OpenDatabase,
   openDatabase,
   setMeta,
 } from './database.ts';
 import { readOpenIntent } from './intent.ts';
 import { countJournaledTicks } from './journal.ts';
-import { addJournalChecksums } from './journal-check.ts';
-import { migrateOlderPrecedence } from './precedence-store.ts';
 import { type FileDamage, type HashTimeLookup, readHashTimes, readRecordedDamage } from './published-files.ts';
 import { isRunOver, type LastRun, readLastRun } from './runs.ts';
-import { schemaVersion, schemaVersions } from './schema.ts';
+import { schemaSql, schemaVersion } from './schema.ts';
 
 /** Properties of an archive that are fixed when it is created. Of several sources, more can be added. */
 interface ArchiveIdentity extends ArchiveOwner {
@@ -48,12 +45,6 @@ export interface State {
   close(): void;
 }
 
-/** The schema version that added checksums to the journal's rows. */
-const checksumsSince = 6;
-
-/** The schema version that added the precedence of all ticks. */
-const precedenceSince = 6;
-
 /** Minimum time to wait for another process's short write, in ms, regardless of the run's own limit. */
 const busyMsMin = 5_000;
 const busyMsMax = minuteMs;
@@ -72,18 +63,13 @@ export function openState(
   waitMs = busyMsMax,
   readPublishedTicks: State['readPublishedTicks'] = refusePublishedTicks,
 ): State {
+  refuseOtherSchema(folder);
   mkdirSync(folder, { recursive: true });
   const db = open(toStateFilePath(folder), Math.max(busyMsMin, Math.min(busyMsMax, waitMs)));
   try {
-    // Reading a current state must not wait for a writer, not even one suspended inside a commit.
-    if (readSchemaVersion(db) < schemaVersion) upgradeSchema(db, identity);
-    const version = Number(getMeta(db, 'schema_version'));
-    if (version > schemaVersion) {
-      throw new OddslakeError(
-        exitCodes.usage,
-        `The state in ${folder} was written by a newer oddslake (schema ${version}, this version supports up to ${schemaVersion}). Upgrade oddslake.`,
-      );
-    }
+    // Reading a state must not wait for a writer, not even one suspended inside a commit.
+    if (!hasSchema(db)) createSchema(db, identity);
+    requireSchema(db, folder);
     const openedFile = statStateFile(folder);
     return {
       db,
@@ -108,22 +94,47 @@ function refusePublishedTicks(): never {
   throw new Error('the state was opened without its archive');
 }
 
-/** Reads the schema version of a state; 0 if there is none yet. */
-const readSchemaVersion = (db: Database): number =>
-  db.one("select 1 from sqlite_master where name = 'meta'") === undefined ? 0 : Number(getMeta(db, 'schema_version'));
+/** Whether the tables of a state exist. */
+const hasSchema = (db: Database): boolean => db.one("select 1 from sqlite_master where name = 'meta'") !== undefined;
 
-/** Creates the tables of a new state, or upgrades an older one. */
-function upgradeSchema(db: Database, identity: NewIdentity): void {
+/** @throws UsageError if the state has another schema */
+function requireSchema(db: Database, folder: string): void {
+  const version = Number(getMeta(db, 'schema_version'));
+  if (version === schemaVersion) return;
+  if (!Number.isInteger(version))
+    throw new OddslakeError(exitCodes.damaged, `${toStateFilePath(folder)} is not the state of an archive.`);
+  throw new UsageError(
+    `The state in ${folder} has schema ${version}, and this oddslake uses only schema ${schemaVersion}: use the oddslake that wrote it, or another archive.`,
+  );
+}
+
+/**
+ * Refuses a state of another schema without changing its folder. Opening it could write: SQLite creates log files, and
+ * applies those that an interrupted process left.
+ * @throws UsageError
+ */
+export function refuseOtherSchema(folder: string): void {
+  const path = toStateFilePath(folder);
+  if (!existsSync(path)) return;
+  try {
+    const db = openDatabase(path, inspectBusyMsMax, () => openImmutable(path));
+    try {
+      if (hasSchema(db)) requireSchema(db, folder);
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    // It is damaged, or another process is changing it: opening it tells which.
+    if (error instanceof UsageError) throw error;
+  }
+}
+
+function createSchema(db: Database, identity: NewIdentity): void {
   db.transaction(() => {
     // Another process may have done it first.
-    const version = readSchemaVersion(db);
-    if (version >= schemaVersion) return;
-    for (const script of schemaVersions.slice(version)) db.script(script);
-    const isNew = version === 0;
-    if (!isNew && version < checksumsSince) addJournalChecksums(db);
-    if (version < precedenceSince) migrateOlderPrecedence(db);
+    if (hasSchema(db)) return;
+    db.script(schemaSql);
     setMeta(db, 'schema_version', String(schemaVersion));
-    if (!isNew) return;
     writeIdentity(db, identity);
     setMeta(db, 'generation', '0');
   });
@@ -160,10 +171,7 @@ export const hasJournaledRows = (db: Database): boolean =>
 const sourcesKey = 'sources';
 
 /** Values that an empty state has too. */
-const kept = [
-  ...['schema_version', 'upstream', sourcesKey, 'parts'],
-  ...[commitIdKey, manifestHashKey, manifestPartsKey, manifestTextKey],
-];
+const kept = ['schema_version', 'upstream', sourcesKey, 'parts', commitIdKey, manifestHashKey, manifestPartsKey];
 
 /**
  * Empties a state except for its identity, its open intent and what that records, so that it can be rebuilt. Part of a
@@ -217,7 +225,7 @@ export function recordSources({ db }: State, sources: readonly SourceIdentity[])
 }
 
 /** Tables that name what was collected. An order book that was requested by name leaves no row in `symbols`. */
-const symbolTables = ['symbols', 'journal_books', 'journal_book_cover', 'book_observed', 'journal_series'] as const;
+const symbolTables = ['symbols', 'journal_books', 'journal_book_coverage', 'book_observed', 'journal_series'] as const;
 
 /**
  * Removes the sources that are not among `kept` and of which no symbol is known: their name or address was wrong. Otherwise
@@ -251,7 +259,6 @@ export function forgetUnusedSources({ db }: State, kept: readonly Pick<SourceIde
 
 /** The result of inspecting a state. */
 export interface StateInspection {
-  readonly schema: number;
   /** The only service; empty if there are several sources. */
   readonly upstream: string;
   readonly sources?: readonly SourceIdentity[];
@@ -264,8 +271,8 @@ export interface StateInspection {
   readonly progress: Progress | null;
   /** Files known to be damaged. */
   readonly damaged: readonly FileDamage[];
-  /** When a published file was last hashed; absent if the state does not record it. */
-  readonly hashedAt?: HashTimeLookup;
+  /** When a published file was last hashed. */
+  readonly hashedAt: HashTimeLookup;
   readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
   /** The summary of the last run that sent requests to the upstream, as JSON. */
   readonly lastRequestingSummary: string | null;
@@ -275,24 +282,21 @@ export interface StateInspection {
 const inspectBusyMsMax = 5_000;
 
 /**
- * Reads the state in the archive's private `folder` without creating, upgrading or repairing anything. Null if there is
- * none.
- * @throws OddslakeError if it cannot be read
+ * Reads the state in the archive's private `folder` without creating or repairing anything. Null if there is none.
+ * @throws OddslakeError if it cannot be read or has another schema
  */
 export function inspectState(folder: string): StateInspection | null {
   const path = toStateFilePath(folder);
   if (!existsSync(path)) return null;
+  refuseOtherSchema(folder);
   return inspectDatabase(path, (db) =>
     db.snapshot(() => {
+      requireSchema(db, folder);
       const run = readLastRun(db);
       const requestingRun = db.one<{ summary: string }>(
         "select summary from runs where json_extract(summary, '$.requests') > 0 order by started_at desc limit 1",
       );
-      const schema = Number(getMeta(db, 'schema_version'));
-      if (!Number.isInteger(schema))
-        throw new OddslakeError(exitCodes.damaged, `${path} is not the state of an archive.`);
       return {
-        schema,
         upstream: getMeta(db, 'upstream') ?? '',
         sources: readSources(db),
         generation: Number(getMeta(db, 'generation')),
@@ -300,9 +304,8 @@ export function inspectState(folder: string): StateInspection | null {
         hasOpenIntent: readOpenIntent(db) !== undefined,
         journaledTicks: countJournaledTicks(db),
         progress: readProgressSince(db, getMeta(db, commitIdKey) ?? null),
-        // Schemas before 6 have no damage table.
-        damaged: schema < 6 ? [] : readRecordedDamage(db),
-        ...(hasTable(db, 'hash_times') && { hashedAt: readHashTimes(db) }),
+        damaged: readRecordedDamage(db),
+        hashedAt: readHashTimes(db),
         lastRun: run === undefined ? null : { ...run, isOver: isRunOver(db, run.runId) },
         lastRequestingSummary: requestingRun?.summary ?? null,
       };
@@ -310,18 +313,15 @@ export function inspectState(folder: string): StateInspection | null {
   );
 }
 
-const hasTable = (db: Database, name: string): boolean =>
-  db.one("select 1 as found from sqlite_master where type = 'table' and name = ?", name) !== undefined;
-
 /**
  * Reads a database of this program without changing it. If no process has it open, it is opened as immutable, because
  * SQLite creates log files even for readers.
  */
 export function inspectDatabase<T>(path: string, read: (db: Database) => T): T {
   const isAtRest = !existsSync(`${path}-wal`);
-  const at = isAtRest ? new URL(`${pathToFileURL(path)}?immutable=1`) : path;
+  const connect = () => (isAtRest ? openImmutable(path) : new DatabaseSync(path, { readOnly: true }));
   try {
-    const db = openDatabase(path, inspectBusyMsMax, () => new DatabaseSync(at, { readOnly: true }));
+    const db = openDatabase(path, inspectBusyMsMax, connect);
     try {
       return read(db);
     } finally {
@@ -333,3 +333,7 @@ export function inspectDatabase<T>(path: string, read: (db: Database) => T): T {
     throw error;
   }
 }
+
+/** Reads only the file itself, and creates no log files beside it. */
+const openImmutable = (path: string): DatabaseSync =>
+  new DatabaseSync(new URL(`${pathToFileURL(path)}?immutable=1`), { readOnly: true });

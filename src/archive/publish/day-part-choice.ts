@@ -73,7 +73,7 @@ function countInputRows({ db, intake }: ChoiceInput): Map<number, number> {
   for (const table of ['journal_ticks', 'journal_books', 'journal_series'])
     for (const { day, n } of db.all<{ day: number; n: number }>(`select day, sum(n) as n from ${table} group by day`))
       add(day, n);
-  for (const table of ['journal_cover', 'journal_series_cover'])
+  for (const table of ['journal_coverage', 'journal_series_coverage'])
     for (const { day } of db.all<{ day: number }>(`select distinct day from ${table}`)) add(day, 0);
   for (const bin of intake?.listBins() ?? [])
     add(

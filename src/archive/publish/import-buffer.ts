@@ -202,7 +202,7 @@ export const createJournalSource = (db: Database, index: JournalIndex): TickSour
   },
   readCoverage(bin) {
     const { covered, rows } = readBinCoverage(db, bin, index.end);
-    assertRowCount(index, 'journal_cover', bin, rows);
+    assertRowCount(index, 'journal_coverage', bin, rows);
     return covered;
   },
   readWithdrawn(bin) {

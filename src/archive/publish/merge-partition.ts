@@ -348,7 +348,7 @@ export interface PartitionPrecedence {
 export interface MergeWorkers {
   /** Maximum concurrent tasks. */
   readonly concurrency: number;
-  merge(task: MergeTask, standings: PartitionPrecedence): Promise<MergeResult>;
+  merge(task: MergeTask, precedence: PartitionPrecedence): Promise<MergeResult>;
   mergeSeries(task: SeriesMergeTask): Promise<SeriesMergeResult>;
 }
 

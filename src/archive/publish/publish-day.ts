@@ -12,7 +12,7 @@ import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import { dropReproven, overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
-import { readSegmentsIn } from '../journal/coverage-store.ts';
+import { readPublishedCoverageIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, readBookBin, readBookResponses } from '../journal/journal-books.ts';
@@ -223,8 +223,8 @@ function splitDayInput({ day, bins, answers, series }: DayInput, parts: number):
 function readDayFacts(archive: Archive, day: number, lateRules: readonly LateTickRules[]): DayFacts {
   const { db } = archive.state;
   const window = { from: day, to: day + dayMs };
-  const segments = lateRules.length === 0 ? [] : [...readSegmentsIn(db, window)];
-  const coveredBefore = lateRules.map((rules) => selectCoveredBefore(segments, rules));
+  const coverage = lateRules.length === 0 ? [] : [...readPublishedCoverageIn(db, window)];
+  const coveredBefore = lateRules.map((rules) => selectCoveredBefore(coverage, rules));
   return { coveredBefore, lost: readLostTicksIn(db, window) };
 }
 
@@ -275,20 +275,20 @@ async function startMerge(
       latenessMsMax,
     })),
   };
-  const standings: PartitionPrecedence = {
+  const precedence: PartitionPrecedence = {
     lookup: openDayPrecedence(db, day),
     readAll: () => readPrecedence(db, day, new Set(symbols)),
   };
-  return input.workers.merge(task, standings);
+  return input.workers.merge(task, precedence);
 }
 
 /** The coverage of a source that was fetched before its run, by symbol. */
 const selectCoveredBefore = (
-  segments: readonly (readonly [symbol: string, covered: readonly FetchedWindow[]])[],
+  coverage: readonly (readonly [symbol: string, covered: readonly FetchedWindow[]])[],
   { fetchedBeforeMs, source }: LateTickRules,
 ): ReadonlyMap<string, readonly FetchedWindow[]> =>
   new Map(
-    segments
+    coverage
       .filter(([symbol]) => isSymbolOf(source, symbol))
       .map(([symbol, covered]) => [
         symbol,

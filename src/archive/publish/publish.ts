@@ -6,7 +6,7 @@ import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverag
 import type { CandleInterval } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { formatVersion, hasRows, lacksEvidence, type Manifest, type PublishedFile } from '../format/manifest.ts';
-import { addSegments, readAllSegments, retractSegments } from '../journal/coverage-store.ts';
+import { overlayPublishedCoverage, readAllPublishedCoverage, retractCoverage } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
@@ -357,7 +357,7 @@ const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly Bi
 
 /** The published coverage after the commit. */
 function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
-  const coverage: Map<string, CoveredWindow[]> = readAllSegments(db);
+  const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
   for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
   for (const [symbol, added] of joinBySymbol(results.map(({ covered }) => covered))) {
@@ -405,9 +405,9 @@ function recordPublish(
   addPublishedTicks(db, ownRunId, { added, lost: 0 });
   for (const { runId = ownRunId, ticks } of sumLateTicks(options, results)) addLateTickCount(db, runId, ticks);
   for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
-    retractSegments(db, symbol, windows);
+    retractCoverage(db, symbol, windows);
   for (const [symbol, covered] of joinBySymbol(results.map(({ covered }) => covered)))
-    addSegments(db, symbol, covered, options.lifetimeRules.settleMs);
+    overlayPublishedCoverage(db, symbol, covered, options.lifetimeRules.settleMs);
   for (const { restored } of results) dropLost(db, restored);
   consumeJournal(db, bins, end, polls);
 }

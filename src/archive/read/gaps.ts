@@ -98,7 +98,7 @@ function listPastDays({ from, to }: Window, nowMs: number): number[] {
 }
 
 /**
- * `readKnownWindow` for a process that is asked for it often: it reads every segment of the archive. Reads it again only
+ * `readKnownWindow` for a process that is asked for it often: it reads all coverage of the archive. Reads it again only
  * after a write to the state database.
  */
 export function watchKnownWindow(db: Database, watcher: ManifestWatcher): (nowMs: number) => Window | null {

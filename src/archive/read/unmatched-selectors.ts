@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs';
 import { matchesSelector, type SelectionRules, suggestExistingSelector } from '../../base/symbol-selector.ts';
 import { createLayout } from '../format/layout.ts';
-import { type Database, getMeta } from '../journal/database.ts';
-import { schemaVersion } from '../journal/schema.ts';
-import { inspectDatabase, toStateFilePath } from '../journal/state.ts';
+import type { Database } from '../journal/database.ts';
+import { inspectDatabase, refuseOtherSchema, toStateFilePath } from '../journal/state.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 
 /**
@@ -28,16 +27,14 @@ export function describeUnmatchedSelectors(db: Database, source: string | null, 
 
 /** The same for the archive in a folder, without opening or changing it. Empty if its state cannot be read as it is. */
 export function inspectUnmatchedSelectors(root: string, source: string | null, rules: SelectionRules): string[] {
-  const path = toStateFilePath(createLayout(root).privateFolder);
+  const { privateFolder } = createLayout(root);
+  const path = toStateFilePath(privateFolder);
   if (rules.include.length + rules.exclude.length === 0 || !existsSync(path)) return [];
   try {
-    return inspectDatabase(path, (db) => {
-      return Number(getMeta(db, 'schema_version')) === schemaVersion
-        ? describeUnmatchedSelectors(db, source, rules)
-        : [];
-    });
+    refuseOtherSchema(privateFolder);
+    return inspectDatabase(path, (db) => describeUnmatchedSelectors(db, source, rules));
   } catch {
-    // Damage is reported by what opens the archive.
+    // Damage, and another schema, is reported by what opens the archive.
     return [];
   }
 }

@@ -39,7 +39,7 @@ interface ViewList {
   /** Generation time of the list, epoch ms. Time of the request if the list could not be fetched. */
   readonly at: number;
   /** Number of records in the list, and the total that the service stated. Null if it stated none. */
-  readonly named: number;
+  readonly markets: number;
   readonly total: number | null;
   /** Why the list is not complete, as one clause. Null if it is complete. */
   readonly reason: string | null;
@@ -79,7 +79,7 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
       fetchedViews.add(view);
       observedAt = Math.max(observedAt, list.observedAt);
       const reason = list.shortfall ?? findUnusableReason([...list.entries.values()]);
-      lists.push({ view, at: list.observedAt, named: list.entries.size, total: list.total, reason });
+      lists.push({ view, at: list.observedAt, markets: list.entries.size, total: list.total, reason });
       if (reason !== null) shortfalls.push(`markets of view ${view}: ${reason}`);
       for (const [id, { record, parsed }] of list.entries) {
         if ('reason' in parsed) rejected.set(id, { reason: parsed.reason, raw: JSON.stringify(record) });
@@ -88,7 +88,7 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
     } catch (error) {
       if (!canContinueAfter(error, fetchedViews.size > 0)) throw error;
       failed.push({ view, error });
-      lists.push({ view, at: askedAt, named: 0, total: null, reason: error.reason });
+      lists.push({ view, at: askedAt, markets: 0, total: null, reason: error.reason });
     }
   }
   if (fetchedViews.size === 0 && failed.length > 0) throw failed.at(-1)!.error;

@@ -104,7 +104,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
         ? createJobFailure('address', formatAddressError(error, requireUpstream(context.settings).baseUrl, run))
         : createJobFailure('market list', `markets: ${error.reason}`),
     );
-    const none = { at: context.clock.nowMs(), named: 0, reason: error.reason };
+    const none = { at: context.clock.nowMs(), markets: 0, reason: error.reason };
     recordListings(
       archive.state.db,
       source.views.map((view) => ({ ...none, view, total: null })),
@@ -144,7 +144,7 @@ export function journalMarketsPoll(
     const reason = short === null ? null : shortListReason;
     const incomplete = lists.find((list) => list.reason !== null)?.reason ?? null;
     const listings = lists.map((list) => ({ ...list, reason: list.reason ?? reason }));
-    recordListings(db, listings, { at: observedAt, named: markets.length, reason: incomplete ?? reason }, source);
+    recordListings(db, listings, { at: observedAt, markets: markets.length, reason: incomplete ?? reason }, source);
     return short;
   });
 }

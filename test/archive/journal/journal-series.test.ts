@@ -74,7 +74,7 @@ describe('the journal of a series', () => {
     const { state } = archive;
     fc.assert(
       fc.property(fc.array(anyRecord, { maxLength: 6 }), (records) => {
-        state.db.script('delete from journal; delete from journal_series; delete from journal_series_cover');
+        state.db.script('delete from journal; delete from journal_series; delete from journal_series_coverage');
         appendSeries(state, records);
         const inputs = readAll(state);
         for (const { bin, dataset, chunks, covered } of inputs) {
@@ -146,7 +146,7 @@ describe('the journal of a series', () => {
       expect(state.db.one(`select count(*) as n from ${table}`), table).toEqual({ n: 0 });
   });
 
-  test.each(['journal_series', 'journal_series_cover'])(
+  test.each(['journal_series', 'journal_series_coverage'])(
     'a row of %s that has no record, or no index entry, is damage',
     (table) => {
       const { state } = opened({ parts: 1 });
@@ -157,7 +157,7 @@ describe('the journal of a series', () => {
       expect(() => readAll(state)).toThrow('journal in the state database is damaged');
       state.db.run(`delete from ${table}`);
       expect(() => readAll(state)).toThrow('too few rows');
-      state.db.script('delete from journal; delete from journal_series; delete from journal_series_cover');
+      state.db.script('delete from journal; delete from journal_series; delete from journal_series_coverage');
       add();
       for (const [column, value] of [
         ['symbol', "'B'"],

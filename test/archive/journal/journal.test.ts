@@ -15,7 +15,7 @@ import { readRunCounts } from '../../../src/archive/journal/runs.ts';
 import { computePartNumber } from '../../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../scratch.ts';
 
-const tables = ['journal', 'journal_ticks', 'journal_cover', 'journal_rejected', 'journal_markets'];
+const tables = ['journal', 'journal_ticks', 'journal_coverage', 'journal_rejected', 'journal_markets'];
 
 describe('the journal', () => {
   test('appends all responses or none', () => {

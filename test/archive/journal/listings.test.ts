@@ -14,7 +14,7 @@ test('keeps a complete list of a day, whatever comes before or after it', () => 
   const { db } = archive.state;
   const note = (hour: number, reason: string | null): void => {
     const at = day + hour * hourMs;
-    recordListings(db, [{ view: 'matched', at, named: 3, total: 3, reason }], { at, named: 3, reason });
+    recordListings(db, [{ view: 'matched', at, markets: 3, total: 3, reason }], { at, markets: 3, reason });
   };
   const isWhole = () => readCompleteListings(db, ['matched'])(day);
   expect(isWhole()).toBe(true);

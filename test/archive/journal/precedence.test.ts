@@ -4,19 +4,18 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { PrecedenceWindow } from '../../../src/archive/format/precedence.ts';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
-import { addSegments } from '../../../src/archive/journal/coverage-store.ts';
+import { overlayPublishedCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { openDayPrecedence, recordPrecedence } from '../../../src/archive/journal/precedence-store.ts';
 import { openState, type State } from '../../../src/archive/journal/state.ts';
 import { dayMs } from '../../../src/base/window.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
-import { turnStateBack } from '../older.ts';
 
 const day = Date.UTC(2026, 0, 1);
 let folder: string;
 let state: State;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(scratchRoot, 'oddslake-standings-'));
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-precedence-'));
   state = openState(folder, { upstream: 'test', parts: 1 });
 });
 
@@ -36,8 +35,8 @@ const arbitraryRecord = fc.record({
 
 /** The known precedence of a key, as a merge looks it up. */
 function knownPrecedenceOf(symbol: string, t: number) {
-  const standings = openDayPrecedence(state.db, day);
-  const actual = standings.getWindows(symbol).find((s) => s.from <= t && t < s.to);
+  const precedence = openDayPrecedence(state.db, day);
+  const actual = precedence.getWindows(symbol).find((s) => s.from <= t && t < s.to);
   return actual === undefined ? undefined : { rank: actual.rank, observedAt: actual.observedAt };
 }
 
@@ -47,7 +46,7 @@ describe('stored precedence', () => {
     state.db.transaction(() =>
       fc.assert(
         fc.property(fc.array(arbitraryRecord, { maxLength: 8 }), (records) => {
-          state.db.run('delete from standings');
+          state.db.run('delete from precedence');
           const model = new Map<string, unknown>();
           for (const { symbol, from, length, rank, observedAt } of records) {
             const to = Math.min(size, from + length);
@@ -73,22 +72,6 @@ describe('stored precedence', () => {
     );
   });
 
-  test('is migrated from the imports and contested keys of an older version', () => {
-    turnStateBack(state.db, 5);
-    state.db.run('insert into imported values (?, ?, ?, ?, ?)', 'A', day, day + 10, precedenceRanks.import, 7);
-    state.db.run('insert into contested values (?, ?, ?, ?)', 'A', day + 3, precedenceRanks.poll, 8);
-    state.db.run('insert into contested values (?, ?, ?, ?)', 'B', day + dayMs, precedenceRanks.preferred, -1);
-    state.close();
-    state = openState(folder, { upstream: 'test', parts: 1 });
-    expect(knownPrecedenceOf('A', day + 2)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
-    expect(knownPrecedenceOf('A', day + 3)).toEqual({ rank: precedenceRanks.poll, observedAt: 8 });
-    expect(knownPrecedenceOf('A', day + 9)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
-    expect(knownPrecedenceOf('A', day + 10)).toBeUndefined();
-    expect(openDayPrecedence(state.db, day + dayMs).getWindows('B')).toEqual([
-      { symbol: 'B', from: day + dayMs, to: day + dayMs + 1, rank: precedenceRanks.preferred, observedAt: -1 },
-    ]);
-  });
-
   test('applies to its own day only', () => {
     const window = {
       symbol: 'A',
@@ -110,12 +93,22 @@ describe('stored precedence', () => {
 
   test('of a polled tick does not come from a file whose coverage overlies the poll', () => {
     const window = { from: day, to: day + dayMs };
-    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 1, origin: 'poll', evidence: 'confirmed' }], 0);
+    overlayPublishedCoverage(
+      state.db,
+      'A',
+      [{ ...window, fetchedAt: day + 1, origin: 'poll', evidence: 'confirmed' }],
+      0,
+    );
     expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
       rank: precedenceRanks.poll,
       observedAt: day + 1,
     });
-    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 2, origin: 'import', evidence: 'confirmed' }], 0);
+    overlayPublishedCoverage(
+      state.db,
+      'A',
+      [{ ...window, fetchedAt: day + 2, origin: 'import', evidence: 'confirmed' }],
+      0,
+    );
     expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
       rank: precedenceRanks.poll,
       observedAt: -Infinity,

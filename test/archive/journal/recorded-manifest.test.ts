@@ -9,7 +9,6 @@ import {
   type Manifest,
   type PublishedFile,
 } from '../../../src/archive/format/manifest.ts';
-import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../../src/archive/journal/database.ts';
 import {
   readRecordedManifestText,
   recordManifest,
@@ -18,7 +17,6 @@ import {
 import { openState } from '../../../src/archive/journal/state.ts';
 import { formatDay } from '../../../src/base/time.ts';
 import { dayMs } from '../../../src/base/window.ts';
-import { turnStateBack } from '../older.ts';
 import { day0, scratchFolder } from '../scratch.ts';
 
 const createFile = (path: string, generation: number): PublishedFile => ({
@@ -112,22 +110,5 @@ test('a text of which a part is missing is not known', () => {
   ];
   state.db.run('delete from manifest_parts where sha256 = ?', name);
   expect(readRecordedManifestText(state.db)).toBeUndefined();
-  state.close();
-});
-
-test('the text that schema 9 kept in one piece is read, and split by the next commit', () => {
-  const folder = scratchFolder();
-  const identity = { upstream: 'test', parts: 4 };
-  const [older, newer] = [createManifest(40, 1), createManifest(40, 2)].map(formatManifest) as [string, string];
-  const first = openState(folder, identity);
-  turnStateBack(first.db, 9);
-  setMeta(first.db, manifestTextKey, older);
-  setMeta(first.db, manifestHashKey, sha256(Buffer.from(older)));
-  first.close();
-  const state = openState(folder, identity);
-  expect(readRecordedManifestText(state.db)).toBe(older);
-  record(state, newer);
-  expect(readRecordedManifestText(state.db)).toBe(newer);
-  expect(getMeta(state.db, manifestTextKey)).toBeUndefined();
   state.close();
 });

@@ -1,53 +1,58 @@
-import { expect, test } from 'vitest';
-import { addSegments, readEvidenceSince } from '../../../src/archive/journal/coverage-store.ts';
-import { openDatabase } from '../../../src/archive/journal/database.ts';
-import { schemaVersion, schemaVersions } from '../../../src/archive/journal/schema.ts';
-import { openState, toStateFilePath } from '../../../src/archive/journal/state.ts';
-import { dayMs } from '../../../src/base/window.ts';
-import { turnStateBack } from '../older.ts';
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { type Database, openDatabase } from '../../../src/archive/journal/database.ts';
+import { schemaSql, schemaVersion } from '../../../src/archive/journal/schema.ts';
+import { inspectState, openState, toStateFilePath } from '../../../src/archive/journal/state.ts';
+import { UsageError } from '../../../src/base/errors.ts';
+import { hashTree } from '../../harness/hash-tree.ts';
 import { scratchFolder } from '../scratch.ts';
 
 const identity = { upstream: 'test', parts: 1 };
 
-/** The names of the tables and indices of a state. */
-function listTables(folder: string): unknown[] {
-  const state = openState(folder, identity);
-  try {
-    return state.db.all('select type, name from sqlite_master order by type, name');
-  } finally {
-    state.close();
-  }
-}
-
-test('the version of the schema is that of the last upgrade', () => {
-  expect(schemaVersion).toBe(schemaVersions.length);
+test('each table of the state has a comment', () => {
+  const lines = schemaSql.split('\n');
+  const bare = lines.filter((line, i) => line.startsWith('create table') && !lines[i - 1]!.startsWith('--'));
+  expect(bare).toEqual([]);
 });
 
-test.each([5, 6, 7, 8, 9])('a state of schema %i has the tables of a new one after its upgrade', (version) => {
-  const [older, current] = [scratchFolder(), scratchFolder()];
-  openState(older, identity).close();
-  const db = openDatabase(toStateFilePath(older), 1000);
-  turnStateBack(db, version);
-  db.close();
-  expect(listTables(older)).toEqual(listTables(current));
-});
+describe('a state of another schema is refused, and no byte of its folder changes,', () => {
+  const setVersion = (db: Database, version: number): void =>
+    void db.run("update meta set value = ? where key = 'schema_version'", version);
 
-test('inferred windows that schema 8 may have joined are not confirmed by a poll', () => {
-  const evidenceSinceAfterUpgrade = (windowEnds: readonly number[]): number => {
-    const folder = scratchFolder();
-    const older = openState(folder, identity);
-    for (const to of windowEnds)
-      addSegments(older.db, 'A', [{ from: to - 10, to, fetchedAt: to + 5, origin: 'poll', evidence: 'inferred' }], 0);
-    turnStateBack(older.db, 8);
-    older.close();
-    const state = openState(folder, identity);
-    try {
-      return readEvidenceSince(state.db);
-    } finally {
-      state.close();
-    }
+  const expectRefused = (folder: string): void => {
+    const before = hashTree(folder);
+    expect(() => openState(folder, identity)).toThrow(UsageError);
+    expect(() => inspectState(folder)).toThrow(UsageError);
+    expect(hashTree(folder)).toEqual(before);
   };
-  expect(evidenceSinceAfterUpgrade([])).toBe(0);
-  expect(evidenceSinceAfterUpgrade([100, 110])).toBe(0);
-  expect(evidenceSinceAfterUpgrade([100, 110, 3 * dayMs])).toBe(116);
+
+  test.each([1, schemaVersion - 1, schemaVersion + 1])('as one of schema %i', (version) => {
+    const folder = scratchFolder();
+    const { db } = openState(folder, identity);
+    setVersion(db, version);
+    db.close();
+    expectRefused(folder);
+  });
+
+  test('also with the log files that an interrupted process left', () => {
+    const [running, folder] = [scratchFolder(), scratchFolder()];
+    const { db } = openState(running, identity);
+    setVersion(db, schemaVersion - 1);
+    db.close();
+    const other = openDatabase(toStateFilePath(running), 1000);
+    other.run("insert into meta values ('a', 'b')");
+    cpSync(running, folder, { recursive: true });
+    other.close();
+    expect(Object.keys(hashTree(folder))).toContain('state.sqlite-wal');
+    expectRefused(folder);
+  });
+});
+
+test('a state without a version is damaged', () => {
+  const folder = scratchFolder();
+  const { db } = openState(folder, identity);
+  db.run("delete from meta where key = 'schema_version'");
+  db.close();
+  expect(() => openState(folder, identity)).toThrow(`${join(folder, 'state.sqlite')} is not the state of an archive`);
 });

@@ -54,8 +54,8 @@ test('the lists of one source say nothing about the symbols of another', () => {
 test('each source has its own lists, counts and last day', () => {
   const { db } = opened().state;
   const day = now - (now % dayMs);
-  const record = (source: string | null, at: number, named: number, reason: string | null) =>
-    recordListings(db, [{ view: 'matched', at, named, total: named, reason }], { at, named, reason }, source);
+  const record = (source: string | null, at: number, markets: number, reason: string | null) =>
+    recordListings(db, [{ view: 'matched', at, markets, total: markets, reason }], { at, markets, reason }, source);
   record('alpha', day, 5, null);
   record('alpha', day + dayMs, 6, null);
   record('beta', day, 50, 'cut off');
@@ -189,9 +189,9 @@ test('the lists of a forgotten source are forgotten too', () => {
   const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
   const { db } = archive.state;
   const day = now - (now % dayMs);
-  recordListings(db, [], { at: day, named: 0, reason: 'no such path' }, 'beta');
+  recordListings(db, [], { at: day, markets: 0, reason: 'no such path' }, 'beta');
   forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
-  recordListings(db, [], { at: day + 9 * dayMs, named: 1, reason: null }, 'beta');
+  recordListings(db, [], { at: day + 9 * dayMs, markets: 1, reason: null }, 'beta');
   expect(readCompleteListings(db, ['matched'], 'beta')(day + dayMs)).toBe(true);
 });
 

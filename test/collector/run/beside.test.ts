@@ -164,7 +164,7 @@ test.for([false, true])(
     }
     const archive = openConfiguredArchive(await service.context(), false);
     // The row no longer matches its checksum.
-    archive.state.db.run(`update journal_cover set t_to = t_to - 1 where symbol = 'STEADY'`);
+    archive.state.db.run(`update journal_coverage set t_to = t_to - 1 where symbol = 'STEADY'`);
     archive.close();
     one.letGo();
     const { exit_code: exitCode, warnings, failures } = await one.ended;

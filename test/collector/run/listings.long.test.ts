@@ -24,11 +24,11 @@ const completeDays = (output: string): string[] => {
 
 function listings(
   output: string,
-): { day: string; view: string; named: number; whole: number; reason: string | null }[] {
+): { day: string; view: string; markets: number; is_complete: number; reason: string | null }[] {
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
   try {
     return db
-      .prepare('select day, view, named, whole, reason from listings order by day, view')
+      .prepare('select day, view, markets, is_complete, reason from listings order by day, view')
       .all()
       .map((row) => ({ ...(row as never as { day: number }), day: formatDay(Number(row.day)) }) as never);
   } finally {
@@ -48,7 +48,7 @@ test('a day is complete only if each list was complete within it', async () => {
   await nights.night(at(4));
   expect(completeDays(nights.output)).toEqual([...before, ...[1, 3].map((n) => formatDay(at(n)))]);
   const cut = listings(nights.output).filter(({ day }) => day === formatDay(at(2)));
-  expect(cut.map(({ view, whole }) => [view, whole])).toEqual([
+  expect(cut.map(({ view, is_complete }) => [view, is_complete])).toEqual([
     ['*', 0],
     ['matched', 0],
     ['resolving', 1],

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
-import { at, input, inState, makeOlder, ticksOf } from './night-facts.ts';
+import { at, input, ticksOf } from './night-facts.ts';
 import { dayMs, fewFiles, hourMs, startNights } from './nights.ts';
 
 test('reports a night with the medians of previous nights, and consistent counts', async () => {
@@ -52,15 +52,4 @@ test('counts symbols that are fetched after the service has thinned out their da
   const never = await startNights(input, [...fewFiles, 'source.downsampled_after_days=null']);
   await never.night(at(0));
   expect((await never.night(at(15))).night!.fetched_late.count).toBe(0);
-});
-
-test('a state of an older version has no medians of counts that it lacks', async () => {
-  const nights = await startNights(input, fewFiles);
-  for (let n = 0; n < 3; n++) await nights.night(at(n));
-  inState(nights.output, makeOlder);
-  const summary = await nights.night(at(3));
-  expect(summary.night).toMatchObject({ nights: 2, ticks: { late: { median: null }, conflicts: { median: null } } });
-  expect(ticksOf(summary).new.median).not.toBeNull();
-  expect(summary.night!.markets.new.count).toBeLessThan(10);
-  expect(ticksOf(await nights.night(at(4))).late.median).not.toBeNull();
 });

@@ -4,7 +4,6 @@ import { type Database, openDatabase } from '../../../src/archive/journal/databa
 import { readAllSymbols } from '../../../src/archive/journal/symbols.ts';
 import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
-import { turnStateBack } from '../../archive/older.ts';
 import { dayMs, firstNight } from './nights.ts';
 
 // Nights for tests of the summary, with their state and ticks.
@@ -23,9 +22,6 @@ export function rowsOf(output: string): Set<string> {
   }
   return rows;
 }
-
-/** As schema 4 had it. */
-export const makeOlder = (db: Database): void => turnStateBack(db, 4);
 
 export function inState<T>(output: string, look: (db: Database) => T): T {
   const db = openDatabase(join(output, '.oddslake', 'state.sqlite'), 1000);

@@ -83,7 +83,7 @@ test('reports once what neither raw responses nor the upstream have', async () =
 test('a repair with a damaged state reports its repairs and sends no request', async () => {
   const lake = await damaged(keeping);
   const { nights, symbols } = lake;
-  await withArchive(nights, at(1), ({ state }) => state.db.script('update segments set t_to = t_to - 8192'));
+  await withArchive(nights, at(1), ({ state }) => state.db.script('update coverage set t_to = t_to - 8192'));
   writeFileSync(`${nights.output}/views.sql`, 'mine');
   const show = vi.fn();
   const context = await nights.contextAt(at(1) + hourMs, ...only(symbols), keeping);

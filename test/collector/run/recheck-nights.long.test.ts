@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
-import { readAllSegments } from '../../../src/archive/journal/coverage-store.ts';
+import { readAllPublishedCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { readRecheckHistory } from '../../../src/archive/journal/nightly-memory.ts';
 import { dayMs } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
@@ -64,11 +64,15 @@ test('a clean recheck changes nothing, and a repeated night makes none', async (
     await nights.night(at(1));
   }
   expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
-  expect(inState(checked!.output, readAllSegments)).toEqual(inState(without!.output, readAllSegments));
+  expect(inState(checked!.output, readAllPublishedCoverage)).toEqual(
+    inState(without!.output, readAllPublishedCoverage),
+  );
   const again = await nightly.run(await checked!.contextAt(at(1) + hourMs), { day: firstNight - (firstNight % dayMs) });
   expect(again.rechecks).toMatchObject({ requests: 0, windows: 0 });
   expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
-  expect(inState(checked!.output, readAllSegments)).toEqual(inState(without!.output, readAllSegments));
+  expect(inState(checked!.output, readAllPublishedCoverage)).toEqual(
+    inState(without!.output, readAllPublishedCoverage),
+  );
 });
 
 describe('a service that answers wide windows with a coarser grid', () => {

@@ -150,7 +150,7 @@ export function startAudit(
     const all = reader.ticks();
     const journaled = Map.groupBy(
       db.all<{ symbol: string; from: number; to: number }>(
-        'select symbol, t_from as "from", t_to as "to" from journal_cover',
+        'select symbol, t_from as "from", t_to as "to" from journal_coverage',
       ),
       ({ symbol }) => symbol,
     );

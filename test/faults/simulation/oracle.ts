@@ -135,7 +135,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
       }
     }
     const claims = db.all<CoverRow & { record_id: number } & Record<string, never>>(
-      'select record_id, symbol, t_from, t_to, fetched_at, origin, evidence from journal_cover where record_id > ? order by id',
+      'select record_id, symbol, t_from, t_to, fetched_at, origin, evidence from journal_coverage where record_id > ? order by id',
       last,
     );
     const withdrawn = db.all<{ record_id: number; symbol: string; t_from: number; t_to: number }>(

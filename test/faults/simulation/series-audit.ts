@@ -143,7 +143,7 @@ export function startSeriesAudit(model: SeriesModel, rowsIn: RowsIn): SeriesAudi
   ): Generator<string> {
     const journaled = Map.groupBy(
       db.all<{ symbol: string; from: number; to: number } & Record<string, never>>(
-        'select symbol, t_from as "from", t_to as "to" from journal_series_cover where dataset = ?',
+        'select symbol, t_from as "from", t_to as "to" from journal_series_coverage where dataset = ?',
         dataset,
       ),
       ({ symbol }) => symbol,

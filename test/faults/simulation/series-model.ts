@@ -104,7 +104,7 @@ export function startSeriesModel(): SeriesModel {
     }
     const windows = db.all<
       { dataset: SeriesName; symbol: string; t_from: number; t_to: number; fetched_at: number } & Record<string, never>
-    >('select dataset, symbol, t_from, t_to, fetched_at from journal_series_cover where record_id > ?', last);
+    >('select dataset, symbol, t_from, t_to, fetched_at from journal_series_coverage where record_id > ?', last);
     for (const { dataset, symbol, t_from: from, t_to: to, fetched_at: fetchedAt } of windows) {
       claim(dataset, symbol, { from, to, fetchedAt });
       days.add(keyOf(dataset, symbol, floorToDay(from)));

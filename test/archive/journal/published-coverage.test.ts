@@ -1,7 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { addSegments, readSegments, readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
+import {
+  overlayPublishedCoverage,
+  readPublishedCoverage,
+  readSymbolCoverage,
+} from '../../../src/archive/journal/coverage-store.ts';
 import { openDayPrecedence } from '../../../src/archive/journal/precedence-store.ts';
 import { openState, type State } from '../../../src/archive/journal/state.ts';
 import { covers, dayMs, floorToDay } from '../../../src/base/window.ts';
@@ -13,7 +17,7 @@ let folder: string;
 let state: State;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(scratchRoot, 'oddslake-segments-'));
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-coverage-'));
   state = openState(folder, { upstream: 'test', parts: 1 });
 });
 
@@ -25,16 +29,21 @@ afterEach(() => {
 const night = (n: number, settleMs: number): void => {
   const end = start + n * dayMs;
   const from = n === 1 ? start : end - dayMs - hourMs;
-  addSegments(state.db, 'A', [{ from, to: end, fetchedAt: end + 1, origin: 'poll', evidence: 'confirmed' }], settleMs);
+  overlayPublishedCoverage(
+    state.db,
+    'A',
+    [{ from, to: end, fetchedAt: end + 1, origin: 'poll', evidence: 'confirmed' }],
+    settleMs,
+  );
 };
 
 const observed = (t: number): number => openDayPrecedence(state.db, floorToDay(t)).inferPrecedence('A', t).observedAt;
 
-test('keeps a handful of segments for a year of nights, with the same coverage', () => {
+test('keeps a handful of windows for a year of nights, with the same coverage', () => {
   for (let n = 1; n <= 365; n++) night(n, hourMs);
-  const segments = readSegments(state.db, 'A');
-  expect(segments.length).toBeLessThan(6);
-  expect(covers(segments, { from: start, to: start + 365 * dayMs })).toBe(true);
+  const covered = readPublishedCoverage(state.db, 'A');
+  expect(covered.length).toBeLessThan(6);
+  expect(covers(covered, { from: start, to: start + 365 * dayMs })).toBe(true);
 });
 
 test('keeps the responses of the last days separate', () => {
@@ -46,13 +55,18 @@ test('keeps the responses of the last days separate', () => {
 
 test('never joins a window fetched too early to be final with a final one', () => {
   for (let n = 1; n <= 20; n++) night(n, 2 * hourMs);
-  expect(readSegments(state.db, 'A').length).toBe(20);
+  expect(readPublishedCoverage(state.db, 'A').length).toBe(20);
 });
 
 test('ignores the coverage of a response from the future', () => {
   const [first, second] = [start + dayMs, start + 2 * dayMs];
-  addSegments(state.db, 'A', [{ from: start, to: first, fetchedAt: first, origin: 'poll', evidence: 'confirmed' }], 0);
-  addSegments(
+  overlayPublishedCoverage(
+    state.db,
+    'A',
+    [{ from: start, to: first, fetchedAt: first, origin: 'poll', evidence: 'confirmed' }],
+    0,
+  );
+  overlayPublishedCoverage(
     state.db,
     'A',
     [{ from: first, to: second, fetchedAt: second, origin: 'poll', evidence: 'confirmed' }],
