@@ -32,10 +32,10 @@ export function openPublishedTicks(archive: Archive): (symbol: string, day: numb
     let cached = cache.get(file.sha256);
     if (cached === undefined) {
       const bytes = readPublishedFile(archive, file);
-      cached = { bytes, index: decodePublished(path, bytes, indexTickFile) };
+      cached = { bytes, index: decodePublished(path, () => indexTickFile(bytes)) };
       cache.set(file.sha256, cached);
     }
     const { bytes, index } = cached;
-    return decodePublished(path, bytes, () => readSymbolTicks(bytes, index, symbol));
+    return decodePublished(path, () => readSymbolTicks(bytes, index, symbol));
   };
 }

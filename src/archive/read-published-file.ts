@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { DamageError } from '../base/errors.ts';
+import { DamageError, OddslakeError } from '../base/errors.ts';
 import type { Archive } from './archive.ts';
 import { sha256 } from './disk/file-system.ts';
 import type { PublishedFile } from './format/manifest.ts';
@@ -50,12 +50,13 @@ export function readPublishedFile(archive: Archive, file: PublishedFile): Uint8A
 
 /**
  * Decodes a published file whose hash is the manifest's. Only a bug can make that fail, and no other reader is tried.
- * @throws DamageError that names the file
+ * @throws DamageError that names the file; an OddslakeError as it is
  */
-export function decodePublished<T>(path: string, bytes: Uint8Array, decode: (bytes: Uint8Array) => T): T {
+export function decodePublished<T>(path: string, decode: () => T): T {
   try {
-    return decode(bytes);
+    return decode();
   } catch (error) {
+    if (error instanceof OddslakeError) throw error;
     throw new DamageError(
       `${path} cannot be decoded, although its sha256 is the manifest's: ${(error as Error).message}`,
       { cause: error },

@@ -156,7 +156,7 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
 }
 
 const readPublishedTicks = (archive: Archive, file: PublishedFile | undefined): PartColumns =>
-  file === undefined ? emptyPart : decodePublished(file.path, readPublishedFile(archive, file), decodeTicks);
+  file === undefined ? emptyPart : decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file)));
 
 /** Stages the intact ticks of a part, and withdraws the coverage of the lost ones. Returns the intact ticks. */
 function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): PartColumns {
@@ -229,9 +229,7 @@ function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<strin
   const file = findFileWithRows(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
   const columns = datasets.candles_1d.columns.filter(({ name }) => name === 'symbol' || name === 'ticks');
-  const rows = decodePublished(file.path, readPublishedFile(repair.archive, file), (bytes) =>
-    decodeRows(columns, bytes),
-  );
+  const rows = decodePublished(file.path, () => decodeRows(columns, readPublishedFile(repair.archive, file)));
   return new Map(rows.map(([symbol, ticks]) => [symbol as string, ticks as number]));
 }
 

@@ -33,7 +33,7 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
   for (const [path, windows] of Map.groupBy(lost, toPath)) {
     const file = findFileWithRows(manifest, 'ticks', path);
     if (file === undefined) continue;
-    const getTimes = indexTickTimes(decodePublished(file.path, readPublishedFile(archive, file), decodeTicks));
+    const getTimes = indexTickTimes(decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file))));
     for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
   }
   return lost.map((window) => counts.get(window) ?? 0);
@@ -68,7 +68,9 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
       const path = toDayPath('ticks', day, part % getPartCount(manifest, formatDay(day)));
       const file = findFileWithRows(manifest, 'ticks', path);
       const old =
-        file === undefined ? emptyPart : decodePublished(file.path, readPublishedFile(archive, file), decodeTicks);
+        file === undefined
+          ? emptyPart
+          : decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file)));
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));
       total = addTallies(total, tallies.get(runId)!);

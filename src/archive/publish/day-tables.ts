@@ -46,9 +46,7 @@ export function readTableRows(
   const isSplit = isSplitBySymbol(dataset, base.format_version);
   const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplit ? part : 0));
   if (file === undefined) return [];
-  const rows = decodePublished(file.path, readPublishedFile(archive, file), (bytes) =>
-    decodeRows(listReadColumns(dataset), bytes),
-  );
+  const rows = decodePublished(file.path, () => decodeRows(listReadColumns(dataset), readPublishedFile(archive, file)));
   const isSplitNow = isSplitBySymbol(dataset, formatVersion);
   return isSplit === isSplitNow ? rows : (groupRowsByPart(dataset, rows, base.parts).get(part) ?? []);
 }
@@ -104,9 +102,7 @@ export const readPartCoverage = (archive: Archive, base: Manifest, bin: JournalB
 /** Reads one file of coverage. @throws DamageError if it is damaged */
 export const readCoverageFile = (archive: Archive, file: PublishedFile): DayCoverage =>
   parseCoverageRows(
-    decodePublished(file.path, readPublishedFile(archive, file), (bytes) =>
-      decodeRows(listReadColumns('coverage'), bytes),
-    ),
+    decodePublished(file.path, () => decodeRows(listReadColumns('coverage'), readPublishedFile(archive, file))),
   );
 
 /** The coverage of the symbols of one part. */

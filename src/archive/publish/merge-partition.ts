@@ -82,7 +82,9 @@ const sliceTicksMax = 300_000;
  */
 export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax = sliceTicksMax): MergeResult {
   const old =
-    task.old === null ? emptyPart : decodePublished(toDayPath('ticks', task.day, task.part), task.old, decodeTicks);
+    task.old === null
+      ? emptyPart
+      : decodePublished(toDayPath('ticks', task.day, task.part), () => decodeTicks(task.old!));
   const slices = splitPartition(
     old,
     task.chunks,

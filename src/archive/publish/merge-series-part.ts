@@ -66,9 +66,7 @@ export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): 
   const { dataset, chunks, covered, published } = task;
   const path = toDayPath(dataset, task.day, task.part);
   const old =
-    task.old === null
-      ? createEmptySeries(dataset)
-      : decodePublished(path, task.old, (bytes) => decodeSeries(dataset, bytes));
+    task.old === null ? createEmptySeries(dataset) : decodePublished(path, () => decodeSeries(dataset, task.old!));
   const known = toSeriesPrecedence(task.precedence, published);
   const writer = openSeriesPartitionWriter(dataset, task, task.groupRows);
   const conflicts: SeriesConflict[] = [];

@@ -403,7 +403,7 @@ function stageBookBin(
   const path = toDayPath('orderbooks', bin.day, bin.part);
   const file = findFileWithRows(stage.base, 'orderbooks', path);
   const old =
-    file === undefined ? emptyBooks : decodePublished(file.path, readPublishedFile(archive, file), decodeBooks);
+    file === undefined ? emptyBooks : decodePublished(file.path, () => decodeBooks(readPublishedFile(archive, file)));
   const fresh = journalBins.flatMap((one) => {
     const snapshots = readBookBin(archive.state.db, one, index.end);
     assertRowCount(index, 'journal_books', one, snapshots.length);

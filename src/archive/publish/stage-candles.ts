@@ -93,7 +93,7 @@ export async function stageMissingCandles(
         stage,
         missing,
         bin,
-        decodePublished(file.path, readPublishedFile(archive, file), decodeTicks),
+        decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file))),
         coverage,
       );
     } catch (error) {

@@ -352,7 +352,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
   function getIndex(file: PublishedFile, bytes: Uint8Array): TickFileIndex {
     const cached = indexes.get(file.sha256);
     if (cached !== undefined) return cached;
-    const index = decodePublished(file.path, bytes, indexTickFile);
+    const index = decodePublished(file.path, () => indexTickFile(bytes));
     indexes.set(file.sha256, index);
     return index;
   }
@@ -362,7 +362,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     if (indexes.get(file.sha256)?.symbolIndexes.has(symbol) === false) return emptyTicks;
     const bytes = files.readBytes(file);
     const index = getIndex(file, bytes);
-    return decodePublished(file.path, bytes, () => readSymbolTicks(bytes, index, symbol, decompress));
+    return decodePublished(file.path, () => readSymbolTicks(bytes, index, symbol, decompress));
   }
 
   return {

@@ -2,7 +2,7 @@ import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
 import { type Disk, sha256 } from '../../archive/disk/file-system.ts';
-import { type DatasetName, datasets, listFileColumns } from '../../archive/format/datasets.ts';
+import { type DatasetName, listFileColumns } from '../../archive/format/datasets.ts';
 import { getPartCount } from '../../archive/format/day-parts.ts';
 import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
@@ -17,7 +17,6 @@ import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
 import type { ArchiveUsed } from '../result.ts';
 import { memoryBytesMax } from './batches.ts';
 import { createStatesQuery, stateColumns } from './markets.ts';
-import { fileIndexColumn, toTicksViewName } from './tick-columns.ts';
 import type { TickFile } from './tick-files.ts';
 
 /** Input of a backtest: the pinned files of one generation. */
@@ -35,8 +34,8 @@ export interface BacktestData {
   readonly scratch: string;
   /** Files with the ticks (by part), order books and quotes of symbols in a window, and market states from `statesFrom`. */
   findFiles(symbols: readonly string[], window: Window, statesFrom: number): BacktestFiles;
-  /** Files of coverage in a window. */
-  findCoverage(window: Window): DatasetFiles;
+  /** Absolute paths of the files of coverage in a window, by day. */
+  findCoverage(window: Window): readonly string[];
   /**
    * Writes the market states up to a time to a temporary file sorted by symbol. The published files are split by day, so that
    * each batch would have to read all of them.
@@ -49,12 +48,10 @@ export interface BacktestData {
 }
 
 export interface BacktestFiles {
+  /** Order books, quotes and market states. */
   readonly sources: readonly DatasetFiles[];
   /** Files of ticks by part. */
   readonly tickFiles: ReadonlyMap<number, readonly TickFile[]>;
-  /** Number of rows in the tick files, over all symbols, and whether some are outside the window. */
-  readonly tickRows: number;
-  readonly hasRowsOutsideWindow: boolean;
 }
 
 /** A null end is open. */
@@ -140,7 +137,7 @@ export async function openBacktestData(
     return {
       uncheckedFiles,
       disk: archive.disk,
-      findCoverage: (window) => sourceOf('coverage', 'coverage', filesOf('coverage', null, window)),
+      findCoverage: (window) => filesOf('coverage', null, window).map(({ path }) => join(root, path)),
       async writeStates(to, signal) {
         const path = join(root, 'states.parquet');
         await query.write(createStatesQuery(to), 'parquet', createWriteStream(path), signal);
@@ -157,8 +154,6 @@ export async function openBacktestData(
       archiveUsed: describeArchiveUsed(manifest.generation, manifestBytes, files),
       findFiles(symbols, window, statesFrom) {
         const of = [...new Set(symbols.map((symbol) => computePartNumber(symbol, manifest.parts)))];
-        const ticks = of.map((part) => ({ part, files: filesOf('ticks', [part], window) }));
-        const tickFiles = ticks.flatMap((one) => one.files);
         const inParts = (name: 'orderbooks' | 'quotes'): DatasetFiles =>
           sourceOf(name, name, filesOf(name, of, window));
         const statesWindow = { ...window, from: statesFrom };
@@ -170,18 +165,12 @@ export async function openBacktestData(
         });
         return {
           sources: [
-            ...ticks.map((one) => ({
-              ...sourceOf('ticks', toTicksViewName(one.part), one.files),
-              columns: [...datasets.ticks.columns, fileIndexColumn],
-            })),
             inParts('orderbooks'),
             inParts('quotes'),
             sortedStates ??
               sourceOf('markets', 'markets', range.hasStates ? filesOf('markets', null, statesWindow) : []),
           ],
-          tickFiles: new Map(ticks.map((one) => [one.part, one.files.map(toTickFile)])),
-          tickRows: tickFiles.reduce((sum, { rows }) => sum + rows, 0),
-          hasRowsOutsideWindow: !tickFiles.every(isInWindow),
+          tickFiles: new Map(of.map((part) => [part, filesOf('ticks', [part], window).map(toTickFile)])),
         };
       },
     };

@@ -2,9 +2,7 @@ import { readFileSync } from 'node:fs';
 import { datasets } from '../../archive/format/datasets.ts';
 import { readFooter } from '../../archive/parquet/metadata.ts';
 import { decodeFlatRows } from '../../archive/parquet/row-reader.ts';
-import type { Query } from '../../archive/query/query.ts';
-import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
-import { quoteLiteral } from '../../archive/query/views.ts';
+import { decodePublished } from '../../archive/read-published-file.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { UniverseMember } from './batches.ts';
 
@@ -32,29 +30,23 @@ export const clipLifetimes = (
  * Computes the uncovered time of symbol lifetimes in one pass over the coverage dataset. Keeps two numbers per symbol
  * in memory.
  * @param paths the files, by day
- * @param openQuery opens a single-threaded query over coverage, for files that our reader cannot read. Rows then arrive in file
- *   order (within a symbol, sorted by start), too
+ * @throws DamageError if a file cannot be decoded
  */
 export async function computeCoverageTotals(
   paths: readonly string[],
-  openQuery: () => Promise<Query>,
   lifetimes: readonly LifetimeWindow[],
   signal: AbortSignal,
 ): Promise<CoverageTotals> {
   if (lifetimes.length === 0) return { lifetimeMs: 0, uncoveredMs: 0 };
-  try {
-    const totals = createCoverageSum(lifetimes);
-    for (const path of paths) {
-      signal.throwIfAborted();
-      addCoverageFile(readFileSync(path), lifetimes, totals.add);
-      // The signal is aborted by a timer.
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    return totals.finish();
-  } catch {
+  const totals = createCoverageSum(lifetimes);
+  for (const path of paths) {
     signal.throwIfAborted();
-    return await queryCoverageTotals(await openQuery(), lifetimes, signal);
+    const file = readFileSync(path);
+    decodePublished(path, () => addCoverageFile(file, lifetimes, totals.add));
+    // The signal is aborted by a timer.
+    await new Promise((resolve) => setImmediate(resolve));
   }
+  return totals.finish();
 }
 
 /** Adds a covered window of a symbol. Within a symbol, windows are sorted by start. */
@@ -93,27 +85,6 @@ function addCoverageFile(file: Uint8Array, lifetimes: readonly LifetimeWindow[],
       if (dataset === 'ticks' && to > span.from && from < span.to) add(symbol, from, to);
     }
   }
-}
-
-/** Maximum number of symbols in a query; with more, all rows are read. */
-const symbolsInQueryMax = 1000;
-
-async function queryCoverageTotals(
-  query: Query,
-  lifetimes: readonly LifetimeWindow[],
-  signal: AbortSignal,
-): Promise<CoverageTotals> {
-  const span = spanWindows(lifetimes);
-  const totals = createCoverageSum(lifetimes);
-  // With many names DuckDB uses a join, which does not preserve row order.
-  const named = `AND symbol IN (${lifetimes.map(({ symbol }) => quoteLiteral(symbol)).join(', ')}) ORDER BY t_from`;
-  const sql = `SELECT symbol, epoch_ms(t_from)::DOUBLE, epoch_ms(t_to)::DOUBLE FROM coverage
-    WHERE dataset = 'ticks' AND t_to > ${toSqlTimestamp(span.from)} AND t_from < ${toSqlTimestamp(span.to)} ${lifetimes.length > symbolsInQueryMax ? '' : named}`;
-  for await (const [names, froms, tos] of query.readChunks([sql], signal)) {
-    for (let row = 0; row < names!.length; row++)
-      totals.add(names![row] as string, froms![row] as number, tos![row] as number);
-  }
-  return totals.finish();
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);

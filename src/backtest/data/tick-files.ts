@@ -8,10 +8,10 @@ import {
   type TickGroupPages,
   type TickRowGroup,
 } from '../../archive/parquet/tick-row-groups.ts';
+import { decodePublished } from '../../archive/read-published-file.ts';
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
-import { requireAscending, TooManyTicksError } from './tick-columns.ts';
 
 /** A pinned file of ticks. */
 export interface TickFile {
@@ -22,6 +22,9 @@ export interface TickFile {
   readonly isInWindow: boolean;
 }
 
+/** The ticks exceed the maximum in memory. */
+export class TooManyTicksError extends Error {}
+
 interface TickFilesRequest {
   /** The files of one part, by day. */
   readonly files: readonly TickFile[];
@@ -31,10 +34,10 @@ interface TickFilesRequest {
 }
 
 /**
- * Reads the ticks of symbols like `readTicks`, without DuckDB: reads the row groups that may have rows of the symbols, counts
- * the rows, and then decodes them straight into the columns.
+ * Reads the ticks of symbols: reads the row groups that may have rows of the symbols, counts the rows, and then decodes them
+ * straight into the columns.
  * @param throwIfStopped called for each row group
- * @throws TooManyTicksError before any tick is loaded; Error if a file is not stored as our writers store ticks
+ * @throws TooManyTicksError before any tick is loaded; DamageError if a file is not stored as our writers store ticks
  */
 export function readTickFiles(
   { files, symbols, window }: TickFilesRequest,
@@ -62,18 +65,18 @@ export function readTickFiles(
   const starts = new Float64Array(symbols.length);
   for (let i = 1; i < starts.length; i++) starts[i] = starts[i - 1]! + counts[i - 1]!;
   const filled = starts.slice();
-  for (const { pages, runs } of groups) {
+  for (const { path, pages, runs } of groups) {
     throwIfStopped();
     const ranges = runs.map((run) => {
       const outAt = filled[run.of]!;
       filled[run.of]! += run.to - run.from;
       return { ...run, outAt };
     });
-    copyTimes(pages, ranges, t);
+    decodePublished(path, () => copyTimes(pages, ranges, t));
     // Checked while the times are in the cache of the processor, together with the last one before them.
     for (const { of, from, to, outAt } of ranges)
       requireAscending(symbols[of]!, t.subarray(Math.max(starts[of]!, outAt - 1), outAt + to - from));
-    copyPrices(pages, ranges, p);
+    decodePublished(path, () => copyPrices(pages, ranges, p));
   }
   return symbols.map((_, i) => {
     const [from, to] = [starts[i]!, starts[i]! + counts[i]!];
@@ -91,6 +94,8 @@ interface RowRun {
 
 /** The rows of the requested symbols in a row group. */
 interface WantedRows {
+  /** Of the file. */
+  readonly path: string;
   readonly pages: TickGroupPages;
   readonly runs: readonly RowRun[];
 }
@@ -105,20 +110,21 @@ function* readWantedGroups(
   const file = openSync(path, 'r');
   try {
     const read: ReadRange = (from, to) => readFully(file, from, to);
-    for (const group of readCachedGroups(path, bytes, read)) {
+    for (const group of decodePublished(path, () => readCachedGroups(path, bytes, read))) {
       if (!mayHaveAny(group, names)) continue;
       throwIfStopped();
       const runs: RowRun[] = [];
       let row = 0;
-      const pages = readTickGroup(group, read(group.start, group.end), (symbol, count) => {
+      const addRun = (symbol: string, count: number): void => {
         const of = symbolIndexes.get(symbol);
         const last = runs.at(-1);
         if (of !== undefined && last?.of === of && last.to === row)
           runs[runs.length - 1] = { ...last, to: row + count };
         else if (of !== undefined) runs.push({ of, from: row, to: row + count });
         row += count;
-      });
-      if (runs.length > 0) yield { pages, runs };
+      };
+      const pages = decodePublished(path, () => readTickGroup(group, read(group.start, group.end), addRun));
+      if (runs.length > 0) yield { path, pages, runs };
     }
   } finally {
     closeSync(file);
@@ -138,16 +144,22 @@ function mayHaveAny({ symbolMin, symbolMax }: TickRowGroup, names: readonly Uint
 }
 
 /** Limits runs to the rows in a window. */
-function clipRuns({ pages, runs }: WantedRows, symbols: readonly string[], window: Window): WantedRows {
+function clipRuns({ path, pages, runs }: WantedRows, symbols: readonly string[], window: Window): WantedRows {
   const clipped: RowRun[] = [];
   for (const { of, from, to } of runs) {
     const t = new Float64Array(to - from);
-    copyTimes(pages, [{ from, to, outAt: 0 }], t);
+    decodePublished(path, () => copyTimes(pages, [{ from, to, outAt: 0 }], t));
     requireAscending(symbols[of]!, t);
     const [first, end] = [findFirstAtOrAfter(t, window.from), findFirstAtOrAfter(t, window.to)];
     if (first < end) clipped.push({ of, from: from + first, to: from + end });
   }
-  return { pages, runs: clipped };
+  return { path, pages, runs: clipped };
+}
+
+/** Checks the assumed order of rows. */
+function requireAscending(symbol: string, t: Float64Array): void {
+  for (let i = 1; i < t.length; i++)
+    if (!(t[i]! > t[i - 1]!)) throw new Error(`the ticks of ${symbol} are out of order`);
 }
 
 function readFully(file: number, from: number, to: number): Uint8Array {

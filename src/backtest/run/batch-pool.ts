@@ -4,7 +4,7 @@ import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/er
 import type { Window } from '../../base/window.ts';
 import { openWorkerPool, type WorkerPool } from '../../base/worker-threads.ts';
 import type { BacktestData } from '../data/backtest-data.ts';
-import { type Batch, estimateTicksIn } from '../data/batches.ts';
+import type { Batch } from '../data/batches.ts';
 import type { CoverageTotals, LifetimeWindow } from '../data/coverage-gaps.ts';
 import { mergeRunTotals, type RunTotals } from '../engine/run-series.ts';
 import type { BatchPlan, BatchTask, CheckFilesTask, CoverageTask, TaskFailure, TaskResult } from './batch-thread.ts';
@@ -35,9 +35,6 @@ const queuedPerThreadMax = 2;
 
 /** Size of the young generation of the heap. With less, garbage collection took a tenth of the time. */
 const heapMb = 128;
-
-/** If a smaller share of the rows belongs to its own symbols, a batch filters by symbol when reading. */
-const ownRowsShareMin = 0.6;
 
 /** Starts threads for `openBatchWorkers`. They load their modules at once. */
 export const startBatchThreads = (threads: number): Promise<WorkerPool> =>
@@ -88,10 +85,7 @@ export async function openBatchWorkers(
     const all = [...batch.members, ...batch.otherVenues];
     const window = { from: plan.readFrom, to: plan.span.to };
     const symbols = all.map(({ symbol }) => symbol);
-    const { sources, tickFiles, tickRows, hasRowsOutsideWindow } = data.findFiles(symbols, window, plan.statesFrom);
-    const ticks = all.reduce((total, member) => total + estimateTicksIn(member, window), 0);
-    const filter = { time: hasRowsOutsideWindow, symbols: ticks < ownRowsShareMin * tickRows };
-    return { ...taskBase, sources, tickFiles, batch, plan, filter, tradesPrefix };
+    return { ...taskBase, ...data.findFiles(symbols, window, plan.statesFrom), batch, plan, tradesPrefix };
   }
 
   /** @throws the error of the task */
@@ -106,7 +100,7 @@ export async function openBatchWorkers(
     async checkFiles() {
       const check = createSharedCheck(data.root, data.uncheckedFiles);
       const onThreads = Array.from({ length: threads }, () =>
-        startTask<null>('checkFilesTask', () => ({ ...taskBase, sources: [], check })),
+        startTask<null>('checkFilesTask', () => ({ ...taskBase, check })),
       );
       let hasMore = true;
       while (hasMore) {
@@ -134,9 +128,7 @@ export async function openBatchWorkers(
       return total;
     },
     computeCoverage: (lifetimes, span) =>
-      awaitResult(
-        startTask('computeCoverageTask', () => ({ ...taskBase, sources: [data.findCoverage(span)], lifetimes })),
-      ),
+      awaitResult(startTask('computeCoverageTask', () => ({ ...taskBase, paths: data.findCoverage(span), lifetimes }))),
     async close() {
       signal.removeEventListener('abort', stop);
       stop();

@@ -10,8 +10,13 @@ import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket, memoryBytes
 import { type CoverageTotals, computeCoverageTotals, type LifetimeWindow } from '../data/coverage-gaps.ts';
 import { findSharedWindows, readMarketStates } from '../data/markets.ts';
 import { openOrderBookStore, readOrderBooks, readQuotes } from '../data/order-book-store.ts';
-import { readTicks, type TickReadFilter, TooManyTicksError } from '../data/tick-columns.ts';
-import { createTickMemory, readTickFiles, type TickFile, type TickMemory } from '../data/tick-files.ts';
+import {
+  createTickMemory,
+  readTickFiles,
+  type TickFile,
+  type TickMemory,
+  TooManyTicksError,
+} from '../data/tick-files.ts';
 import { openTradeSpill } from '../data/trade-files.ts';
 import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
@@ -24,7 +29,6 @@ interface WorkerTask {
   /** Folder of the files, and folder for temporary files. */
   readonly root: string;
   readonly scratch: string;
-  readonly sources: readonly DatasetFiles[];
   /** Shared; 1 if the run is cancelled. */
   readonly stopped: Int32Array;
 }
@@ -32,13 +36,14 @@ interface WorkerTask {
 export interface BatchTask extends WorkerTask {
   readonly batch: Batch;
   readonly plan: BatchPlan;
+  /** Order books, quotes and market states. */
+  readonly sources: readonly DatasetFiles[];
   readonly tickFiles: TickFilesByPart;
-  readonly filter: TickReadFilter;
   /** Path prefix of the files for all trades, see `openTradeSpill`; null if they are not needed. */
   readonly tradesPrefix: string | null;
 }
 
-/** Files of ticks by part. Parts without an entry are read with DuckDB. */
+/** Files of ticks by part. */
 type TickFilesByPart = ReadonlyMap<number, readonly TickFile[]>;
 
 /** Checks the hashes of files, together with other threads. */
@@ -48,6 +53,8 @@ export interface CheckFilesTask extends WorkerTask {
 
 /** Computes the uncovered time of lifetimes. */
 export interface CoverageTask extends WorkerTask {
+  /** Files of coverage, by day. */
+  readonly paths: readonly string[];
   readonly lifetimes: readonly LifetimeWindow[];
 }
 
@@ -83,17 +90,30 @@ export async function openThread({
 }
 
 export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
-  runTask(task, async (openQuery, cancellation) => {
+  runTask(task, async (cancellation) => {
     const spill = task.tradesPrefix === null ? null : openTradeSpill(task.tradesPrefix);
-    const { scratch, tickFiles, filter } = task;
+    const { root, scratch, sources, tickFiles } = task;
     const context = { scratch, memory: threadMemory, ...cancellation, ...(spill !== null && { onTrades: spill.add }) };
-    const totals = await runBatch({ openQuery, tickFiles, filter }, task.batch, task.plan, context);
-    spill?.end();
-    return totals;
+    let query: Promise<Query> | undefined;
+    const openQuery = (): Promise<Query> => {
+      query ??= openSharedEngine(root, scratch).then((shared) => shared.openQuery(sources, []));
+      return query;
+    };
+    try {
+      const totals = await runBatch({ openQuery, tickFiles }, task.batch, task.plan, context);
+      spill?.end();
+      return totals;
+    } finally {
+      // Not if it could not be opened.
+      await query?.then(
+        (opened) => opened.close(),
+        () => {},
+      );
+    }
   });
 
 export const checkFilesTask = (task: CheckFilesTask): Promise<TaskResult<null>> =>
-  runTask(task, async (_, { signal, checkStopped }) => {
+  runTask(task, async ({ signal, checkStopped }) => {
     while (checkNextFile(task.check, systemDisk)) {
       checkStopped();
       signal.throwIfAborted();
@@ -102,14 +122,7 @@ export const checkFilesTask = (task: CheckFilesTask): Promise<TaskResult<null>> 
   });
 
 export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
-  runTask(task, (openQuery, { signal }) =>
-    computeCoverageTotals(
-      task.sources.flatMap(({ paths }) => paths),
-      openQuery,
-      task.lifetimes,
-      signal,
-    ),
-  );
+  runTask(task, ({ signal }) => computeCoverageTotals(task.paths, task.lifetimes, signal));
 
 interface Cancellation {
   readonly signal: AbortSignal;
@@ -118,8 +131,8 @@ interface Cancellation {
 }
 
 async function runTask<T>(
-  { root, scratch, sources, stopped }: WorkerTask,
-  work: (openQuery: () => Promise<Query>, cancellation: Cancellation) => Promise<T>,
+  { stopped }: WorkerTask,
+  work: (cancellation: Cancellation) => Promise<T>,
 ): Promise<TaskResult<T>> {
   const stop = new AbortController();
   const checkStopped = (): void => {
@@ -129,20 +142,7 @@ async function runTask<T>(
   stop.signal.throwIfAborted();
   const timer = setInterval(checkStopped, stopPollMs);
   try {
-    let query: Promise<Query> | undefined;
-    const openQuery = (): Promise<Query> => {
-      query ??= openSharedEngine(root, scratch).then((shared) => shared.openQuery(sources, []));
-      return query;
-    };
-    try {
-      return { done: await work(openQuery, { signal: stop.signal, checkStopped }) };
-    } finally {
-      // Not if it could not be opened.
-      await query?.then(
-        (opened) => opened.close(),
-        () => {},
-      );
-    }
+    return { done: await work({ signal: stop.signal, checkStopped }) };
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
     const { exitCode, message, stack } = error;
@@ -179,11 +179,9 @@ interface BatchContext extends Cancellation {
 
 /** The files of a batch. */
 interface BatchSources {
-  /** Opens DuckDB over the files, ticks by part. */
+  /** Opens DuckDB over the files besides ticks. */
   openQuery(): Promise<Query>;
   readonly tickFiles: TickFilesByPart;
-  /** Conditions for reading ticks with DuckDB. */
-  readonly filter: TickReadFilter;
 }
 
 /**
@@ -201,12 +199,17 @@ export async function runBatch(
   const { members } = batch;
   const halves = splitBatch(batch);
   context.memory.reset();
-  const ticks = await loadTicks(sources, batch, plan, context, halves === null ? Number.POSITIVE_INFINITY : ticksMax);
+  const ticks = loadTicks(
+    sources.tickFiles,
+    batch,
+    plan,
+    context,
+    halves === null ? Number.POSITIVE_INFINITY : ticksMax,
+  );
   if (ticks === null) {
-    const ofSymbols = { ...sources, filter: { ...sources.filter, symbols: true } };
     const [first, second] = halves!;
-    const firstTotals = await runBatch(ofSymbols, first, plan, context, ticksMax);
-    return mergeRunTotals(firstTotals, await runBatch(ofSymbols, second, plan, context, ticksMax));
+    const firstTotals = await runBatch(sources, first, plan, context, ticksMax);
+    return mergeRunTotals(firstTotals, await runBatch(sources, second, plan, context, ticksMax));
   }
   const symbols = members.map(({ symbol }) => symbol);
   const states = plan.hasStates
@@ -248,13 +251,13 @@ function splitBatch({ members, otherVenues }: Batch): readonly [Batch, Batch] | 
 }
 
 /** Loads the ticks of all symbols of a batch; null if there are too many. */
-async function loadTicks(
-  { openQuery, tickFiles, filter }: BatchSources,
+function loadTicks(
+  tickFiles: TickFilesByPart,
   { members, otherVenues }: Batch,
   { readFrom, span, parts }: BatchPlan,
   { memory, signal, checkStopped }: BatchContext,
   ticksMax: number,
-): Promise<Map<string, TickColumns> | null> {
+): Map<string, TickColumns> | null {
   const out = new Map<string, TickColumns>();
   const window = { from: readFrom, to: span.to };
   const all = [...members, ...otherVenues].map(({ symbol }) => symbol).sort(compareUtf8);
@@ -263,22 +266,10 @@ async function loadTicks(
     signal.throwIfAborted();
   };
   let loaded = 0;
-  const readPart = async (part: number, symbols: readonly string[]): Promise<TickColumns[]> => {
-    const files = tickFiles.get(part);
-    if (files !== undefined) {
-      try {
-        return readTickFiles({ files, symbols, window }, memory, ticksMax - loaded, throwIfStopped);
-      } catch (error) {
-        if (error instanceof TooManyTicksError) throw error;
-        throwIfStopped();
-        // DuckDB reads files that are stored differently, or reports what is wrong with them.
-      }
-    }
-    return await readTicks(await openQuery(), { part, symbols, window, filter }, ticksMax - loaded, signal);
-  };
   for (const [part, symbols] of Map.groupBy(all, (symbol) => computePartNumber(symbol, parts))) {
     try {
-      const columns = await readPart(part, symbols);
+      const request = { files: tickFiles.get(part)!, symbols, window };
+      const columns = readTickFiles(request, memory, ticksMax - loaded, throwIfStopped);
       for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
       loaded += columns.reduce((sum, { t }) => sum + t.length, 0);
     } catch (error) {

@@ -1,8 +1,10 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
-import { createQueryEngine } from '../../../src/archive/query/database.ts';
 import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { clipLifetimes, computeCoverageTotals } from '../../../src/backtest/data/coverage-gaps.ts';
+import { DamageError } from '../../../src/base/errors.ts';
 import { subtract, type Window } from '../../../src/base/window.ts';
 import { answer, append, opened, publishedRows, publishNow, scratchFolder } from '../../archive/scratch.ts';
 import { day0, dayMs, hourMs } from './test-archive.ts';
@@ -35,15 +37,7 @@ test('computes uncovered time for overlapping windows and any number of symbols'
     Math.random,
     never,
   );
-  const engine = await createQueryEngine(data.root, {
-    threads: 1,
-    memoryBytesMax: 2 ** 28,
-    scratch: scratchFolder(),
-  });
-  onTestFinished(async () => {
-    await engine.close();
-    await data.close();
-  });
+  onTestFinished(() => data.close());
   const rows = publishedRows(archive.layout.root, 'coverage');
   const windowsOf = (symbol: string) =>
     rows.filter((row) => row[1] === symbol).map((row) => ({ from: row[2] as number, to: row[3] as number }));
@@ -61,16 +55,18 @@ test('computes uncovered time for overlapping windows and any number of symbols'
         lifetimeTo: day0 + 2 * dayMs - i,
       }));
       const lifetimes = clipLifetimes(members, span);
-      const source = data.findCoverage(span);
-      const query = await engine.openQuery([source], []);
       const gaps = lifetimes.map((lifetime) => subtract([lifetime], windowsOf(lifetime.symbol)));
       const expected = { lifetimeMs: totalMs(lifetimes), uncoveredMs: totalMs(gaps.flat()) };
-      const refuse = (): Promise<never> => Promise.reject(new Error('DuckDB is not needed'));
-      expect(await computeCoverageTotals(source.paths, refuse, lifetimes, never)).toEqual(expected);
-      // DuckDB reads files that our reader cannot read.
-      const unreadable = [...source.paths, '/does/not/exist'];
-      expect(await computeCoverageTotals(unreadable, async () => query, lifetimes, never)).toEqual(expected);
-      await query.close();
+      expect(await computeCoverageTotals(data.findCoverage(span), lifetimes, never)).toEqual(expected);
     }
   }
+});
+
+test('names a file of coverage that cannot be decoded', async () => {
+  const path = join(scratchFolder(), 'bad.parquet');
+  writeFileSync(path, 'PAR1 and then nothing that one could read PAR1');
+  const lifetimes = [{ symbol: 'S1', from: day0, to: day0 + dayMs }];
+  const error = await computeCoverageTotals([path], lifetimes, never).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(DamageError);
+  expect((error as Error).message).toContain(`${path} cannot be decoded`);
 });

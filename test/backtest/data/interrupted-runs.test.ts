@@ -1,12 +1,10 @@
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../../src/archive/archive.ts';
-import { datasets } from '../../../src/archive/format/datasets.ts';
 import { type BacktestFiles, openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
 import { type Batch, batchTicksMax, planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
 import { findSharedWindows, foldKnownIds, type MarketIndex } from '../../../src/backtest/data/markets.ts';
-import { fileIndexColumn, toTicksViewName } from '../../../src/backtest/data/tick-columns.ts';
 import { openBatchWorkers } from '../../../src/backtest/run/batch-pool.ts';
 import type { BatchPlan } from '../../../src/backtest/run/batch-thread.ts';
 import { DamageError } from '../../../src/base/errors.ts';
@@ -113,20 +111,15 @@ test('passes errors of a thread on with their class', async () => {
   const bad = join(data.root, 'date=2026-06-01', 'bad.parquet');
   mkdirSync(dirname(bad));
   writeFileSync(bad, 'PAR1 and then nothing that one could read PAR1');
-  const over = (sources: BacktestFiles['sources']) => ({
+  const over = (tickFiles: BacktestFiles['tickFiles']) => ({
     ...data,
-    findFiles: () => ({ sources, tickFiles: new Map(), tickRows: 0, hasRowsOutsideWindow: false }),
+    findFiles: () => ({ sources: [], tickFiles }),
   });
-  const ticks = {
-    dataset: toTicksViewName(0),
-    columns: [...datasets.ticks.columns, fileIndexColumn],
-    dated: true,
-    paths: [bad],
-  };
-  const damaged = await playing(batches, over([ticks]));
+  const file = { path: bad, bytes: statSync(bad).size, isInWindow: true };
+  const damaged = await playing(batches, over(new Map([0, 1, 2, 3].map((part) => [part, [file]]))));
   expect(damaged).toBeInstanceOf(DamageError);
   expect((damaged as Error).message).toContain('bad.parquet');
-  const unexpected = await playing(batches, over([]));
+  const unexpected = await playing(batches, over(new Map()));
   expect(unexpected).toBeInstanceOf(Error);
   expect(unexpected).not.toBeInstanceOf(DamageError);
   await data.close();

@@ -124,10 +124,6 @@ test('market states are the same from the sorted file and from the daily files',
   await data.writeStates(span.to, never);
   // Batches do not open the daily files that all symbols share.
   expect(Object.fromEntries(paths())).toEqual({
-    ticks_0: 3,
-    ticks_1: 3,
-    ticks_2: 3,
-    ticks_3: 3,
     orderbooks: expect.any(Number),
     quotes: expect.any(Number),
     markets: 1,
