@@ -16,7 +16,7 @@ export interface CountedService {
   countQueries(): number;
 }
 
-/** The historical service of an archive, without HTTP. With a cache of 0 bytes it reads by DuckDB only. */
+/** The historical service of an archive, without HTTP. With a cache of 0 bytes it reads markets by DuckDB only. */
 export async function openCounted(archive: Archive, cacheBytesMax: number): Promise<CountedService> {
   const settings = await loadSettings({
     env: {},

@@ -13,7 +13,6 @@ const paths = [
   'export',
   'historical/coverage?dataset=ticks',
   'export/files/ticks/2026-06-01/part-00.parquet',
-  'export/jobs',
 ].map((path) => `/api/v1/${path}`);
 
 const open = { headers: { authorization: '' } };

@@ -36,14 +36,11 @@ export interface SymbolRowQuery {
 
 /** Reads single symbols from published files, and caches what it has decoded. */
 export interface SymbolRowReader {
-  /** @throws UnsupportedFileError if the file is not stored as our writer stores it */
+  /** @throws Error if the file cannot be decoded: its bytes are as published, so that this is a fault of the program */
   readRows(query: SymbolRowQuery): Promise<SymbolRows>;
   /** Forgets the files that are not among these, by their SHA-256. */
   dropReplaced(hashes: ReadonlySet<string>): void;
 }
-
-/** The file is valid Parquet, perhaps, but only other readers can read it. */
-export class UnsupportedFileError extends Error {}
 
 /** The first columns of the sort order, up to the symbol. */
 function listKeyColumns(dataset: SymbolDataset): readonly string[] {
@@ -132,7 +129,7 @@ function decode<T>(file: PublishedFile, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new UnsupportedFileError(`${file.path}: ${(error as Error).message}`, { cause: error });
+    throw new Error(`${file.path} cannot be decoded: ${(error as Error).message}`, { cause: error });
   }
 }
 

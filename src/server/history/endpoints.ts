@@ -26,6 +26,7 @@ import {
   type SliceRequest,
 } from './historical-service.ts';
 import {
+  type FirstRows,
   type GenerationReader,
   type HistoryRow,
   type OrderBookSnapshot,
@@ -53,13 +54,13 @@ import {
   findPublishedCandles,
   formatConflictId,
   parseConflictId,
-  planCandlePage,
+  planCandleSteps,
   planDaySteps,
   planEachSymbol,
   planRangeSteps,
   type TimedDataset,
 } from './scan-plan.ts';
-import type { RowSelection, SymbolPage } from './symbol-pages.ts';
+import { type RowSelection, readSymbolCandles, readSymbolRows } from './symbol-pages.ts';
 
 type CreateConditions = (value: (one: QueryParameter) => string) => readonly string[];
 
@@ -147,34 +148,15 @@ function createRowsSlice(
   };
 }
 
-interface RowPageReaders<Row> {
-  /** Reads the steps; called for every generation that is tried. */
-  createReader?(): ReadSlice<Row>;
-  /** Reads the page without the steps; null if it cannot. */
-  readDirectly?(
-    generation: GenerationReader,
-  ): Promise<{ readonly rows: readonly Row[]; readonly isMore: boolean } | null>;
-}
-
-/** Reads a page of a dataset. */
-async function readRowPage<Row extends object = HistoryRow>(
+/** Reads a page of a dataset, and makes the cursor of the next one. */
+async function readRowPage<Row extends object>(
   service: HistoricalService,
-  { limit, queryDigest, toId }: RowPage,
-  planSteps: (manifest: Manifest) => Iterable<ScanStep>,
+  { queryDigest, toId }: RowPage,
   timeColumn: keyof Row & string,
-  signal: AbortSignal,
-  {
-    createReader = () => async (query, slice, rowsMax) => ({
-      rows: (await readRows(query, slice, rowsMax, signal)) as Row[],
-      isCut: false,
-    }),
-    readDirectly = async () => null,
-  }: RowPageReaders<Row> = {},
+  readRowsOf: (generation: GenerationReader) => Promise<FirstRows<Row>>,
 ) {
   return await service.history.read(async (generation) => {
-    const { rows, isMore } =
-      (await readDirectly(generation)) ??
-      (await readFirstRows(generation, planSteps(generation.manifest), limit, createReader(), signal));
+    const { rows, isMore } = await readRowsOf(generation);
     const last = rows.at(-1) as Record<string, unknown> | undefined;
     const toPosition = (row: Record<string, unknown>) => ({
       symbol: String(row.symbol),
@@ -186,22 +168,42 @@ async function readRowPage<Row extends object = HistoryRow>(
   });
 }
 
-/** Reads a page of named symbols without DuckDB. */
-const createDirectReader =
-  (service: HistoricalService, pageRequest: RowPage, selection: RowSelection, signal: AbortSignal) =>
-  async (generation: GenerationReader): Promise<SymbolPage | null> =>
-    pageRequest.symbols.length === 0
-      ? null
-      : await service.symbolPages.readRows(generation, selection, pageRequest, signal);
+/** Reads the rows of a page by DuckDB. */
+const queryRows = (
+  generation: GenerationReader,
+  steps: Iterable<ScanStep>,
+  { limit }: RowPage,
+  signal: AbortSignal,
+): Promise<FirstRows<HistoryRow>> =>
+  readFirstRows(
+    generation,
+    steps,
+    limit,
+    async (query, slice, rowsMax) => ({ rows: await readRows(query, slice, rowsMax, signal), isCut: false }),
+    signal,
+  );
+
+/** Reads named symbols by our own reader, and all symbols by DuckDB. */
+const createRowReader =
+  (
+    service: HistoricalService,
+    selection: RowSelection,
+    page: RowPage,
+    signal: AbortSignal,
+    createConditions?: CreateConditions,
+  ) =>
+  (generation: GenerationReader): Promise<FirstRows<HistoryRow>> => {
+    if (page.symbols.length > 0) return readSymbolRows(service.symbolRows, generation, selection, page, signal);
+    const steps = planPublishedSteps(service, generation.manifest, selection.dataset, page, createConditions);
+    return queryRows(generation, steps, page, signal);
+  };
 
 /** GET /api/v1/historical/ticks */
 export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTicksQuery> => ({
   async readPage(query, signal) {
     const pageRequest = parsePageQuery(service, 'ticks', query, service.context.settings.service.ticksLimitMax);
-    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'ticks', pageRequest);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
-      readDirectly: createDirectReader(service, pageRequest, { dataset: 'ticks' }, signal),
-    });
+    const read = createRowReader(service, { dataset: 'ticks' }, pageRequest, signal);
+    const { rows, envelope } = await readRowPage(service, pageRequest, 't', read);
     return { ticks: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'ticks', 'ticks', query),
@@ -213,13 +215,16 @@ export const createCandlesEndpoint = (service: HistoricalService): HistoricalEnd
     const { interval } = query;
     const { rowsLimitMax } = service.context.settings.service;
     const pageRequest = parsePageQuery(service, `candles ${interval}`, query, rowsLimitMax);
-    const symbols = () => readAllSymbols(service.context.archive.state.db);
-    const steps = (manifest: Manifest) => planCandlePage(manifest, interval, pageRequest, symbols);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
-      readDirectly: async (generation) =>
-        pageRequest.symbols.length === 0
-          ? null
-          : await service.symbolPages.readCandles(generation, interval, pageRequest, signal),
+    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) => {
+      if (pageRequest.symbols.length > 0)
+        return readSymbolCandles(service.symbolRows, generation, interval, pageRequest, signal);
+      const symbols = readAllSymbols(service.context.archive.state.db);
+      return queryRows(
+        generation,
+        planCandleSteps(generation.manifest, interval, pageRequest, symbols),
+        pageRequest,
+        signal,
+      );
     });
     return { interval, candles: rows, ...envelope };
   },
@@ -249,16 +254,9 @@ export const createCoverageEndpoint = (service: HistoricalService): HistoricalEn
     async readPage(query, signal) {
       const limitMax = service.context.settings.service.rowsLimitMax;
       const pageRequest = parsePageQuery(service, `coverage ${query.dataset ?? 'ticks'}`, query, limitMax);
-      const steps = (manifest: Manifest) =>
-        planPublishedSteps(service, manifest, 'coverage', pageRequest, createConditions(query));
-      const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't_from', signal, {
-        readDirectly: createDirectReader(
-          service,
-          pageRequest,
-          { dataset: 'coverage', covered: query.dataset ?? 'ticks' },
-          signal,
-        ),
-      });
+      const selection = { dataset: 'coverage', covered: query.dataset ?? 'ticks' } as const;
+      const read = createRowReader(service, selection, pageRequest, signal, createConditions(query));
+      const { rows, envelope } = await readRowPage(service, pageRequest, 't_from', read);
       return { coverage: rows, ...createGapsPage(service, query, limitMax), ...envelope };
     },
     createSlice: (query) =>
@@ -290,16 +288,16 @@ export const createOrderBooksEndpoint = (
 ): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
   async readPage(query, signal) {
     const pageRequest = parsePageQuery(service, 'orderbooks', query, service.context.settings.service.rowsLimitMax);
-    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'orderbooks', pageRequest);
-    const createReader = (): ReadSlice<OrderBookSnapshot> => {
+    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) => {
       let levelsLeft = levelsMax;
-      return async (query, slice, rowsMax) => {
+      const readSlice: ReadSlice<OrderBookSnapshot> = async (query, slice, rowsMax) => {
         const { snapshots, levels, isCut } = await readSnapshots(query, slice, rowsMax, levelsLeft, signal);
         levelsLeft -= levels;
         return { rows: snapshots, isCut: isCut || levelsLeft <= 0 };
       };
-    };
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, { createReader });
+      const steps = planPublishedSteps(service, generation.manifest, 'orderbooks', pageRequest);
+      return readFirstRows(generation, steps, pageRequest.limit, readSlice, signal);
+    });
     return { orderbooks: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'orderbooks', 'orderbooks', query),
@@ -309,10 +307,8 @@ export const createOrderBooksEndpoint = (
 export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalQuotesQuery> => ({
   async readPage(query, signal) {
     const pageRequest = parsePageQuery(service, 'quotes', query, service.context.settings.service.rowsLimitMax);
-    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'quotes', pageRequest);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal, {
-      readDirectly: createDirectReader(service, pageRequest, { dataset: 'quotes' }, signal),
-    });
+    const read = createRowReader(service, { dataset: 'quotes' }, pageRequest, signal);
+    const { rows, envelope } = await readRowPage(service, pageRequest, 't', read);
     return { quotes: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'quotes', 'quotes', query),
@@ -324,8 +320,14 @@ export const createTradesEndpoint = (service: HistoricalService): HistoricalEndp
     const { rowsLimitMax } = service.context.settings.service;
     const idColumn = findIdColumn('trades')!;
     const pageRequest = parsePageQuery(service, 'trades', query, rowsLimitMax, (row) => String(row[idColumn]));
-    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'trades', pageRequest);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) =>
+      queryRows(
+        generation,
+        planPublishedSteps(service, generation.manifest, 'trades', pageRequest),
+        pageRequest,
+        signal,
+      ),
+    );
     return { trades: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'trades', 'trades', query),
@@ -338,8 +340,14 @@ export const createConflictsEndpoint = (service: HistoricalService): HistoricalE
     const pageRequest = parsePageQuery(service, 'conflicts', query, rowsLimitMax, formatConflictId);
     const id = pageRequest.after?.id;
     if (id !== undefined && parseConflictId(id) === null) throw createInvalidCursorError();
-    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'conflicts', pageRequest);
-    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) =>
+      queryRows(
+        generation,
+        planPublishedSteps(service, generation.manifest, 'conflicts', pageRequest),
+        pageRequest,
+        signal,
+      ),
+    );
     return { conflicts: rows, ...envelope };
   },
   createSlice: (query) => createRowsSlice(service, 'conflicts', 'conflicts', query),

@@ -3,6 +3,7 @@ import type { Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
 import { watchKnownWindow } from '../../archive/read/gaps.ts';
+import type { SymbolRowReader } from '../../archive/read/symbol-row-reader.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
 import type { ServiceContext } from '../http/context.ts';
@@ -12,13 +13,14 @@ import type { KeyHolder } from '../workspace/owner.ts';
 import { type GenerationReader, type HistoryReader, openHistory, type ScanStep } from './history.ts';
 import { type MarketTables, openMarketTables } from './market-table.ts';
 import { timeMsMax } from './page-cursor.ts';
-import { openSymbolPageReader, type SymbolPageReader } from './symbol-pages.ts';
+import { openSymbolRows } from './symbol-pages.ts';
 
 /** Shared state of the historical routes. */
 export interface HistoricalService {
   readonly context: ServiceContext;
   readonly history: HistoryReader;
-  readonly symbolPages: SymbolPageReader;
+  /** Reads named symbols. */
+  readonly symbolRows: SymbolRowReader;
   readonly marketTables: MarketTables;
   /** Reads the window from the first to the last moment with data, up to a time in epoch ms; null if there is no data. */
   readonly readKnownWindow: (nowMs: number) => Window | null;
@@ -43,7 +45,7 @@ export function openHistoricalService(context: ServiceContext): HistoricalServic
   return {
     context,
     history: openHistory(context.archive, context.current, context.files, context.random),
-    symbolPages: openSymbolPageReader(cacheBytesMax, context.current),
+    symbolRows: openSymbolRows(cacheBytesMax, context.current),
     readKnownWindow: watchKnownWindow(context.archive.state.db, context.current),
     marketTables: openMarketTables(cacheBytesMax / 4, context.current, context.signal),
     computeSemaphore: createFairSemaphore(permits, waitingPagesPerPermitMax * permits),

@@ -272,6 +272,12 @@ export type ReadSlice<Row> = (
   rowsMax: number,
 ) => Promise<{ readonly rows: readonly Row[]; readonly isCut: boolean }>;
 
+/** The rows of a page, at most `limit`, and whether there are rows after them. */
+export interface FirstRows<Row> {
+  readonly rows: readonly Row[];
+  readonly isMore: boolean;
+}
+
 /** Reads steps in order until there is one more row than `limit`. */
 export async function readFirstRows<T>(
   generation: GenerationReader,
@@ -279,7 +285,7 @@ export async function readFirstRows<T>(
   limit: number,
   read: ReadSlice<T>,
   signal: AbortSignal,
-): Promise<{ rows: readonly T[]; isMore: boolean }> {
+): Promise<FirstRows<T>> {
   const rows: T[] = [];
   for (const { files, defined, slice } of steps) {
     const query = await generation.openQuery(files, defined, signal);

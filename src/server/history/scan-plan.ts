@@ -257,50 +257,17 @@ export function findPublishedCandles(manifest: Manifest, interval: CandleInterva
   return listFilesWithRows(manifest, 'ticks').every((file) => publishedPlaces.has(placeOf(file))) ? dataset : null;
 }
 
-/** Plans a page of candles: published ones if the interval has them, computed ones otherwise. */
-export function planCandlePage(
+/** Plans a page of candles of all symbols: published ones if the interval has them, computed ones otherwise. */
+export function planCandleSteps(
   manifest: Manifest,
   interval: CandleInterval,
   pageRequest: RowPageRequest,
-  symbols: () => readonly SymbolFacts[],
+  symbols: readonly SymbolFacts[],
 ): Iterable<ScanStep> {
   const published = findPublishedCandles(manifest, interval);
-  if (pageRequest.symbols.length === 0) {
-    return published === null
-      ? planComputedRanges(manifest, interval, pageRequest, symbols())
-      : planRangeSteps(manifest, published, pageRequest, symbols());
-  }
-  return planEachSymbol(pageRequest, (request) =>
-    published === null ? planComputedDays(manifest, interval, request) : planDaySteps(manifest, published, request),
-  );
-}
-
-/** Number of days that a query covers in any case, because another day costs less than another query. */
-const daysMin = 8;
-
-/** Steps for computed candles of one symbol: consecutive windows, each of which fills a page if no interval is empty. */
-function* planComputedDays(
-  manifest: Manifest,
-  interval: CandleInterval,
-  pageRequest: OneSymbolRequest,
-): Generator<ScanStep> {
-  const { symbol, after, limit } = pageRequest;
-  const stepMs = candleSteps[interval];
-  const condition = createCondition((value) => [`symbol = ${value(symbol)}`]);
-  let from = Math.max(pageRequest.from ?? 0, after === null ? 0 : after.t + 1);
-  let length = Math.max(daysMin * dayMs, (limit + 1) * stepMs);
-  for (;;) {
-    const ahead = selectTickFiles(manifest, [symbol], from, pageRequest.to, stepMs);
-    if (ahead.length === 0) return;
-    // A candle may start before its first tick, but not before the window.
-    const first = Math.min(...ahead.map(({ t_min }) => t_min ?? 0));
-    from = Math.max(from, first - stepMs);
-    const to = Math.min(pageRequest.to ?? Number.POSITIVE_INFINITY, from + length);
-    if (from >= to) return;
-    yield createComputedStep(manifest, interval, { symbols: [symbol], from, to }, condition);
-    from = to;
-    length *= 4;
-  }
+  return published === null
+    ? planComputedRanges(manifest, interval, pageRequest, symbols)
+    : planRangeSteps(manifest, published, pageRequest, symbols);
 }
 
 function* planComputedRanges(

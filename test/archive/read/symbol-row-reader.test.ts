@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
 import { encodeSeries } from '../../../src/archive/parquet/series-file.ts';
 import { encodeCandles, encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import { openSymbolRowReader, UnsupportedFileError } from '../../../src/archive/read/symbol-row-reader.ts';
+import { openSymbolRowReader } from '../../../src/archive/read/symbol-row-reader.ts';
 import { share } from '../../harness/share.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
@@ -139,6 +139,6 @@ test('refuses a file that is stored differently', async () => {
   for (const bytes of [Buffer.from('PAR1 is no file PAR1'), encodeTicks(part).with(-20, 0xff), new Uint8Array(0)]) {
     const readBytes = async () => bytes;
     const query = { dataset: 'ticks', file: toFile('y'), key: 'A', from: 0, to: 9e15, rowsMax: 10, readBytes } as const;
-    await expect(reader.readRows(query)).rejects.toThrow(UnsupportedFileError);
+    await expect(reader.readRows(query)).rejects.toThrow(/^ticks\/y cannot be decoded: /);
   }
 });
