@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 
 // Mutation testing in a copy of the project: one change at a time, and the tests that have to fail.
 
@@ -23,15 +24,15 @@ export interface SourceBreak {
 export const root = new URL('../..', import.meta.url).pathname;
 
 /** Several times the duration of the longest command. */
-const secondsMax = 1800;
+const secondsMax = 60 * Number(process.env.MINUTES || 30);
 
-/** Calls `work` with a copy of the project and removes the copy afterwards. */
-export async function withCopy<T>(work: (copy: string) => Promise<T> | T): Promise<T> {
+/** Calls `work` with a copy of a checkout and removes the copy afterwards. */
+export async function withCopy<T>(work: (copy: string) => Promise<T> | T, project = root): Promise<T> {
   const copy = mkdtempSync(join(tmpdir(), 'oddslake-mutants-'));
   try {
     const skipped = new Set(['node_modules', 'output', '.git', '.node', '.venv', 'dist']);
-    cpSync(root, copy, { recursive: true, filter: (path) => !skipped.has(basename(path)) });
-    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+    cpSync(project, copy, { recursive: true, filter: (path) => !skipped.has(basename(path)) });
+    symlinkSync(join(project, 'node_modules'), join(copy, 'node_modules'));
     return await work(copy);
   } finally {
     unlinkSync(join(copy, 'node_modules'));
@@ -57,12 +58,16 @@ export function findCatchingTest(
       const bounded = [
         '--kill-after=5',
         String(secondsMax),
-        join(root, 'node_modules/.bin/vitest'),
+        join(copy, 'node_modules/.bin/vitest'),
         ...args,
         '--bail=1',
       ];
       const result = spawnSync('timeout', bounded, { cwd: copy, encoding: 'utf8', env, maxBuffer: 2 ** 28 });
-      if (result.status !== 0) return [at, /FAIL\s+(.*)/.exec(result.stdout + result.stderr)?.[1] ?? 'the run itself'];
+      if (result.status !== 0)
+        return [
+          at,
+          /FAIL\s+(.*)/.exec(stripVTControlCharacters(result.stdout + result.stderr))?.[1] ?? 'the run itself',
+        ];
     }
     return null;
   } finally {
