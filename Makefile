@@ -11,7 +11,7 @@ help: ## this list
 run: setup ## a simulated service, one nightly run against it into output/demo, and how to load the result
 	@bin/oddslake demo
 
-test: setup ## the quick tests of every part, some minutes; TEST_ARGS='test/base' for any file or folder
+test: setup ## the quick tests of every part, two minutes; TEST_ARGS='test/base' for any file or folder
 	@$(if $(TEST_ARGS),vitest run $(TEST_ARGS),TEST_SHARE=$${TEST_SHARE:-0.2} vitest run --project quick)
 
 check: setup ## everything that a change must pass: all tests, readers, clients, torture, lint, types, package; STEPS='lint types' for some
@@ -30,7 +30,7 @@ test-readers: setup ## the archive as pandas, polars, DuckDB, PyArrow and Spark 
 test-clients: setup ## the service as clients call it that are generated from its OpenAPI document; TEST_ARGS='-t Python' for some
 	@test/clients/run $(TEST_ARGS)
 
-torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one, SWEEP=all skips no call
+torture: setup ## the search for faults; MINUTES=7 takes that long, SEED=… SEEDS=1 repeats one, SWEEP=7 one call of a sweep
 	@MINUTES=$(MINUTES) SEED=$(SEED) SEEDS=$(SEEDS) vitest run --config vitest.torture.config.ts $(TEST_ARGS)
 
 mutants: setup ## mutation tests of src; LINES=300 SEED=1 selects the lines, ONLY=commit the files with removed calls

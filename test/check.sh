@@ -1,20 +1,26 @@
 #!/usr/bin/env bash
 # Everything that a change must pass: every test, over SQLite and PostgreSQL, the archive as Python reads it, the service as
-# generated clients call it, the search for faults, lint, types and the package. Every step runs even after one failed; the last line counts the tests.
-# The steps that mostly use one processor run beside the tests and torture, and print their output at the end.
+# generated clients call it, the search for faults, lint, types and the package. Every step runs even after one failed; the
+# last lines are a table of the steps and the number of tests.
+# The steps that mostly use one processor run beside the tests and the search, and print their output at the end.
 #   test/check.sh                   all of it
 #   test/check.sh lint types        some of it: tests readers clients torture lint types package
+#   BASE=COMMIT test/check.sh       PostgreSQL only if its code changed since that commit
+#   MINUTES=7 SEED=… test/check.sh  how long to search for faults, and with which seed (of the tests too)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-# The same story each time: a change is judged by what it changed. SEED=… tells another one.
-export SEED=${SEED:-20261120}
+# The search for faults has another seed each time. The tests have the same one: a change is judged by what it changed.
+search_seed=${SEED:-$(($(od -An -N4 -tu4 /dev/urandom) % 2147483648))}
+export SEED=${SEED:-20261120} MINUTES=${MINUTES:-}
 exec </dev/null
 
 work=$(mktemp -d) || exit 1
-beside=
-trap '[ -z "$beside" ] || { kill "$beside" && wait "$beside"; } 2>/dev/null; rm -rf "$work"' EXIT
+beside=()
+end_beside() { [ ${#beside[@]} -eq 0 ] || { kill "${beside[@]}" && wait "${beside[@]}"; } 2>/dev/null; }
+trap 'end_beside; rm -rf "$work"' EXIT
 trap 'exit 130' INT
 touch "$work/failed"
+times=${STEP_TIMES:-$work/steps}
 
 is_wanted() { [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]; }
 
@@ -25,16 +31,23 @@ run() { "$@"; }
 
 # step NAME COMMAND…: runs it, prints how long it took, remembers a failure.
 step() {
-  local name=$1 started=$SECONDS
+  local name=$1 started=$SECONDS outcome=done
   shift
   is_wanted "$name" || return 0
   echo "== $name: $*"
-  if run "$@"; then
-    echo "== $name: done in $((SECONDS - started)) s"
-  else
-    echo "== $name: FAILED after $((SECONDS - started)) s"
-    fail "$name"
-  fi
+  run "$@" || { outcome=FAILED; fail "$name"; }
+  echo "== $name: $outcome after $((SECONDS - started)) s"
+  printf '%s\t%s\t%s\n' "$name" "$((SECONDS - started))" "$outcome" >>"$times"
+}
+
+# Where the tests need PostgreSQL. Other tests run over SQLite only.
+postgres_paths=(src/server/workspace test/server/workspace test/postgres.sh package-lock.json
+  test/server/{keys,key-usage,revoked-tokens}.test.ts)
+
+# Whether this change can be seen over PostgreSQL; also if nobody says what changed.
+needs_postgres() {
+  [ -z "${FULL:-}" ] && git rev-parse --quiet --verify "${BASE:-none}^{commit}" >/dev/null || return 0
+  ! git diff --quiet "$BASE" -- "${postgres_paths[@]}"
 }
 
 can_have_postgres() {
@@ -45,7 +58,7 @@ can_have_postgres() {
 # run says so.
 over_postgres() {
   local over=env
-  ! can_have_postgres || over=test/postgres.sh
+  [ -n "${WITHOUT_POSTGRES:-}" ] || ! can_have_postgres || over=test/postgres.sh
   "$over" "$@"
 }
 
@@ -63,38 +76,45 @@ counts() {
 }
 
 wanted=("$@")
+if ! needs_postgres; then
+  export WITHOUT_POSTGRES=1
+  echo "== PostgreSQL: its code is the same as in $BASE, so its tests are left out; FULL=1 runs them"
+fi
+echo "== torture: SEED=$search_seed${MINUTES:+, $MINUTES minutes}"
 
-# The time limits allow for the tests that run at the same time.
-other_steps() {
+# Two lanes, because both wait for downloads. The time limits allow for the tests that run at the same time.
+lane_of_readers() {
   step readers timeout -k 30 2400 test/readers/run --junitxml="$work/readers.xml"
-  TEST_RESULTS=$work/clients.json step clients timeout -k 30 1200 test/clients/run
+}
+lane_of_others() {
   step lint make --no-print-directory lint
   step types make --no-print-directory typecheck
+  TEST_RESULTS=$work/clients.json step clients timeout -k 30 1200 test/clients/run
   step package timeout -k 30 1200 test/package.sh
 }
 
-if is_wanted tests; then
+# start LANE: runs it in the background, where it can be ended at once.
+start() {
   (
-    # A command in the background can be ended at once.
     run() {
       "$@" &
       running=$!
       wait "$running"
     }
     trap 'kill "${running:-}" 2>/dev/null; exit 143' TERM
-    other_steps
-  ) >"$work/beside.out" 2>&1 &
-  beside=$!
-  TEST_RESULTS=$work/tests.json step tests over_postgres vitest run
-else
-  other_steps
-fi
-TEST_RESULTS=$work/torture.json step torture over_postgres timeout -k 30 2400 vitest run --config vitest.torture.config.ts
-if [ -n "$beside" ]; then
-  wait "$beside"
-  beside=
-  cat "$work/beside.out"
-fi
+    "$1"
+  ) >"$work/$1.out" 2>&1 &
+  beside+=($!)
+}
+
+start lane_of_readers
+start lane_of_others
+TEST_RESULTS=$work/tests.json step tests over_postgres vitest run
+SEARCH_SEED=$search_seed TEST_RESULTS=$work/torture.json step torture over_postgres timeout -k 30 2400 \
+  vitest run --config vitest.torture.config.ts
+wait "${beside[@]}"
+beside=()
+cat "$work"/lane_of_*.out
 
 # Tests that passed before, and were not repeated: see test/harness/passed-files.ts.
 earlier() {
@@ -120,7 +140,11 @@ for results in tests.json readers.xml clients.json torture.json; do
   good=0 bad=0
 done
 
-echo "== all steps: $SECONDS s"
+printf '\n%-24s %8s\n' step seconds
+while IFS=$'\t' read -r name seconds outcome; do
+  printf '%-24s %8s%s\n' "$name" "$seconds" "$([ "$outcome" = done ] || echo " $outcome")"
+done <"$times"
+printf '%-24s %8s\n\n' 'make check, all steps' "$SECONDS"
 sed 's/^/== failed: /' "$work/failed"
 echo "$passed passed, $broken failed"
 [ ! -s "$work/failed" ]

@@ -54,5 +54,5 @@ async function runNights(seed: number): Promise<void> {
 test('wrong clocks lose no ticks and claim no windows, and the right clock completes the archive', {
   timeout: searchMsMax,
 }, async () => {
-  await search({ name: 'clocks', least: 20, share: 0.05 }, runNights);
+  await search({ name: 'clocks', least: 20, share: 0.02 }, runNights);
 });

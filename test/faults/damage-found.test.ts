@@ -62,7 +62,7 @@ describe('verify', { timeout: searchMsMax }, () => {
     const paths = withLock(archive.readManifest());
     const sizes = paths.map((path) => bytesOf(archive, path).length);
     const total = sizes.reduce((a, b) => a + b);
-    await search({ name: 'flipped bits', least: long ? 10_000 : 1_500, share: 0.05 }, async (seed) => {
+    await search({ name: 'flipped bits', least: long ? 10_000 : 1_500, share: 0.03 }, async (seed) => {
       let byte = drawFrom(seed).below(total);
       let at = 0;
       while (byte >= sizes[at]!) byte -= sizes[at++]!;
@@ -89,7 +89,7 @@ describe('verify', { timeout: searchMsMax }, () => {
 
   test('finds every kind of damage to a file', async () => {
     const archive = await copyDamageLake();
-    await search({ name: 'damaged files', least: long ? 2_000 : 300, share: 0.05 }, async (seed) => {
+    await search({ name: 'damaged files', least: long ? 2_000 : 300, share: 0.03 }, async (seed) => {
       const draw = drawFrom(seed);
       const [, make] = draw.one(Object.entries(damageKinds));
       await expectFound(archive, make(archive.layout.root, anyFile(archive, draw), draw));
@@ -118,7 +118,7 @@ describe('verify', { timeout: searchMsMax }, () => {
   test('finds foreign files in the folder of a dataset, under any name and at any depth', async () => {
     const archive = await copyDamageLake();
     const [like] = listManifestFiles(archive.readManifest());
-    await search({ name: 'strangers', least: long ? 2_000 : 300, share: 0.05 }, async (seed) => {
+    await search({ name: 'strangers', least: long ? 2_000 : 300, share: 0.03 }, async (seed) => {
       const draw = drawFrom(seed);
       const [, make] = draw.one(Object.entries(orphanKinds));
       await expectFound(archive, make(archive.layout.root, draw.one(datasetNames), like!.path, draw));

@@ -87,7 +87,7 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
     for (const day of [0, 1]) journalDay(undamaged, day, 2);
     expect(await createPublish(undamaged)).toMatchObject({ exit_code: exitCodes.done });
     const expected = rowsOf(undamaged.layout.root);
-    await search({ name: 'refused publishes', least: 40, share: 0.05 }, async (seed) => {
+    await search({ name: 'refused publishes', least: 40, share: 0.03 }, async (seed) => {
       const draw = drawFrom(seed);
       const archive = await copyDamageLake();
       const { root } = archive.layout;
@@ -174,7 +174,7 @@ describe.each([
       expect(expected.get(urlOf(path))![1], path).toBe(bytesOf(archive, path).toString('latin1'));
     await undamaged.stop();
     const refusals = new Map<string, number>();
-    await search({ name: `damage served, ${bytes} bytes kept`, least: 30, share: 0.05 }, async (seed) => {
+    await search({ name: `damage served, ${bytes} bytes kept`, least: 30, share: 0.03 }, async (seed) => {
       const draw = drawFrom(seed);
       const { path } = draw.one(files);
       // A service that has not read the file before, and one that has.

@@ -36,7 +36,7 @@ test('after a repair verify finds no error, no tick is wrong, and a flipped bit 
   timeout: searchMsMax,
 }, async () => {
   const seen = new Map<string, [cases: number, lost: number]>();
-  await search({ name: 'repaired damage', least: 60, share: 0.1 }, async (seed) => {
+  await search({ name: 'repaired damage', least: 60, share: 0.05 }, async (seed) => {
     const draw = drawFrom(seed);
     const archive = await copyDamageLake(undefined, groupRows);
     const { root } = archive.layout;

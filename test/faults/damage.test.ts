@@ -111,7 +111,7 @@ function open(root: string): Archive {
 test(
   'verify finds any damage, and the kept and the lost ticks of a repair are all ticks',
   async () => {
-    await search({ name: 'damage', least: 120, share: 0.1 }, one);
+    await search({ name: 'damage', least: 120, share: 0.05 }, one);
   },
   searchMsMax,
 );
@@ -119,7 +119,7 @@ test(
 test(
   'finds every flipped bit and every truncation',
   async () => {
-    await search({ name: 'silent', least: 12, share: 0.05 }, silent);
+    await search({ name: 'silent', least: 12, share: 0.02 }, silent);
   },
   searchMsMax,
 );

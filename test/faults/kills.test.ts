@@ -70,7 +70,7 @@ describe('processes killed at any of their calls', () => {
   test('lose nothing, duplicate nothing and leave nothing behind', { timeout: searchMsMax }, async () => {
     const grounds = await createRaceBase();
     let kills = 0;
-    const seedsDone = await search({ name: 'kills', least: 28, share: 0.25 }, async (seed) => {
+    const seedsDone = await search({ name: 'kills', least: 28, share: 'rest' }, async (seed) => {
       const draw = drawFrom(seed);
       const chains = [drawFrom(draw.below(2 ** 31)), drawFrom(draw.below(2 ** 31))].map(async (of, i) => {
         for (let mine = 0, n = 0; mine < killsOfChain; n++) {

@@ -76,7 +76,7 @@ test('after the state is lost, published ticks stay and the others come with the
   await journalAgain(undisturbed);
   const expected = publishedTicks(undisturbed.layout.root);
   const seen = new Map<string, number>();
-  await search({ name: 'lost states', least: 80, share: 0.05 }, async (seed) => {
+  await search({ name: 'lost states', least: 80, share: 0.03 }, async (seed) => {
     const draw = drawFrom(seed);
     const folder = fastScratch();
     const [before, root] = [join(folder, 'before'), join(folder, 'after')];

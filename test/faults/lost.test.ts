@@ -59,7 +59,7 @@ async function trial(seed: number, root: string): Promise<void> {
 test('no lost window is covered with fewer ticks, and full responses restore all of them', {
   timeout: searchMsMax,
 }, async () => {
-  await search({ name: 'answers for lost windows', least: 60, share: 0.02 }, async (seed) => {
+  await search({ name: 'answers for lost windows', least: 60, share: 0.01 }, async (seed) => {
     const root = mkdtempSync(join(scratchRoot, 'oddslake-lost-'));
     try {
       await trial(seed, root);

@@ -11,7 +11,7 @@ describe('processes started at once on one archive', () => {
   }, async () => {
     const grounds = await createRaceBase();
     const counts = new Map<string, number>();
-    const done = await search({ name: 'races', least: 120, share: 0.25 }, async (seed) => {
+    const done = await search({ name: 'races', least: 120, share: 0.13 }, async (seed) => {
       const draw = drawFrom(seed);
       const race = drawRace(draw);
       const folder = join(grounds.folder, `race ${seed}`);

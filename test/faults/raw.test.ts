@@ -7,7 +7,7 @@ import { drawFrom, search } from './seeds.ts';
 
 test('nights replayed from their raw responses give the same archive with any service', async () => {
   const name = 'raw pages replayed';
-  const seeds = await search({ name, least: 12, share: 0.05 }, async (seed) => {
+  const seeds = await search({ name, least: 12, share: 0.02 }, async (seed) => {
     const draw = drawFrom(seed);
     const options: Partial<SandboxOptions> = {
       seed,

@@ -7,7 +7,7 @@ test(
   async () => {
     const sums = { runs: 0, ticks: 0, strikes: {} as Record<string, number> };
     const tell = process.env.TELL ? (line: string) => console.log(line) : undefined;
-    const seeds = await search({ name: 'simulation', least: 60, share: 0.4 }, async (seed) => {
+    const seeds = await search({ name: 'simulation', least: 60, share: 'rest' }, async (seed) => {
       const { runs, ticks, strikes } = await simulate(seed, 30, tell);
       sums.runs += runs;
       sums.ticks += ticks;

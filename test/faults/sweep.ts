@@ -19,23 +19,23 @@ import {
   type Story,
 } from './story.ts';
 
-export interface SweepResult {
+interface SweepResult {
+  /** Calls that were struck. */
+  readonly calls: number;
   /** Faults that happened. */
   readonly faults: number;
   /** Distinct states after faults that were reopened. */
   readonly reopened: number;
 }
 
-/**
- * Lets every kind of fault strike every call of a flow, and checks the resulting state.
- * @param step strikes only every `step`th call and the last one
- */
-export async function sweep(story: Story, step = 1): Promise<SweepResult> {
+/** Lets every kind of fault strike these calls of a flow, counted from 1, and checks the resulting state. */
+export async function sweep(story: Story, calls: Iterable<number>): Promise<SweepResult> {
   const seen: Seen = { states: new Set(), cuts: new Set() };
   let faults = 0;
+  let struckCalls = 0;
   const points = story.calls.length;
-  for (let at = 1; at <= points; at++) {
-    if (at % step !== 0 && at !== points) continue;
+  for (const at of calls) {
+    struckCalls++;
     for (const kind of story.kinds[at - 1]!) {
       // Dying after a call equals dying before the next.
       if (kind === 'crash after' && at < points) continue;
@@ -45,7 +45,7 @@ export async function sweep(story: Story, step = 1): Promise<SweepResult> {
       faults++;
     }
   }
-  return { faults, reopened: seen.states.size };
+  return { calls: struckCalls, faults, reopened: seen.states.size };
 }
 
 interface Seen {

@@ -11,6 +11,10 @@ declare module 'vitest' {
   }
 }
 
+/** Whether test/check.sh leaves out the tests over PostgreSQL, and their reason: also in CI they may be skipped then. */
+export const isWithoutPostgres = Boolean(process.env.WITHOUT_POSTGRES);
+export const withoutPostgres = 'PostgreSQL is left out: its code did not change';
+
 /** Options of a test or a describe block that is skipped with this reason; null runs it. */
 export const skipWithReason = (missing: string | null): { skip?: true; meta?: { missing: string } } =>
   missing === null ? {} : { skip: true, meta: { missing } };

@@ -3,19 +3,23 @@ import pg from 'pg';
 import { describe, onTestFinished } from 'vitest';
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
-import { skipWithReason } from '../../harness/needs.ts';
+import { isWithoutPostgres, skipWithReason, withoutPostgres } from '../../harness/needs.ts';
 
 // Databases for the workspace tests: always SQLite, and PostgreSQL if test/postgres.sh has started it.
 
 /** A PostgreSQL server in which these tests may create and drop databases. */
 export const postgresUrl = process.env.ODDSLAKE_TEST_POSTGRES ?? null;
 
-if (postgresUrl === null && process.env.CI === 'true')
+if (postgresUrl === null && process.env.CI === 'true' && !isWithoutPostgres)
   throw new Error('ODDSLAKE_TEST_POSTGRES is not set, and CI does without no test: run test/postgres.sh COMMAND');
 
 /** Options of tests that need PostgreSQL. */
 export const needsPostgres = skipWithReason(
-  postgresUrl === null ? 'no PostgreSQL: test/postgres.sh COMMAND runs one' : null,
+  postgresUrl !== null
+    ? null
+    : isWithoutPostgres
+      ? withoutPostgres
+      : 'no PostgreSQL: test/postgres.sh COMMAND runs one',
 );
 
 export type Kind = DatabaseLocation['kind'];
