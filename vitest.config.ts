@@ -13,6 +13,7 @@ export const common = {
   hookTimeout: limitMs,
   teardownTimeout: limitMs / 5,
   globalSetup: './test/harness/run-folder.ts',
+  setupFiles: './test/harness/cpu-time.ts',
   reporters: [
     'default',
     './test/harness/reporter.ts',
@@ -25,9 +26,10 @@ export const common = {
   },
 };
 
-/** The one end-to-end path that `make test` takes; all the others start whole processes at every turn. */
-const path = 'test/e2e/path.test.ts';
-/** Left to `make check`, with what vitest.torture.config.ts and test/readers have. */
+/**
+ * Left to `make check`, with what vitest.torture.config.ts and test/readers have: files that take more than two seconds of
+ * CPU time, and all that run the program.
+ */
 const long = ['test/e2e/**/*.test.ts', 'test/**/*.long.test.ts'];
 const elsewhere = [
   ...configDefaults.exclude,
@@ -50,9 +52,6 @@ const project = (name: string, include: string[], exclude: string[]) => ({
 export default defineConfig({
   test: {
     ...common,
-    projects: [
-      project('quick', ['test/**/*.test.ts'], ['test/e2e/!(path).test.ts', 'test/**/*.long.test.ts', ...passed]),
-      project('long', long, [path]),
-    ],
+    projects: [project('quick', ['test/**/*.test.ts'], [...long, ...passed]), project('long', long, [])],
   },
 });

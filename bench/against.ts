@@ -19,7 +19,7 @@ import { pairRatios, type Spread } from './statistics.ts';
  * whether a change made something slower.
  */
 
-export interface AgainstOptions {
+interface AgainstOptions {
   readonly sizes: Sizes;
   readonly recording: string;
   /** Of `againstNames`. */

@@ -24,7 +24,7 @@ import { benchVerify } from './verify.ts';
 
 /** All benchmarks, and how large their inputs are. */
 
-export interface Benchmark {
+interface Benchmark {
   readonly name: string;
   /** Programs that take part, for the list of versions. */
   readonly peers?: readonly PeerName[];
@@ -222,7 +222,7 @@ const goalsOf = (pages: number): ImportGoals | undefined =>
 const isWhole = ({ pagesRecorded }: Sizes): boolean => pagesRecorded === Number.POSITIVE_INFINITY;
 
 /** Pages on the disk. */
-export interface Pages {
+interface Pages {
   generate(bench: Bench, count: number): Promise<PagesInput>;
   /** Pages of a recording, at most this many. */
   record(bench: Bench, recording: string, count: number): Promise<PagesInput>;

@@ -25,7 +25,7 @@ const spanShare = 0.9;
 const sameShare = 0.5;
 const stepMax = 2;
 
-export interface GeneratedOptions {
+interface GeneratedOptions {
   readonly pages: number;
   readonly seed: number;
 }

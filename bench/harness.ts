@@ -22,7 +22,7 @@ export type Outcome =
   | { readonly name: string; readonly runs: readonly Measured[] }
   | { readonly name: string; readonly failed: string };
 
-export interface AlternateOptions {
+interface AlternateOptions {
   readonly accounting: Accounting;
   /** Counted runs per contender, after one warm-up run. */
   readonly runs: number;

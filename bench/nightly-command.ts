@@ -4,7 +4,7 @@ import type { Command } from './measure.ts';
 import type { BenchedSandbox } from './sandbox.ts';
 
 /** Concurrent requests of oddslake and of the bare client. */
-export const concurrency = 4;
+const concurrency = 4;
 
 /** A rate that delays no request. */
 const unlimitedRate = 100_000;

@@ -15,7 +15,7 @@ import { formatTickPage, type SandboxTickPage } from '../src/sandbox/page-format
 import { createRecordedFeed, type Recording } from '../src/sandbox/recorded-feed.ts';
 import { generatedPages, ticksPerPage } from './generated-pages.ts';
 
-export interface WrittenPages {
+interface WrittenPages {
   readonly pages: number;
   /** Rows of all pages, duplicates included. */
   readonly ticks: number;

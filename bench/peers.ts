@@ -24,7 +24,7 @@ const serverPackagesOf = {
 
 export type PeerServerName = keyof typeof serverPackagesOf;
 
-export interface PeerServer {
+interface PeerServer {
   /** The command of its script, bench/peers/serve_NAME.py, with these arguments. */
   argv(...args: readonly string[]): readonly [string, ...string[]];
   /** E.g. `fastapi 0.165.0, uvicorn 0.54.0`. */

@@ -8,7 +8,7 @@ interface Listed {
   readonly bytes: number;
 }
 
-export interface Totals extends Listed {
+interface Totals extends Listed {
   readonly files: number;
 }
 

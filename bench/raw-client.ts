@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 
 /** One connection that sends one request after another with the least client code, so that the service is measured. */
-export interface RawClient {
+interface RawClient {
   /** The body of a 200 response; throws for any other status. */
   get(path: string): Promise<Buffer>;
   close(): void;

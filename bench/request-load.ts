@@ -1,7 +1,7 @@
 import { openRawClient } from './raw-client.ts';
 import type { BenchedService } from './service.ts';
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly key: string;
   readonly connections: number;
   /** The load ends after this time, or when `next` returns null. */

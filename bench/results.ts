@@ -50,7 +50,7 @@ export interface Report {
   readonly failed: readonly string[];
 }
 
-export interface Circumstances {
+interface Circumstances {
   /** ISO date. */
   readonly date: string;
   readonly machine: string;

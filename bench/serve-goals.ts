@@ -9,7 +9,7 @@ import { median, pairRatios } from './statistics.ts';
 export type ServerName = 'oddslake' | PeerServerName | 'generator';
 
 /** `repeated` always sends the same request, `fresh` none twice. */
-export const loadNames = {
+const loadNames = {
   cold: '/ticks, cold, 1 connection',
   warm: '/ticks, warm, 16 connections',
   coldBusy: '/ticks, cold, 1 connection, busy machine',
@@ -26,7 +26,7 @@ export type LoadName = keyof typeof loadNames;
 /** Results by load and server, one for each round. */
 export type Measurements = ReadonlyMap<LoadName, ReadonlyMap<ServerName, readonly LoadResult[]>>;
 
-export const serverTitles: Readonly<Record<ServerName, string>> = {
+const serverTitles: Readonly<Record<ServerName, string>> = {
   oddslake: 'oddslake',
   postgres: 'PostgreSQL behind FastAPI',
   duckdb: 'DuckDB behind FastAPI',

@@ -4,7 +4,7 @@ import { type BenchedPostgres, startPostgres } from './postgres.ts';
 import { type BenchedService, startServer } from './service.ts';
 
 /** The peers of the HTTP service that can run on this machine. Must be closed. */
-export interface ServePeers {
+interface ServePeers {
   readonly servers: ReadonlyMap<PeerServerName, () => Promise<BenchedService>>;
   /** Why the others cannot. */
   readonly missing: ReadonlyMap<PeerServerName, string>;

@@ -17,13 +17,13 @@ import { createBenchKey } from './key.ts';
 
 // A real archive of many ticks, built fast: part files by the archive's own encoder, one generation by its own commit.
 
-export const firstDay = Date.UTC(2026, 4, 1);
+const firstDay = Date.UTC(2026, 4, 1);
 /** Ticks of a symbol's day: about one a minute. */
 export const ticksPerDay = 1440;
 const daysDefault = 30;
 const parts = 4;
 
-export interface BenchArchive {
+interface BenchArchive {
   readonly symbols: readonly string[];
   /** UTC midnights. */
   readonly days: readonly number[];
@@ -32,7 +32,7 @@ export interface BenchArchive {
 }
 
 /** Random-walk prices in steps of 0.001, or incompressible ones: about 10 bytes per tick instead of 3. */
-export type Prices = 'walk' | 'noise';
+type Prices = 'walk' | 'noise';
 
 /** @param days each has four part files of ticks, and four of coverage */
 export async function createBenchArchive(

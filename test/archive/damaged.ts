@@ -121,7 +121,7 @@ export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): 
     ...rest,
   });
 
-export interface Lake {
+interface Lake {
   readonly root: string;
   readonly archive: Archive;
   file(path: string): PublishedFile;

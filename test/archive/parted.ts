@@ -14,7 +14,7 @@ export const symbols = [0, 1].flatMap((part) =>
 export const mine = symbols.slice(0, 3);
 export const others = symbols.slice(3);
 export const minutes = 40;
-export const ticksOf = (symbol: string, day: number) =>
+const ticksOf = (symbol: string, day: number) =>
   Array.from({ length: minutes }, (_, i) => [day + i * 60_000 + symbols.indexOf(symbol), i / 100] as const);
 
 /** Two days of six symbols in two parts, row groups of 30 ticks: less than a symbol has. */

@@ -14,9 +14,6 @@ import { now, publishedRows } from './scratch.ts';
 
 export type Quote = readonly [t: number, bid: number, ask: number, bidSize: number, askSize: number];
 
-/** The number of columns with numbers. */
-export const quoteWidth = 4;
-
 /** A quote without sizes. */
 export const quote = (t: number, bid: number, ask = Number.NaN): Quote => [t, bid, ask, Number.NaN, Number.NaN];
 
@@ -74,9 +71,6 @@ export const quoteCoverage = (root: string) => publishedRows(root, 'coverage').f
 
 export const countQuotes = (archive: Archive, runId = 'run'): SeriesCounts =>
   readSeriesCounts(archive.state.db, runId, 'quotes');
-
-/** The published files of quotes and of what belongs to them. */
-export const quoteFiles = '{quotes,quote_conflicts,coverage}/**/*.parquet';
 
 /**
  * Runs whose counts of quotes do not add up, and quotes that no run or several runs counted as accepted or recovered.

@@ -10,6 +10,7 @@ test('at every call of a publisher whose lock file is removed another may publis
   for (let at = 1; at <= two.calls; at++)
     for (const fault of await two.interleave(at)) wrong.push(`stopped at call ${at}: ${fault}`);
   expect(wrong).toEqual([]);
+  expect(two.calls).toBeGreaterThan(50);
 });
 
 test('each of two publishers without a lock may be stopped amid its work while the other one ends', async () => {

@@ -6,7 +6,7 @@ import { at, day, minute } from './series.ts';
 // Random symbols: prices that rest and jump, some of them invalid; books and quotes, some of them stale, thin or empty; changing
 // market states; other venues; optionally an outcome.
 
-export const minutesMax = 60;
+const minutesMax = 60;
 
 /** Multiples of a millionth, to avoid denormal differences. */
 const millionths = (least: number, most: number) =>

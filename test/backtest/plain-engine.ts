@@ -46,7 +46,7 @@ function knownAt({ t, p, states, books, quotes, otherVenues }: SymbolSeries, now
   };
 }
 
-export interface PlainOffer extends OrderBook {
+interface PlainOffer extends OrderBook {
   readonly basis: 'book' | 'quote';
 }
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 export const faults = ['killed before', 'killed after', '500', '503', '409', '412', 'body cut', 'time-out'] as const;
 export type Fault = (typeof faults)[number];
 
-export interface SeenRequest {
+interface SeenRequest {
   readonly method: string;
   /** Path with the bucket, and the query. */
   readonly path: string;

@@ -78,7 +78,7 @@ export interface Access {
 }
 
 /** Waits little between attempts, so that faults are over soon. */
-export const quickLimits: Partial<StoreLimits> = { attemptsMax: 4, delayMsMin: 1, delayMsMax: 4, idleMsMax: 20_000 };
+const quickLimits: Partial<StoreLimits> = { attemptsMax: 4, delayMsMin: 1, delayMsMax: 4, idleMsMax: 20_000 };
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 

@@ -7,7 +7,7 @@ import { type OpenTransport, openTransport } from '../../src/client/transport.ts
 import type { Upstream, UpstreamDeps, UpstreamOptions } from '../../src/client/upstream.ts';
 import { limitMs } from '../harness/limits.ts';
 
-export interface Served extends AsyncDisposable {
+interface Served extends AsyncDisposable {
   readonly url: string;
   /** Requests received so far. */
   readonly requests: http.IncomingMessage[];

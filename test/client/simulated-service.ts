@@ -5,7 +5,7 @@ import { createRateLimit, type LimiterKind } from '../../src/sandbox/rate-limit.
 import { createSeededRandom } from './seeded.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
-export interface Service {
+interface Service {
   /** Requests allowed per second, and how they are counted. */
   readonly limit: number;
   readonly kind: LimiterKind;

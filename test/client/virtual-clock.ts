@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/base/ports.ts';
 
 /** A clock that only advances on demand. */
-export interface VirtualClock extends Clock {
+interface VirtualClock extends Clock {
   /** Runs everything due within the next `ms`, in order. */
   pass(ms: number): Promise<void>;
 }

@@ -7,7 +7,7 @@ export type Proof = readonly [file: string, title: string];
 
 type ByName = Readonly<Record<string, Proof>>;
 
-export interface Proofs {
+interface Proofs {
   readonly commands: ByName;
   readonly commonFlags: ByName;
   /** By `command --flag`. */
@@ -28,7 +28,7 @@ export interface Proofs {
 }
 
 const commandsFile = 'contract/commands.test.ts';
-const published = 'contract/published.test.ts';
+const published = 'contract/published.long.test.ts';
 const settings = 'e2e/settings.test.ts';
 const looking = 'e2e/looking.test.ts';
 const again = 'e2e/again.test.ts';
@@ -71,7 +71,7 @@ const addsUp: Proof = [
   'faults/upstream-faults.test.ts',
   'leaves exactly its ticks in the archive after two runs, with counts that add up',
 ];
-const nightFact = (title: string): Proof => ['collector/run/night-facts.test.ts', title];
+const nightFact = (title: string): Proof => ['collector/run/night-facts.long.test.ts', title];
 const recheckShare: Proof = [
   'collector/run/recheck-nights.long.test.ts',
   'recheck_share sets the share of repeated requests, and 0 disables rechecks',
@@ -337,7 +337,10 @@ export const proofs: Proofs = {
     'sandbox files --to': feedFiles,
     'sandbox files --dataset': ['e2e/sandbox-files.test.ts', 'writes only the datasets named, and refuses others'],
     'sandbox files --seed': feedFiles,
-    'sql --format': ['archive/query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
+    'sql --format': [
+      'archive/query/write-result.long.test.ts',
+      'every kind of statement can be written as csv and json',
+    ],
   },
   exitCodes: {
     0: rerun,
@@ -445,7 +448,7 @@ export const proofs: Proofs = {
       booksNightly,
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
     ],
-    'raw.keep_days': ['collector/run/raw.test.ts', 'raw.keep_days removes expired days, and 0 keeps none'],
+    'raw.keep_days': ['collector/run/raw.long.test.ts', 'raw.keep_days removes expired days, and 0 keeps none'],
     'quarantine.bytes_max': importFlag('is compressed, and drops its oldest files above its size limit'),
     'quarantine.run_bytes_max': importFlag('keeps a limited number of bytes per file and per run, and counts the rest'),
     'quarantine.file_bytes_max': importFlag(
@@ -498,11 +501,11 @@ export const proofs: Proofs = {
       'the entries that were not used for longest are removed first',
     ],
     'drops.markets_share_max': [
-      'collector/run/falls.test.ts',
+      'collector/run/falls.long.test.ts',
       'a sharp drop of markets exits with 4, publishes, and becomes the median',
     ],
     'drops.ticks_share_max': [
-      'collector/run/falls.test.ts',
+      'collector/run/falls.long.test.ts',
       'a sharp drop of ticks exits with 4, unless the check is disabled',
     ],
     'schedule.nightly': scheduled,
@@ -545,8 +548,8 @@ export const proofs: Proofs = {
     reached: reach,
     verified_through: manifestShape,
     completeness: [
-      'whole/green-implies-whole.test.ts',
-      'no surface calls an archive with an absent tick complete, and all surfaces agree',
+      'whole/green-implies-whole.long.test.ts',
+      'over two hundred stories a green surface means a complete archive, and every state occurs',
     ],
     commit_id: [
       'archive/commit-id.test.ts',
@@ -597,7 +600,7 @@ export const proofs: Proofs = {
     'manifest.json': manifestTruth,
     'README.md': ['archive/readme.test.ts', 'has Python that names folders and columns which are there'],
     'views.sql': [
-      'archive/views.test.ts',
+      'archive/views.long.test.ts',
       'gives every dataset with its columns and times in UTC, those without files too',
     ],
     SHA256SUMS: ['archive/damage.test.ts', 'sha256sum -c agrees with SHA256SUMS, and notices a flipped bit'],

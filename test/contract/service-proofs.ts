@@ -7,17 +7,17 @@ const at =
   (title: string): Proof => [file, title];
 
 const e2eKeys = at('e2e/keys.test.ts');
-const ticks = at('server/ticks.test.ts');
-const markets = at('server/markets.test.ts');
-const operations = at('server/operations.test.ts');
+const ticks = at('server/ticks.long.test.ts');
+const markets = at('server/markets.long.test.ts');
+const operations = at('server/operations.long.test.ts');
 const live = at('server/live/live-reads.long.test.ts');
 const stream = at('server/live/ticks-stream.long.test.ts');
 const files = at('server/export-files.test.ts');
 const tokens = at('server/tokens.test.ts');
 const keySets = at('server/key-sets.test.ts');
 const strategies = at('server/strategies.test.ts');
-const bots = at('server/bots.test.ts');
-const rows = at('server/historical-rows.test.ts');
+const bots = at('server/bots.long.test.ts');
+const rows = at('server/historical-rows.long.test.ts');
 const publicAccess = at('server/public-access.test.ts');
 const catalogue = at('server/catalogue.test.ts');
 
@@ -28,9 +28,9 @@ const usageShown = e2eKeys('shows the usage of keys that a stopped service has c
 const tokenIssued = e2eKeys('issues tokens signed with the service secret, for thirty days by default');
 const tokenRevoked = e2eKeys('revokes a token by its ID or itself, and all tokens of a user');
 const database = e2eKeys('keys and service share the database of a URL, and never print its password');
-const research = at('server/research.test.ts');
+const research = at('server/research.long.test.ts');
 const researchLong = at('server/research.long.test.ts');
-const backtests = at('server/backtests.test.ts');
+const backtests = at('server/backtests.long.test.ts');
 const backtestsLong = at('server/backtests.long.test.ts');
 const backtestTrades = at('server/backtest-trades.long.test.ts');
 const backtestLife = backtests('is created, followed, and has the result of the engine');
@@ -68,7 +68,7 @@ export const serviceFlags = {
   'tokens issue --expires': tokenIssued,
 } as const;
 
-const metricsKey = at('server/operations.test.ts')('metrics require their own key if it is set');
+const metricsKey = at('server/operations.long.test.ts')('metrics require their own key if it is set');
 
 export const serviceVariables = {
   ODDSLAKE_DATABASE_URL: database,
@@ -84,7 +84,7 @@ export const serviceSettings = {
     'an address above its maximum loses an idle connection, and a new one if all are in use',
   ),
   'service.metrics_key': metricsKey,
-  'service.requests_per_minute': at('server/rate.test.ts')(
+  'service.requests_per_minute': at('server/rate.long.test.ts')(
     'a key without its own rate limit has that of the settings; each key and user is counted separately',
   ),
   'service.public_catalogue': publicAccess('true opens the catalogue to everyone, and false to nobody'),
@@ -130,17 +130,19 @@ export const serviceRoutes = {
   'GET /api/v1/markets': markets('returns the last poll with its time, journaled or published'),
   'GET /api/v1/ticks': ticks('returns published and journaled ticks of a window in ascending order'),
   'GET /api/v1/ticks/stream': stream('sends each tick when it is journaled, once, however often it is fetched'),
-  'GET /api/v1/orderbook': at('server/orderbook.test.ts')(
+  'GET /api/v1/orderbook': at('server/orderbook.long.test.ts')(
     'returns the latest snapshot with best levels first, journaled or published',
   ),
-  'GET /api/v1/symbols': at('server/symbol-search.test.ts')('finds symbols by words, filters and sorts, page by page'),
+  'GET /api/v1/symbols': at('server/symbol-search.long.test.ts')(
+    'finds symbols by words, filters and sorts, page by page',
+  ),
   'GET /api/v1/historical/markets': at('server/historical-markets.test.ts')(
     'returns a market in its last known state with its history',
   ),
   'GET /api/v1/historical/ticks': rows(
     'returns ticks of one symbol in [from, to), in order of time, from one generation',
   ),
-  'GET /api/v1/historical/candles': at('server/historical-candles.test.ts')(
+  'GET /api/v1/historical/candles': at('server/historical-candles.long.test.ts')(
     'returns the candles of the archive for every interval, by symbol, window and page',
   ),
   'GET /api/v1/historical/coverage': rows('returns coverage, and for one symbol the gaps of oddslake gaps'),
@@ -184,7 +186,7 @@ export const serviceRoutes = {
   'GET /api/v1/me': at('server/keys.test.ts')(
     'describes the key of a request; a missing or invalid one gives 401 with a challenge',
   ),
-  'GET /api/v1/openapi.json': at('server/openapi.test.ts')('the document is valid OpenAPI 3.1 and public'),
+  'GET /api/v1/openapi.json': at('server/openapi.long.test.ts')('the document is valid OpenAPI 3.1 and public'),
   'GET /healthz': at('server/route-access.test.ts')('the health check requires no credential'),
   'GET /readyz': operations('is not ready before the first publish, and says so without a key'),
   'GET /metrics': operations('metrics follow changes of the archive'),

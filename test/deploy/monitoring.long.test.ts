@@ -1,15 +1,133 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { paths } from '../../src/contract/paths.ts';
 import { formatExposition } from '../../src/metrics/prometheus.ts';
 import { jobHere } from '../e2e/here.ts';
 import { access, folder, jobArgs, sandbox, start, startLongRunning } from '../e2e/lake.ts';
 import { waitFor } from '../harness/limits.ts';
+import { needsCommands } from '../harness/needs.ts';
 import { readExposition } from '../metrics/exposition.ts';
-import { listTargets, readDashboard } from './dashboard.ts';
+import { listTargets, type Panel, readDashboard, replaceVariables } from './dashboard.ts';
 import { collectMetrics, findUnknownParts, type SeenMetrics } from './promql.ts';
+
+const root = new URL('../../', import.meta.url).pathname;
+
+function promtool(cwd: string, ...args: string[]) {
+  const { status, stdout, stderr } = spawnSync('promtool', args, { cwd, encoding: 'utf8' });
+  return { status, output: stdout + stderr };
+}
+
+describe('Prometheus', needsCommands('promtool'), () => {
+  test('accepts the sample configuration and the alerts', () => {
+    const at = folder();
+    for (const name of ['prometheus.yml', 'prometheus-alerts.yml'])
+      copyFileSync(join(root, 'deploy', name), join(at, name));
+    const checked = promtool(at, 'check', 'config', 'prometheus.yml');
+    expect(checked.status, checked.output).toBe(0);
+    expect(checked.output).toContain('16 rules found');
+  });
+
+  test('fires every alert when it has to, and none for a healthy archive', () => {
+    const at = folder();
+    copyFileSync(join(root, 'deploy/prometheus-alerts.yml'), join(at, 'prometheus-alerts.yml'));
+    const text = readFileSync(join(root, 'test/deploy/alerts.promtool.yml'), 'utf8');
+    writeFileSync(join(at, 'tests.yml'), text);
+    const tested = promtool(at, 'test', 'rules', 'tests.yml');
+    expect(tested.status, tested.output).toBe(0);
+    for (const [, alert] of readFileSync(join(at, 'prometheus-alerts.yml'), 'utf8').matchAll(/alert: (\w+)/g)) {
+      expect(text, 'an alert without a test that it fires').toMatch(new RegExp(`labels: .*"${alert}"`));
+      expect(text, 'an alert without a test that it does not fire').toContain(`alertname: ${alert} }`);
+    }
+  });
+
+  test('accepts every expression of the dashboard', () => {
+    const at = folder();
+    const expressions = listTargets(readDashboard()).map(({ expr }) => replaceVariables(expr));
+    const rules = expressions.map((expr, i) => ({ record: `panel:${i}`, expr }));
+    writeFileSync(join(at, 'panels.yml'), JSON.stringify({ groups: [{ name: 'panels', rules }] }));
+    const checked = promtool(at, 'check', 'rules', 'panels.yml');
+    expect(checked.status, checked.output).toBe(0);
+    expect(checked.output).toContain(`${expressions.length} rules found`);
+  });
+});
+
+describe('the dashboard', () => {
+  const dashboard = readDashboard();
+  const panels = dashboard.panels.filter(({ type }) => type !== 'row');
+
+  test('shows the verdict and the lag first, and says what each panel is', () => {
+    expect(panels.slice(0, 2).map(({ title }) => title)).toEqual(['Archive', 'Lag']);
+    expect(dashboard.panels.filter(({ type }) => type === 'row').map(({ title }) => title)).toEqual([
+      'Verdict',
+      'Nights',
+      'Coverage',
+      'Publishing and disk',
+      'Service',
+    ]);
+    for (const { title, description, fieldConfig } of panels) {
+      expect(description, title).toMatch(/\.$/);
+      expect(fieldConfig?.defaults.unit, title).toEqual(expect.any(String));
+    }
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+  });
+
+  test('has no panel over another or outside the grid', () => {
+    const taken = new Map<string, string>();
+    for (const { title, gridPos } of dashboard.panels)
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          expect(x, title).toBeLessThan(24);
+          expect(taken.get(`${x} ${y}`), title).toBeUndefined();
+          taken.set(`${x} ${y}`, title);
+        }
+  });
+
+  test('asks the data source and the machines that are chosen at its top', () => {
+    expect(dashboard.templating.list.map(({ name, type }) => [name, type])).toEqual([
+      ['datasource', 'datasource'],
+      ['instance', 'query'],
+      ['mountpoint', 'query'],
+    ]);
+    const byDatasource = ({ datasource }: Pick<Panel, 'datasource'>) =>
+      datasource?.type === 'prometheus' && datasource.uid === ['$', '{datasource}'].join('');
+    expect(panels.filter((panel) => !byDatasource(panel))).toEqual([]);
+    for (const target of listTargets(dashboard)) {
+      expect(byDatasource(target), target.expr).toBe(true);
+      expect(replaceVariables(target.expr), 'an unknown variable').not.toContain('$');
+      // Each selector has the machine; those of the node exporter have the file system.
+      for (const [, metric, matchers] of target.expr.matchAll(/\b((?:oddslake|node)_\w+)\{([^}]*)\}/g))
+        expect(matchers, metric).toContain(metric!.startsWith('node') ? '=~"$mountpoint"' : 'instance=~"$instance"');
+    }
+  });
+
+  test('is found by the provisioning files', () => {
+    const read = (path: string): unknown =>
+      parse(readFileSync(join(root, 'deploy/grafana/provisioning', path), 'utf8'));
+    expect(read('datasources/oddslake.yaml')).toMatchObject({ apiVersion: 1, datasources: [{ type: 'prometheus' }] });
+    expect(read('dashboards/oddslake.yaml')).toMatchObject({
+      apiVersion: 1,
+      providers: [{ type: 'file', options: { path: expect.stringMatching(/^\//) } }],
+    });
+  });
+});
+
+test('the comparison of expressions with metrics finds unknown names, labels and values', () => {
+  const seen = collectMetrics([
+    'oddslake_gaps{reason="failed"} 1\noddslake_gaps{reason="never asked"} 0\noddslake_generation 3\n# HELP oddslake_x y\n',
+  ]);
+  const find = (expression: string): string[] => findUnknownParts(expression, seen);
+  expect(find('sum by (instance, reason) (oddslake_gaps{reason=~"failed|never asked",instance=~"$instance"})')).toEqual(
+    [],
+  );
+  expect(find('oddslake_gap - oddslake_generation')).toEqual(['oddslake_gap']);
+  expect(find('oddslake_generation{state="x"}')).toEqual(['oddslake_generation{state}']);
+  expect(find('oddslake_gaps{reason=~"failed|never"}')).toEqual(['oddslake_gaps{reason="never"}']);
+  expect(find('max by (state) (oddslake_gaps)')).toEqual(['by (state)']);
+  expect(find('vector(1)')).toEqual(['no metric in vector(1)']);
+});
 
 /** What the node exporter exposes of file systems; its other metrics are not used. */
 const nodeExporter = ['avail', 'size']

@@ -1,7 +1,7 @@
 // The parts of PromQL that the tests of dashboards and alerts compare with the metrics. promtool checks the syntax.
 
 /** A metric that an expression selects. */
-export interface Selector {
+interface Selector {
   readonly metric: string;
   readonly matchers: readonly { readonly label: string; readonly operator: string; readonly value: string }[];
 }
@@ -9,7 +9,7 @@ export interface Selector {
 const selectorPattern = /\b((?:oddslake|process|nodejs|node)_\w+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?/g;
 const matcherPattern = /(\w+)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"/g;
 
-export const listSelectors = (expression: string): Selector[] =>
+const listSelectors = (expression: string): Selector[] =>
   [...expression.matchAll(selectorPattern)].map(([, metric, matchers = '']) => ({
     metric: metric!,
     matchers: [...matchers.matchAll(matcherPattern)].map(([, label, operator, value]) => ({
@@ -20,7 +20,7 @@ export const listSelectors = (expression: string): Selector[] =>
   }));
 
 /** The labels of `by`, `on` and similar clauses. */
-export const listGroupingLabels = (expression: string): string[] =>
+const listGroupingLabels = (expression: string): string[] =>
   [...expression.matchAll(/\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)/g)].flatMap(([, list]) =>
     list!.split(',').flatMap((name) => name.trim() || []),
   );

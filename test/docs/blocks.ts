@@ -8,7 +8,7 @@ export const pages: readonly string[] = ['README.md', ...globSync('docs/**/*.md'
 export const readPage = (page: string): string => readFileSync(project + page, 'utf8');
 
 /** A fenced block. */
-export interface Block {
+interface Block {
   readonly language: string;
   readonly code: string;
   /** The number of its first line in the page, from 1. */
@@ -36,7 +36,7 @@ export const findBlocks = (text: string, language: string): string[] =>
     .map(({ code }) => code);
 
 /** One command: a line, or several lines if the shell would wait for more. */
-export interface ShellCommand {
+interface ShellCommand {
   readonly code: string;
   readonly line: number;
 }

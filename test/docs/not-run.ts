@@ -4,7 +4,7 @@
  */
 
 /** Programs that change the machine, or that need a second machine or service. */
-export const programsNotRun: Readonly<Record<string, string>> = {
+const programsNotRun: Readonly<Record<string, string>> = {
   systemctl: 'systemd may be missing',
   journalctl: 'systemd may be missing',
   'systemd-analyze': 'systemd may be missing',
@@ -12,7 +12,7 @@ export const programsNotRun: Readonly<Record<string, string>> = {
   crontab: 'it would change the schedule of the user who runs the tests',
   docker: 'Docker may be missing',
   podman: 'Podman may be missing',
-  promtool: 'test/deploy/monitoring.test.ts checks the files with it',
+  promtool: 'test/deploy/monitoring.long.test.ts checks the files with it',
   kubectl: 'a cluster may be missing',
   helm: 'a cluster may be missing',
   airflow: 'Airflow may be missing',
@@ -35,7 +35,7 @@ export const programsNotRun: Readonly<Record<string, string>> = {
   man: 'test/docs/man-page.test.ts checks the page',
 };
 
-export interface NotRun {
+interface NotRun {
   readonly page: string;
   /** The start of the line. */
   readonly begins: string;

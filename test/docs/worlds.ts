@@ -13,7 +13,7 @@ import { openShell, type Shell, writeInto } from './typist.ts';
 
 // The environment of a reader of the pages: a market data service, a key for it, an archive named `lake`, and curl.
 
-export const secret = 'a secret of more than 32 characters, for tests';
+const secret = 'a secret of more than 32 characters, for tests';
 
 /** The symbol that pages use. */
 const symbol = 'KXBTC';
@@ -51,7 +51,7 @@ export async function openWorld(): Promise<PageSetup> {
 }
 
 /** What a page needs in addition, and replacements for its text. */
-export interface PageNeeds {
+interface PageNeeds {
   prepare?(cwd: string, world: PageSetup): Promise<void> | void;
   readonly replace?: readonly (readonly [was: string, is: string])[];
   /** Whether its commands create `lake`. */

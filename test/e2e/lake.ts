@@ -113,7 +113,7 @@ export const run = (args: readonly string[], env?: Variables, cwd?: string): Pro
   start(args, env, cwd).ended;
 
 /** A command that runs until it is stopped. */
-export interface LongRunning extends Running {
+interface LongRunning extends Running {
   /** Its first output. */
   readonly first: string;
   /** Its standard error so far. */

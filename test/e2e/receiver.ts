@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-export interface Delivery {
+interface Delivery {
   readonly path: string;
   readonly body: {
     readonly text: string;

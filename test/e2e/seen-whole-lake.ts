@@ -35,7 +35,7 @@ export interface Seen {
   readonly days: Readonly<Record<string, string>>;
 }
 
-export interface SeenLake {
+interface SeenLake {
   readonly box: Sandbox;
   readonly output: string;
   backfill(how?: {

@@ -2,7 +2,7 @@
 import { type Ended, jobArgs, run } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 
-export interface Served {
+interface Served {
   readonly url: string;
   readonly key: string;
   /** A job on another archive with this service as its upstream. */

@@ -38,7 +38,7 @@ const rootNames = new Set([
 export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 /** The archive as a reader with a glob sees it at any time: the number of ticks, of quotes and trades, and errors. */
-export interface GlobResult {
+interface GlobResult {
   readonly ticks: number;
   readonly series: number;
   readonly faults: readonly string[];
@@ -101,7 +101,7 @@ export function findTreeErrors(root: string): string[] {
  * Runs whose tick counts do not add up, and ticks that no run or several runs counted as accepted. @param before ticks
  * at the start
  */
-export function findCountErrors(archive: string, before: number): string[] {
+function findCountErrors(archive: string, before: number): string[] {
   const db = openDatabase(join(archive, '.oddslake', 'state.sqlite'), 5_000);
   try {
     const runs =

@@ -18,7 +18,7 @@ import {
 // Files with the defects of the bad files in https://github.com/apache/parquet-testing, and similar ones.
 
 /** Time of the ticks in them. */
-export const time = Date.UTC(2026, 5, 1);
+const time = Date.UTC(2026, 5, 1);
 /** The ticks of the file without a defect, as `symbol t p`. */
 export const goodTicks = ['AAA', 'BBB', 'AAA', 'BBB'].map((symbol, i) => `${symbol} ${time + i} ${i / 4}`);
 

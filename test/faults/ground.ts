@@ -33,14 +33,14 @@ export interface RaceBase {
   calm(of: readonly Flow[]): Promise<UndisturbedResult>;
 }
 
-export interface UndisturbedResult {
+interface UndisturbedResult {
   readonly outcome: Outcome;
   /** Number of calls of each kind in a flow. */
   readonly counts: ReadonlyMap<Flow, Readonly<Record<CallKind, number>>>;
 }
 
 /** The part of the result that does not depend on kills. */
-export interface Outcome extends Contents {
+interface Outcome extends Contents {
   /**
    * Files written outside of the archive; of a snapshot only whether it exists, as its generation may be an earlier
    * one.

@@ -12,8 +12,6 @@ const hook = new URL('./kill-hook.ts', import.meta.url).href;
 /** How far the program's clock is behind the machine's: with it, the tests begin at the sandbox's time. */
 const clockBackMs = Date.now() - fixedNow;
 
-export const hookedNow = (): number => Date.now() - clockBackMs;
-
 /** A folder that is deleted after the test, in memory if possible: SIGKILL leaves the same files there. */
 export function scratch(): string {
   const path = mkdtempSync(join(scratchRoot, 'oddslake-faults-'));

@@ -34,14 +34,14 @@ import type { Draw } from './draw.ts';
  */
 export type FlipOutcome = 'whole' | 'quarantined' | 'refused';
 
-export interface FlipLake {
+interface FlipLake {
   /** Flips a bit of a database page with journal tables or indices. */
   flipPage(draw: Draw): Promise<Flipped>;
   /** Flips a bit of one column in one row. */
   flipValue(draw: Draw): Promise<Flipped>;
 }
 
-export interface Flipped {
+interface Flipped {
   readonly what: string;
   readonly outcome: FlipOutcome;
   /** Published rows that were never journaled, and coverage without its rows. */

@@ -19,8 +19,8 @@ const zigzag = (value: number | bigint): Buffer => {
   return varint((wide << 1n) ^ (wide >> 63n));
 };
 
-export const i32 = (value: number): Value => ({ type: 5, bytes: zigzag(value) });
-export const i64 = (value: number | bigint): Value => ({ type: 6, bytes: zigzag(value) });
+const i32 = (value: number): Value => ({ type: 5, bytes: zigzag(value) });
+const i64 = (value: number | bigint): Value => ({ type: 6, bytes: zigzag(value) });
 export const text = (value: string | Buffer): Value => {
   const bytes = Buffer.from(value as string);
   return { type: 8, bytes: Buffer.concat([varint(BigInt(bytes.length)), bytes]) };
@@ -30,7 +30,7 @@ export const list = (type: number, items: readonly Value[], told = items.length)
   type: 9,
   bytes: Buffer.concat([Buffer.from([0xf0 | type]), varint(BigInt(told)), ...items.map(({ bytes }) => bytes)]),
 });
-export const struct = (fields: Readonly<Record<number, Value | undefined>>): Value => {
+const struct = (fields: Readonly<Record<number, Value | undefined>>): Value => {
   const pieces = Object.entries(fields).flatMap(([id, value]) =>
     value === undefined ? [] : [Buffer.from([value.type]), zigzag(Number(id)), value.bytes],
   );

@@ -87,7 +87,7 @@ export function disownFiles(path: string, rename: FileSystemCalls['rename'] = re
 }
 
 /** A wall clock that stands still. Waits of less than a second end at once, longer ones when they are aborted. */
-export function standingClock(nowMs: number): Clock {
+function standingClock(nowMs: number): Clock {
   let monotonicMs = 0;
   return {
     nowMs: () => nowMs,

@@ -38,7 +38,7 @@ export interface PowerCalls extends FileSystemCalls {
 }
 
 /** A folder, a file, or another name of a file that comes before it. */
-export type CutEntry =
+type CutEntry =
   | { readonly path: string; readonly kind: 'folder' }
   | { readonly path: string; readonly kind: 'file'; readonly bytes: Uint8Array }
   | { readonly path: string; readonly kind: 'link'; readonly to: string };

@@ -17,7 +17,7 @@ export interface Generation {
   readonly files: Readonly<Record<string, string>>;
 }
 
-export interface Seen {
+interface Seen {
   /** Null if the result does not state it. */
   readonly generation: number | null;
   readonly faults: readonly string[];

@@ -25,7 +25,7 @@ import type { Draw } from './seeds.ts';
 
 // Several processes of the program started at once on one archive.
 
-export interface Race {
+interface Race {
   readonly name: string;
   /** Weight of the race among all races. */
   readonly weight: number;

@@ -55,7 +55,7 @@ export function createStopper(before: (call: number) => void): Faults & { readon
 }
 
 /** Short, because waiting for the transaction of a stopped publisher would never end. */
-export const busyMs = 20;
+const busyMs = 20;
 
 export function openWith(root: string, faults: Faults) {
   const open = faultDatabase(faults);

@@ -34,7 +34,7 @@ export interface AcceptedAt extends Accepted {
 }
 
 /** A place after a run with or without a fault. */
-export interface FlowState {
+interface FlowState {
   readonly place: string;
   readonly power: PowerModel;
   readonly kept: AcceptedAt;

@@ -44,7 +44,7 @@ const secondTicks: readonly Tick[] = [
 ];
 const all = [...published, ...firstTicks, ...secondTicks].map((tick) => tick.join(' ')).sort();
 
-export interface TwoPublishers {
+interface TwoPublishers {
   /** Calls of the first alone. */
   readonly calls: number;
   /** Calls of the second alone, from opening the archive on. */

@@ -1,6 +1,6 @@
 /** Strict parser of the Prometheus text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats */
 
-export interface Read {
+interface Read {
   readonly type: string;
   readonly help: string;
   /** Values by their labels, sorted, as `a="1",b="2"`. */

@@ -59,7 +59,7 @@ const none = {
 };
 
 /** Nothing is missing, provisional or excepted. */
-export const completeCounts: CompletenessCounts = {
+const completeCounts: CompletenessCounts = {
   state: 'complete',
   days: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
   gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
@@ -155,7 +155,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
 });
 
 /** Coverage of a group of two symbols: the given share, and nothing in the last hour. */
-export function madeHeat(group: string, share: number) {
+function madeHeat(group: string, share: number) {
   const steps = Math.round((nowMs - firstDay) / hourMs);
   const livedMs = Array.from({ length: steps }, () => 2 * hourMs);
   return {

@@ -42,7 +42,7 @@ const symbol = (i: number, pnl: number): SymbolRow => ({
   outcome: i % 2,
 });
 
-export interface Making {
+interface Making {
   /** Grid values of `buy_below`, and of `sell_above` if there are two lists. */
   readonly grid?: Readonly<Record<string, readonly number[]>>;
   readonly symbols?: readonly string[];

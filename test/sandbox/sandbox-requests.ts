@@ -29,7 +29,7 @@ export interface Page {
   readonly generated_at: number;
 }
 
-export interface MarketList {
+interface MarketList {
   readonly markets: readonly SandboxMarket[];
   readonly count: number;
   readonly total: number;

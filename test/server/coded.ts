@@ -4,11 +4,11 @@ import type { Serving } from './serving.ts';
 
 // Requests whose responses are not decoded, unlike those of fetch.
 
-export const decoders = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync } as const;
+const decoders = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync } as const;
 export type CodingName = keyof typeof decoders;
 export const codingNames = Object.keys(decoders) as CodingName[];
 
-export interface CodedResponse {
+interface CodedResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   /** As sent. */

@@ -10,7 +10,7 @@ import { clockAt, now } from '../archive/scratch.ts';
 
 // Compares pages that are read without a DuckDB plan with those of the plan.
 
-export interface CountedService {
+interface CountedService {
   readonly service: HistoricalService;
   /** Number of DuckDB queries. */
   countQueries(): number;

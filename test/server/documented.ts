@@ -8,7 +8,7 @@ const require = createRequire(import.meta.url);
 const { Ajv2020 } = require('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
 const addFormats = require('ajv-formats') as (ajv: Ajv) => void;
 
-export interface Answer {
+interface Answer {
   readonly method: string;
   /** The requested path, with the query. */
   readonly path: string;

@@ -15,7 +15,7 @@ interface Media {
   readonly example?: unknown;
 }
 
-export interface Operation {
+interface Operation {
   readonly security?: readonly object[];
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
@@ -28,7 +28,7 @@ export interface Document {
 }
 
 /** Existing values by parameter name. */
-export type Known = Readonly<Record<string, readonly string[]>>;
+type Known = Readonly<Record<string, readonly string[]>>;
 
 export interface Request {
   /** Method and path of the operation in the document. */

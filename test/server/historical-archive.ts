@@ -83,7 +83,7 @@ export const quotesOf = (symbol: string, day: number): Quote[] => {
 };
 
 /** Trades of one symbol on one day, in the order of the dataset: three of one millisecond, and one of which all facts are known. */
-export const tradesOf = (symbol: string, day: number): Trade[] => {
+const tradesOf = (symbol: string, day: number): Trade[] => {
   const t = day0 + day * dayMs + quoted.indexOf(symbol);
   return [
     trade(t, `${day}9`, 0.4, 7.5),

@@ -10,7 +10,7 @@ import { scratchRoot } from '../harness/scratch-root.ts';
 
 type Made = ReadonlyMap<string, Buffer>;
 
-export interface MadeOnce {
+interface MadeOnce {
   /** Opens a copy, which is closed when the test ends. */
   (root?: string): Promise<Archive>;
   /** Copies the files without opening them. */

@@ -7,20 +7,20 @@ import { freshDatabase, type Kind } from './workspace/databases.ts';
 
 // Every users route in the OpenAPI document, requested by other users and workspaces.
 
-export interface Operation {
+interface Operation {
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly parameters?: readonly { readonly name: string; readonly in: string }[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly example?: unknown }>> };
 }
-export interface Route extends Operation {
+interface Route extends Operation {
   readonly method: string;
   readonly path: string;
 }
 
-export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
 /** Routes that accept user tokens only. */
-export async function routesOf({ json }: Serving): Promise<Route[]> {
+async function routesOf({ json }: Serving): Promise<Route[]> {
   const { body } = await json<{ paths: Paths }>('/api/v1/openapi.json');
   const routes = Object.entries(body.paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({ ...operation, method: method.toUpperCase(), path })),
@@ -45,7 +45,7 @@ export const research = '/api/v1/research/backtest';
 export const run = { entry_executable: { name: 'secret dip' }, objective: 'total_pnl', save: true };
 
 /** An object of alice in each collection, by the path of the collection. */
-export async function objectsOf(service: Serving): Promise<Record<string, string>> {
+async function objectsOf(service: Serving): Promise<Record<string, string>> {
   const made = async (path: string, body: unknown) => {
     const told = await as<{ id: string }>(service, alice, 'POST', path, body, { 'idempotency-key': 'once' });
     expect(told.status, path).toBeLessThan(300);
@@ -72,7 +72,7 @@ export const toComparableResponse = ({ status, headers, body }: Told): unknown =
   return { status, body, headers: [...headers].filter(([name]) => !own.has(name)) };
 };
 
-export const nowhere = 'nosuchobject';
+const nowhere = 'nosuchobject';
 
 export async function start(kind: Kind = 'sqlite') {
   const service = await serving(await archived(), { set: withTokens, database: await freshDatabase(kind) });

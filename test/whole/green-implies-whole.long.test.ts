@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import { limitMs } from '../harness/limits.ts';
 import { playStory } from './story.ts';
 
+// SEEDS=… is the number of seeds; node test/whole/search.ts does the same without vitest. node
+// test/mutation/judge-breaks.ts breaks the rules and expects this test to fail.
 const seeds = Number(process.env.SEEDS ?? 200);
 
 test(

@@ -11,7 +11,7 @@ export type SymbolBehavior = 'well' | '500' | '404' | 'reset' | 'unreadable' | '
 export type ListBehavior = 'well' | 'cut' | '500' | 'one view cut';
 
 /** A response: its time, and the window and ticks in it. */
-export interface Delivered {
+interface Delivered {
   readonly symbol: string;
   readonly from: number;
   readonly to: number;

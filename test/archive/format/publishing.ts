@@ -21,7 +21,7 @@ export interface Observation extends TickChunk {
   readonly covers: CoveredWindow | null;
 }
 
-export interface Published {
+interface Published {
   readonly columns: PartColumns;
   readonly conflicts: readonly Conflict[];
   readonly tallies: ReadonlyMap<string, RunTally>;
@@ -67,7 +67,7 @@ export function publish(batches: readonly (readonly Observation[])[]): Published
   return { columns, conflicts, tallies, added, stretches: count };
 }
 
-export interface Price extends Precedence {
+interface Price extends Precedence {
   readonly p: number;
 }
 

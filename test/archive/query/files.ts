@@ -45,7 +45,7 @@ function ticksFile(rows: readonly Tick[]): Uint8Array {
 
 export type Paths = Partial<Record<keyof typeof datasets, readonly string[]>>;
 
-export const sourcesOf = (paths: Paths): DatasetFiles[] =>
+const sourcesOf = (paths: Paths): DatasetFiles[] =>
   (Object.keys(datasets) as (keyof typeof datasets)[]).map((dataset) => ({
     dataset,
     columns: datasets[dataset].columns,

@@ -26,7 +26,7 @@ export const symbols = Array.from(
 );
 const days = 3;
 
-export interface Making {
+interface Making {
   /** From this time, data depends on `future`. */
   readonly moment: number;
   readonly future: number;
@@ -280,7 +280,7 @@ export function createSpec(json: object = {}): BacktestSpec {
   return read.spec;
 }
 
-export const createRunContext = (rest: Partial<BacktestRunContext> = {}): BacktestRunContext => ({
+const createRunContext = (rest: Partial<BacktestRunContext> = {}): BacktestRunContext => ({
   random: Math.random,
   signal: new AbortController().signal,
   threads: 1,

@@ -32,7 +32,7 @@ export const toKey = (row: { readonly t: number; readonly p: number }): string =
 
 const toKeys = ({ t, p }: TickColumns): string[] => Array.from(t, (time, i) => toKey({ t: time, p: p[i]! }));
 
-export interface RunOptions {
+interface RunOptions {
   readonly upstream: Pick<Upstream, 'ticks'>;
   readonly hand: ManualTime;
   readonly plans: ReadonlyMap<string, readonly Window[]>;

@@ -14,7 +14,7 @@ import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts
 // An archive with lost ticks, and jobs that restore them.
 
 export const at = (n: number): number => firstNight + n * dayMs;
-export const midnight = (n: number): number => Math.floor(at(n) / dayMs) * dayMs;
+const midnight = (n: number): number => Math.floor(at(n) / dayMs) * dayMs;
 
 export interface Damaged {
   readonly nights: Nights;

@@ -2,7 +2,7 @@ import type { MarketsBody, Reply, Script } from './scripted-service.ts';
 import { headers } from './wire-replies.ts';
 
 /** Misbehaviours of the market lists. Known symbols are polled in every row. */
-export interface MarketsMisbehaviour {
+interface MarketsMisbehaviour {
   /** What the upstream does. */
   readonly does: string;
   /** The result, in words. */

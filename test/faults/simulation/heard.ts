@@ -12,7 +12,7 @@ export interface Listing {
 }
 
 /** An order book: its prices and quantities as one text. */
-export interface Book {
+interface Book {
   readonly record: number;
   readonly text: string;
 }

@@ -10,7 +10,7 @@ import { openWatchedDatabase } from './watched-database.ts';
 // The machine that the jobs run on: processes that can be killed, a disk that can fail, and power that can be lost.
 
 /** Thrown by everything that a process does after it died. */
-export class Killed extends Error {}
+class Killed extends Error {}
 
 /**
  * What strikes at the n-th change of disk or state from now on.
@@ -46,7 +46,7 @@ export interface Machine {
   losePrivate(): void;
 }
 
-export interface MachineEvents {
+interface MachineEvents {
   /** Called before every change. */
   onChange(line: string): void;
   /** A name below the root has changed: a reader may read. */

@@ -6,7 +6,7 @@ import type { Service } from './service.ts';
 import { hourMs } from './world.ts';
 
 /** The state of the network for some time. Times are epoch ms of the collector's clock. */
-export interface NetworkState {
+interface NetworkState {
   /** Share of requests that fail. */
   readonly faults: number;
   /** Share of responses that take seconds. */

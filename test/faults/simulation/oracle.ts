@@ -8,7 +8,7 @@ import type { Saved } from './saved.ts';
 import { listVisibleTicks, type World } from './world.ts';
 
 /** One accepted tick: a price from a response, durable since its transaction. */
-export interface Observation {
+interface Observation {
   readonly rank: number;
   readonly observedAt: number;
   readonly p: number;

@@ -5,7 +5,7 @@ import { floorToDay } from '../../../src/base/window.ts';
 import { type AcceptedRows, bookText, keyOf, type Listing } from './heard.ts';
 import type { Oracle } from './oracle.ts';
 
-export type RowsOf = (name: DatasetName) => readonly (readonly CellValue[])[];
+type RowsOf = (name: DatasetName) => readonly (readonly CellValue[])[];
 type Prices = ReadonlyMap<string, ReadonlyMap<number, number>>;
 
 /** An incorrect or missing row; `key` is the same in every audit. */
@@ -15,7 +15,7 @@ interface RowError {
   readonly sentence: string;
 }
 
-export interface RowsAudit {
+interface RowsAudit {
   /** Errors in markets, order books and conflicts, as sentences. */
   wrongs(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<string>;
   /** Rows of these datasets were damaged: missing rows are lost and not an error. */

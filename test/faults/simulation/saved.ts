@@ -8,7 +8,7 @@ export interface Saved {
   readonly pages: readonly SavedPage[];
 }
 
-export interface SavedPage {
+interface SavedPage {
   readonly symbol: string;
   readonly observedAt: number;
   readonly ticks: readonly { readonly t: number; readonly p: number }[];

@@ -19,7 +19,7 @@ import { subtractWindows } from './spans.ts';
 export type RowsIn = (name: DatasetName, file: PublishedFile) => readonly (readonly CellValue[])[];
 
 /** Compares the published quotes and trades with the model. */
-export interface SeriesAudit {
+interface SeriesAudit {
   findings(manifest: Manifest, db: Database, nowMs: number): Generator<string>;
   rows(manifest: Manifest): SeriesRows;
   claims(manifest: Manifest): SeriesClaims;

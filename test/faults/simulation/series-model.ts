@@ -10,7 +10,7 @@ import { findCounted } from './reading-order.ts';
 import { createRow, isGreater, keyRows, type SeriesName, type SeriesRow, seriesNames } from './series-rows.ts';
 
 /** A row of an accepted file. `record`: its journal record; 0 if it was published at once. */
-export interface SeriesObservation {
+interface SeriesObservation {
   readonly rank: number;
   readonly observedAt: number;
   readonly row: SeriesRow;

@@ -16,7 +16,7 @@ export interface SeriesRow {
   readonly cells: readonly CellValue[];
 }
 
-export const withoutId = '=';
+const withoutId = '=';
 
 /** Replaces the identifier of a trade that came without one. */
 const toId = (id: CellValue): CellValue => (typeof id === 'string' && id.startsWith('=') ? withoutId : id);

@@ -17,7 +17,7 @@ import {
 } from './world.ts';
 
 /** How the simulated service presents its data. Its data is always true, and each page is contiguous. */
-export interface ServiceBehavior {
+interface ServiceBehavior {
   /** Its paging, with the sandbox's own code. */
   readonly paging: TickBehavior;
   /** Whether responses state generated_at. */

@@ -18,7 +18,7 @@ import { seriesNames } from './series-rows.ts';
 import { dayMs, hourMs } from './world.ts';
 
 /** The result of a simulation. */
-export interface SimulationResult {
+interface SimulationResult {
   readonly traceHash: string;
   readonly runs: number;
   readonly strikes: Readonly<Record<string, number>>;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { waitFor } from '../limits.ts';
 import { skipWithReason } from '../needs.ts';
 
-// Run by test/harness/reporter.test.ts.
+// Run by test/harness/reporter.long.test.ts.
 
 test('passes', () => {});
 test('lacks a tool', skipWithReason('no such tool'), () => {});

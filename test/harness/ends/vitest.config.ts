@@ -1,5 +1,10 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { include: ['**/some-of-each.ts'], reporters: [new URL('../reporter.ts', import.meta.url).pathname] },
+  test: {
+    name: 'quick',
+    include: ['**/some-of-each.ts', '**/slow.ts'],
+    setupFiles: new URL('../cpu-time.ts', import.meta.url).pathname,
+    reporters: [[new URL('../reporter.ts', import.meta.url).pathname, { quickCpuMsMax: 200 }]],
+  },
 });

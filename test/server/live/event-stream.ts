@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 // A client of server-sent events, written from the standard and not from the code that sends them:
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
-export interface StreamEvent {
+interface StreamEvent {
   readonly type: string;
   readonly id: string;
   readonly data: { readonly symbol: string; readonly t: number; readonly p: number } & Record<string, unknown>;

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock } from '../../../src/base/system.ts';
 
-export interface SteppedClock extends Clock {
+interface SteppedClock extends Clock {
   /** Advances both times. */
   forward(ms: number): void;
 }

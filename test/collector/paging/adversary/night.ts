@@ -1,6 +1,6 @@
 /** Runs the collector once against an adversary and checks the result. */
 import type { Clock } from '../../../../src/base/ports.ts';
-import { intersect, isWithin, subtract, union, type Window } from '../../../../src/base/window.ts';
+import { intersect, isWithin, subtract, type Window } from '../../../../src/base/window.ts';
 import { collectTicks, type TickCollectOutcome } from '../../../../src/collector/paging/collect-ticks.ts';
 import type { SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import {
@@ -12,7 +12,7 @@ import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
 import type { MemoryArchive } from './lake.ts';
 import type { Adversary, ManualTime, Row, Traits } from './server.ts';
 
-export interface Night {
+interface Night {
   readonly collected: TickCollectOutcome;
   readonly behavior: ServerBehavior;
   readonly requests: number;
@@ -136,16 +136,4 @@ export function findMissedTicks(
     }
   }
   return out;
-}
-
-/** The share of planned time that is proven. */
-export function computeProvenShare(lake: MemoryArchive, plans: readonly SymbolPlan[]): number {
-  let [plannedMs, proven] = [0, 0];
-  const length = (windows: readonly Window[]): number => union(windows).reduce((sum, w) => sum + w.to - w.from, 0);
-  for (const { symbol, windows } of plans) {
-    plannedMs += length(windows);
-    const sure = lake.coverageOf(symbol).filter(({ evidence }) => evidence !== 'inferred');
-    proven += length(intersect(sure, windows));
-  }
-  return plannedMs === 0 ? 1 : proven / plannedMs;
 }

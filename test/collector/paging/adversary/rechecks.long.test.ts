@@ -1,8 +1,41 @@
 import { expect, test } from 'vitest';
+import { share } from '../../../harness/share.ts';
 import { type Misbehavior, simulateNights } from './rechecks.ts';
 
-// SEED=… sets the first seed, SERVERS=… the number of servers per kind; figures use 40. A failure names its seed.
+// SEED=… sets the first seed, SERVERS=… the number of servers per kind of the longer test; figures use 40.
+// measure-rechecks.ts counts the nights for more servers. A failure names its seed.
 const firstSeed = Number(process.env.SEED ?? 1);
+const seeds = Array.from({ length: Math.ceil(6 * share) }, (_, i) => firstSeed + i);
+
+/** Number of nights within which claimed but missing ticks have to be found. */
+const fewNights = 12;
+
+test.for<Misbehavior>(['sampling', 'coarse', 'joining', 'lagging replica', 'late ticks'])(
+  'ticks omitted by a server are found within twelve nights: %s',
+  async (kind) => {
+    const wrong: string[] = [];
+    for (const seed of seeds) {
+      const { name, firstMissing, firstFound } = await simulateNights(seed, kind, fewNights);
+      const isDue = firstMissing !== null && firstMissing < fewNights / 2;
+      if (isDue && firstFound === null) wrong.push(`${name}: missing since night ${firstMissing}`);
+    }
+    expect(wrong).toEqual([]);
+  },
+);
+
+test('four requests a night find nothing wrong with an honest server', async () => {
+  for (const seed of seeds) {
+    const { name, firstMissing, nights } = await simulateNights(seed, 'honest', 4);
+    if (firstMissing !== null) continue;
+    for (const night of nights) expect(night, name).toMatchObject({ contradicted: 0, requests: 4, withdrawn: 0 });
+  }
+});
+
+test('the same seed gives the same result', async () => {
+  const once = await simulateNights(firstSeed + 1, 'joining', 5);
+  expect(await simulateNights(firstSeed + 1, 'joining', 5)).toEqual(once);
+});
+
 const servers = Number(process.env.SERVERS ?? 15);
 
 /** Number of nights within which missing ticks have to be found, at four requests a night, and number of simulated nights. */

@@ -28,7 +28,7 @@ import { type Adversary, createAdversary, type ManualTime, type Row, type Traits
 
 export type Misbehavior = 'honest' | 'sampling' | 'coarse' | 'joining' | 'lagging replica' | 'late ticks';
 
-export interface Simulated {
+interface Simulated {
   readonly name: string;
   /**
    * The first night, counted from 0, after whose poll 1 % of a night's ticks was missing, and the first night that found

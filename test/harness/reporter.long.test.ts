@@ -12,7 +12,7 @@ function play(args: readonly string[], env: Record<string, string> = {}) {
 }
 
 test('the end of a run lists skipped tests by reason, and exceeded time limits apart from wrong results', () => {
-  const { stdout, status } = play([]);
+  const { stdout, status } = play(['some-of-each']);
   expect(status).toBe(1);
   expect(stdout.trim()).toBe(
     `Skipped:
@@ -28,8 +28,16 @@ Of 3 failed tests, 2 reached a time limit and saw no wrong result: the machine i
 });
 
 test('a skipped test fails the run in CI only', () => {
-  const alone = play(['-t', 'a group|passes']);
+  const alone = play(['some-of-each', '-t', 'a group|passes']);
   expect([alone.status, alone.stdout]).toEqual([0, expect.stringContaining('no such browser: 2 tests')]);
-  const inCi = play(['-t', 'a group|passes'], { CI: 'true' });
+  const inCi = play(['some-of-each', '-t', 'a group|passes'], { CI: 'true' });
   expect([inCi.status, inCi.stdout]).toEqual([1, expect.stringContaining('CI skips no test')]);
+});
+
+test('a quick file that takes much CPU time is reported and fails nothing', () => {
+  const { stdout, status } = play(['slow']);
+  expect([status, stdout]).toEqual([
+    0,
+    expect.stringMatching(/^Warning: quick tests of more than 0\.2 s[^\n]*\n {2}\d+\.\d s slow\.ts\n/),
+  ]);
 });
