@@ -5,7 +5,8 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { appendMarkets, countJournaledTicks } from '../../src/archive/journal/journal.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { countJournaledTicks } from '../../src/archive/journal/journal-rows.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import {
   answer,

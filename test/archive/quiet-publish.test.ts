@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
-import { appendMarkets, countJournaledTicks } from '../../src/archive/journal/journal.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { countJournaledTicks } from '../../src/archive/journal/journal-rows.ts';
 import { readRunCounts } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';

@@ -5,7 +5,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { parsePartNumber, toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { countJournaledTicks } from '../../src/archive/journal/journal.ts';
+import { countJournaledTicks } from '../../src/archive/journal/journal-rows.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';

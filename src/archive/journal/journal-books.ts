@@ -3,17 +3,15 @@ import type { RejectedInput } from '../../base/ticks.ts';
 import { floorToDay } from '../../base/window.ts';
 import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapshot } from '../format/order-book.ts';
 import type { Database } from './database.ts';
-import {
-  appendHeader,
-  countJournaledTicks,
-  type JournalBin,
-  ticksPerCoveredDay,
-  ticksPerRejected,
-  toBytes,
-  toDoubles,
-} from './journal.ts';
+import { appendHeader, type JournalBin, ticksPerCoveredDay, ticksPerRejected, toBytes, toDoubles } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
-import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
+import {
+  assertIntact,
+  countJournaledTicks,
+  insertJournalRow,
+  type JoinedHeader,
+  selectWithHeader,
+} from './journal-rows.ts';
 import { readSeriesLoad } from './journal-series.ts';
 import type { State } from './state.ts';
 

@@ -150,3 +150,11 @@ export function assertIntact(
   if (header !== row.head_checksum || computeRowChecksum(header, values) !== row.checksum)
     throw new JournalDamageError(`a row of ${table} does not match its checksum`);
 }
+
+/** Counts accepted ticks that are not published. */
+export const countJournaledTicks = (db: Database): number =>
+  db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
+
+/** Counts the windows of coverage that are not published, split by day. */
+export const countJournaledWindows = (db: Database): number =>
+  db.one<{ n: number }>('select count(*) as n from journal_coverage')!.n;

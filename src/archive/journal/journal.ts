@@ -220,14 +220,6 @@ export const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(n
 export const readJournalEnd = (db: Database): number =>
   db.one<{ id: number | null }>('select max(id) as id from journal')?.id ?? 0;
 
-/** Counts accepted ticks that are not published. */
-export const countJournaledTicks = (db: Database): number =>
-  db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
-
-/** Counts the windows of coverage that are not published, split by day. */
-export const countJournaledWindows = (db: Database): number =>
-  db.one<{ n: number }>('select count(*) as n from journal_coverage')!.n;
-
 /** Cost of publishing one covered day or one rejected input, expressed as a number of ticks. */
 export const ticksPerCoveredDay = 8;
 export const ticksPerRejected = 8;

@@ -19,7 +19,7 @@ import {
   setMeta,
 } from './database.ts';
 import { readOpenIntent } from './intent.ts';
-import { countJournaledTicks } from './journal.ts';
+import { countJournaledTicks } from './journal-rows.ts';
 import { type FileDamage, type HashTimeLookup, readHashTimes, readRecordedDamage } from './published-files.ts';
 import { isRunOver, type LastRun, readLastRun } from './runs.ts';
 import { schemaSql, schemaVersion } from './schema.ts';

@@ -10,10 +10,10 @@ import { overlayPublishedCoverage, readAllPublishedCoverage, retractCoverage } f
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
-import { countJournaledTicks, countJournaledWindows, type JournalBin } from '../journal/journal.ts';
+import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
 import { consumeJournal, emptyIndex, indexJournal } from '../journal/journal-check.ts';
-import { isJournalDamage } from '../journal/journal-rows.ts';
+import { countJournaledTicks, countJournaledWindows, isJournalDamage } from '../journal/journal-rows.ts';
 import { consumeSeries } from '../journal/journal-series.ts';
 import { takeWriteLock, type WriteLock } from '../journal/lock.ts';
 import { recordBooksObserved, recordPrecedence } from '../journal/precedence-store.ts';

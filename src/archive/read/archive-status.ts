@@ -8,7 +8,7 @@ import { listOpenDays, type OpenDay } from '../../contract/day-reasons.ts';
 import { type Archive, readCheckedManifest } from '../archive.ts';
 import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { type Progress, readCollectedProgress } from '../journal/collected-progress.ts';
-import { countJournaledTicks } from '../journal/journal.ts';
+import { countJournaledTicks } from '../journal/journal-rows.ts';
 import { computeVerifiedThrough, readHashTimes, readRecordedDamage } from '../journal/published-files.ts';
 import { readFoundDamage } from '../known-state.ts';
 

@@ -9,7 +9,7 @@ import {
   computeCompleteness,
 } from '../completeness/completeness.ts';
 import { listFilesWithRows, listManifestFiles, sumFileSizes, toManifestOwner } from '../format/manifest.ts';
-import { countJournaledTicks } from '../journal/journal.ts';
+import { countJournaledTicks } from '../journal/journal-rows.ts';
 import { isRunOver, readLastRun } from '../journal/runs.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import {
   appendMarkets,
-  countJournaledTicks,
   listJournalBins,
   readBinCoverage,
   readBinTicks,
@@ -11,6 +10,7 @@ import {
 import { consumeJournal } from '../../../src/archive/journal/journal-check.ts';
 import { readMarketPolls } from '../../../src/archive/journal/journal-markets.ts';
 import { readRejected } from '../../../src/archive/journal/journal-rejected.ts';
+import { countJournaledTicks } from '../../../src/archive/journal/journal-rows.ts';
 import { readRunCounts } from '../../../src/archive/journal/runs.ts';
 import { computePartNumber } from '../../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../scratch.ts';

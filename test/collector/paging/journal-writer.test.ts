@@ -1,12 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import {
-  countJournaledTicks,
-  listJournalBins,
-  readJournalEnd,
-  type TickRecord,
-} from '../../../src/archive/journal/journal.ts';
+import { listJournalBins, readJournalEnd, type TickRecord } from '../../../src/archive/journal/journal.ts';
 import type { BookRecord } from '../../../src/archive/journal/journal-books.ts';
 import { consumeJournal } from '../../../src/archive/journal/journal-check.ts';
+import { countJournaledTicks } from '../../../src/archive/journal/journal-rows.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { openBookJournalWriter, openTickJournalWriter } from '../../../src/collector/paging/journal-writer.ts';
 import { answer, day0, now, opened } from '../../archive/scratch.ts';
