@@ -3,7 +3,7 @@
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-readers test-clients package tarball torture mutants bench lint typecheck format setup clean
+.PHONY: help run test check test-readers test-clients package tarball release-dry-run torture mutants bench lint typecheck format setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,9 @@ package: setup ## whether the package that npm makes works from elsewhere; asks 
 tarball: setup ## output/oddslake-VERSION-PLATFORM.tar.gz with its Node inside, which runs where nothing is installed
 	@bin/tarball
 	@test/tarball.sh output/oddslake-*.tar.gz
+
+release-dry-run: setup ## all that a release publishes, into output/release, checked and signed by a throw-away key; publishes nothing
+	@bin/release --dry-run
 
 test-readers: setup ## the archive as pandas, polars, DuckDB, PyArrow and Spark read it; TEST_ARGS='-k asof' for some of them
 	@test/readers/run $(TEST_ARGS)
