@@ -73,6 +73,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   '@observablehq/plot': 'src/report',
   linkedom: 'src/report',
   rolldown: 'bin/bundle.ts',
+  marked: 'bin/site.ts',
 };
 
 /** What may stand in one place only: the room or file, and the text. */
