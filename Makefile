@@ -12,7 +12,8 @@ run: setup ## a simulated service, one nightly run against it into output/demo, 
 	@bin/oddslake demo
 
 test: setup ## the quick tests of every part, two minutes; TEST_ARGS='test/base' for any file or folder
-	@$(if $(TEST_ARGS),vitest run $(TEST_ARGS),TEST_SHARE=$${TEST_SHARE:-0.2} vitest run --project quick)
+	@$(if $(TEST_ARGS),vitest run $(TEST_ARGS),started=$$(date +%s); TEST_SHARE=$${TEST_SHARE:-0.2} vitest run --project quick; code=$$?; \
+	  echo "== make test: $$(($$(date +%s) - started)) seconds; the limit is 120 (CONTRIBUTING.md)"; exit $$code)
 
 check: setup ## everything that a change must pass: all tests, readers, clients, torture, lint, types, package; STEPS='lint types' for some
 	@test/check.sh $(STEPS)
