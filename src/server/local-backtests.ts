@@ -9,6 +9,7 @@ import type { BacktestResult } from '../backtest/result.ts';
 import { runBacktest } from '../backtest/run/run-backtest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Context } from '../context/context.ts';
+import { serviceLimits } from './http/connection-limits.ts';
 import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
 import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './jobs/trades-files.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
@@ -61,13 +62,13 @@ export async function runLocalBacktest(
   { request, owner, save, trades: tradesTarget }: LocalBacktestRequest,
   progress: (done: number, total: number) => void,
 ): Promise<LocalBacktestResult> {
-  const { clock, random, settings, signal, threads } = context;
+  const { clock, random, signal, threads } = context;
   const columns = toOwnerColumns({ ...owner, kind: 'user', scopes: [] });
   // Check before the run that the result can be saved.
   const resolved = await resolveLocalStrategy(context, archive, request, columns, save);
   const id = createObjectId(context);
   const created_at = clock.nowMs();
-  const { savedBacktestsMax, tradesBytesMax } = settings.service.research;
+  const { savedBacktestsMax, tradesBytesMax } = serviceLimits;
   const withBacktests = <T>(work: (store: BacktestStore) => Promise<T>): Promise<T> =>
     withDatabase(context, archive, ({ db }) => work(createBacktestStore(db, readLeaseId(archive, random))));
   const storeTarget = save

@@ -77,8 +77,8 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerOrderBookRoutes(app, context);
   registerHistoricalRoutes(app, context, responses);
   registerExportRoutes(app, context);
-  const backtests = openBacktestService(app, context, lease);
-  registerResearchRoutes(app, context, backtests);
+  const backtests = openBacktestService(app, context, lease, limits);
+  registerResearchRoutes(app, context, backtests, limits);
   registerBacktestRoutes(app, context, backtests);
   registerBacktestTradesRoute(app, context, backtests);
   registerUserRoutes(app, context);

@@ -56,12 +56,10 @@ export const settingsSchema = createSection({
       fee_schedule: createTextList(['fee_schedule', 'fee_type', 'feeType']),
       tick_size: createTextList(['tick_size', 'minimum_tick_size', 'orderPriceMinTickSize']),
     }),
-    markets_limit: createInteger(1000, 1, 1_000_000),
     linger_days: createNumber(7, 0, 3650, { isOfArchive: true }),
     suspend_after_days: createInteger(3, 1, 365),
     first_lookback_days: createNumber(7, 0, 3650, { isOfArchive: true }),
     downsampled_after_days: { anyOf: [{ type: 'number', minimum: 0, maximum: 3650 }, { type: 'null' }], default: 7 },
-    lifetime_margin_hours: createNumber(24, 0, 8760),
   }),
   symbols: createTextList([], { isCommon: true }),
   poll: createSection({
@@ -90,11 +88,6 @@ export const settingsSchema = createSection({
   raw: createSection({
     keep_days: createInteger(7, 0, 3650, { isCommon: true }),
     bytes_max: createInteger(2 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
-  }),
-  quarantine: createSection({
-    bytes_max: createInteger(256 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
-    run_bytes_max: createInteger(16 * 1024 * 1024, 0, 1024 * 1024 * 1024 * 1024),
-    file_bytes_max: createInteger(4 * 1024 * 1024, 0, 1024 * 1024 * 1024 * 1024),
   }),
   bucket: createSection({
     url: createText({ maxLength: 1100, description: 'an address such as s3://BUCKET/PREFIX' }, { isCommon: true }),
@@ -189,13 +182,7 @@ export const settingsSchema = createSection({
     }),
     research: createSection({
       threads: createInteger(2, 1, 64),
-      ticks_sync_max: createInteger(50_000_000, 1, 1_000_000_000_000_000),
-      ticks_job_max: createInteger(20_000_000_000, 1, 1_000_000_000_000_000),
-      run_seconds_max: createNumber(60, 0.001, 86_400),
       runs_concurrent_max: createInteger(2, 1, 64),
-      waiting_max: createInteger(10, 1, 1000),
-      saved_backtests_max: createInteger(100, 1, 10_000),
-      trades_bytes_max: createInteger(1024 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024 * 1024),
     }),
     metrics_key: createText(
       {

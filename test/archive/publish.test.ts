@@ -1,3 +1,5 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readRunCounts } from '../../src/archive/journal/runs.ts';
 import { quarantineFiles, quarantineLines } from '../harness/quarantine.ts';
@@ -178,6 +180,22 @@ describe('publishing', () => {
     expect(quarantineLines(root).map((line) => JSON.parse(line) as object)).toEqual([
       { run_id: 'run', symbol: 'AAA', at: now, ...rejected[0] },
     ]);
+  });
+
+  test('drops the oldest files of the quarantine above its size limit', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const rejected = [{ reason: 'not finite', raw: 'never '.repeat(100_000) }];
+    const publishRejected = (n: number, quarantineBytesMax?: number) => {
+      append(archive, answer('AAA', [[day0 + n, 0.5]], { rejected }));
+      return publishNow(archive, now, 'run', { quarantineBytesMax });
+    };
+    for (const n of [1, 2, 3]) await publishRejected(n);
+    const [first, ...others] = quarantineFiles(root);
+    const { size } = statSync(join(root, first!));
+    expect(size).toBeLessThan(rejected[0]!.raw.length / 5);
+    await publishRejected(4, Math.ceil(size * 2.5));
+    expect(quarantineFiles(root)).toEqual([others[1], expect.stringContaining('000004')]);
   });
 });
 

@@ -139,7 +139,7 @@ const keyFile: Proof = ['settings/load.test.ts', 'is read from a file relative t
 const otherKey: Proof = ['settings/load.test.ts', 'of another oddslake is separate from the key of the upstream'];
 const outputHome: Proof = [settings, 'output is where the archive is, from the folder of the config on'];
 const rate: Proof = ['faults/upstream-faults.test.ts', 'never exceeds the allowed rate and respects Retry-After'];
-const views: Proof = [settings, 'views are the lists that are polled, markets_limit what is asked of them'];
+const views: Proof = [settings, 'views are the lists that are polled'];
 const effect = (title: string): Proof => [settings, title];
 const stopped: Proof = [exits, '%s in the middle of a run stops it cleanly, and nothing accepted is lost'];
 
@@ -406,15 +406,11 @@ export const proofs: Proofs = {
     'source.field_paths.rules': details,
     'source.field_paths.fee_schedule': details,
     'source.field_paths.tick_size': details,
-    'source.markets_limit': views,
     'source.linger_days': effect('linger_days is how long a symbol is polled after it turned inactive'),
     'source.suspend_after_days': effect('suspend_after_days days on which the service knows no such symbol suspend it'),
     'source.downsampled_after_days': tooLate,
     'source.first_lookback_days': effect(
       'first_lookback_days is where the first poll starts of a symbol of which nobody knows when it opened',
-    ),
-    'source.lifetime_margin_hours': effect(
-      'lifetime_margin_hours is what a backfill asks for around the lifetime of a symbol',
     ),
     symbols: effect('symbols of the config are polled in place of those of the lists'),
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
@@ -449,11 +445,6 @@ export const proofs: Proofs = {
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
     ],
     'raw.keep_days': ['collector/run/raw.long.test.ts', 'raw.keep_days removes expired days, and 0 keeps none'],
-    'quarantine.bytes_max': importFlag('is compressed, and drops its oldest files above its size limit'),
-    'quarantine.run_bytes_max': importFlag('keeps a limited number of bytes per file and per run, and counts the rest'),
-    'quarantine.file_bytes_max': importFlag(
-      'keeps a limited number of bytes per file and per run, and counts the rest',
-    ),
     'import.rejected_share_max': importFlag('accepts a file with some rejected rows, up to the allowed share'),
     'raw.bytes_max': [
       'collector/run/raw.long.test.ts',

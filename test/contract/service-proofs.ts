@@ -103,18 +103,8 @@ export const serviceSettings = {
   'service.stream.streams_max': stream('bounds the streams of a key and of the service'),
   'service.stream.streams_per_key_max': stream('bounds the streams of a key and of the service'),
   'service.research.threads': researchLong('gives the same bytes with any number of threads'),
-  'service.research.ticks_sync_max': researchLong(
-    'is rejected if too large, with the advice to save it; grid points multiply the ticks',
-  ),
-  'service.research.ticks_job_max': researchLong('is rejected as a job if too large; look-back and windows count, too'),
-  'service.research.run_seconds_max': research('is aborted if it takes too long, with the advice to save it'),
   'service.research.runs_concurrent_max': research(
     'ends when its client disconnects; meanwhile a limited number of others wait',
-  ),
-  'service.research.waiting_max': backtestsLong('limits the waiting and the saved backtests of a user'),
-  'service.research.saved_backtests_max': backtestsLong('limits the waiting and the saved backtests of a user'),
-  'service.research.trades_bytes_max': backtestTrades(
-    'are stored up to the limit of their user; the result is kept without them',
   ),
   'service.tokens.issuer': tokens('checks issuer and audience of the settings'),
   'service.tokens.audience': tokens('checks issuer and audience of the settings'),

@@ -78,7 +78,7 @@ describe('source', () => {
     expect(manifestOf(unnamed).upstream).toBe(box.url);
   });
 
-  test('views are the lists that are polled, markets_limit what is asked of them', async () => {
+  test('views are the lists that are polled', async () => {
     const box = await sandbox({ nowMs: now, markets: 20 });
     const [both, one] = [folder(), folder()];
     await job('markets', box.url, both);
@@ -86,10 +86,9 @@ describe('source', () => {
       new Set(['matched', 'resolving']),
     );
     const asked = box.stats().requests;
-    const ended = await job('markets', box.url, one, ...set('source.views=matched', 'source.markets_limit=5'));
+    const ended = await job('markets', box.url, one, ...set('source.views=matched'));
     expect(new Set(rows(one, 'markets').flatMap((row) => row.views as string[]))).toEqual(new Set(['matched']));
-    // The list is longer than was asked for: it is asked for once more, whole.
-    expect(box.stats().requests - asked).toBe(2);
+    expect(box.stats().requests - asked).toBe(1);
     expect(ended.summary.warnings).toEqual([]);
   });
 
@@ -168,29 +167,6 @@ describe('source', () => {
     box.set({ faultSymbols: { [victim]: 404 } });
     expect((await night(2)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 1 } });
     expect((await night(3)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 0, suspended: 1 } });
-  });
-
-  test('lifetime_margin_hours is what a backfill asks for around the lifetime of a symbol', async () => {
-    const box = await sandbox({ nowMs: now, markets: 12 });
-    const spans: number[] = [];
-    for (const hours of [0, 48]) {
-      const output = folder();
-      await job('markets', box.url, output);
-      const from = new Date(now - 60 * dayMs).toISOString();
-      const to = new Date(now).toISOString();
-      await job(
-        'backfill',
-        box.url,
-        output,
-        '--from',
-        from,
-        '--to',
-        to,
-        ...set(`source.lifetime_margin_hours=${hours}`),
-      );
-      spans.push(coverageOf(output).reduce((sum, row) => sum + (row.to - row.from), 0));
-    }
-    expect(spans[1]! - spans[0]!).toBeGreaterThan(24 * hourMs);
   });
 });
 

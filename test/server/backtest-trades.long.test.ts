@@ -228,7 +228,7 @@ describe('the trades of a backtest', () => {
     const run = async (user: User) => user.becomes((await user.post(saved)).body, 'done', 'failed');
     const { bytes } = (await run(first.alice)).trades_file!;
     await first.stop();
-    const { alice, bob, as } = await asking(archive, { set: [`service.research.trades_bytes_max=${bytes + 10}`] });
+    const { alice, bob, as } = await asking(archive, { limits: { tradesBytesMax: bytes + 10 } });
     const stored = await run(alice);
     expect(stored.trades_file).toMatchObject({ bytes });
     for (const user of [alice, as('alice', 'desk')]) {

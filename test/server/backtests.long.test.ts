@@ -193,7 +193,7 @@ test('a saved backtest restarts after the service was stopped, and others follow
 
 test('limits the waiting and the saved backtests of a user', async () => {
   const { alice, bob, as } = await asking(await createTradedArchive(50_000), {
-    set: ['service.research.waiting_max=2', 'service.research.saved_backtests_max=1'],
+    limits: { backtestsWaitingMax: 2, savedBacktestsMax: 1 },
   });
   const ids = [(await alice.post(slow)).body.id, (await alice.post(brief)).body.id];
   const refused = await alice.post(brief);

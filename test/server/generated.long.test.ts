@@ -57,7 +57,6 @@ test(`${cases} requests generated from the document get documented responses wit
   const { archive, output } = await collected();
   const set = [
     `service.tokens.secret=${secret}`,
-    'service.research.waiting_max=1000',
     'service.research.runs_concurrent_max=64',
     'service.requests_per_minute=1000000',
   ];
@@ -81,7 +80,13 @@ test(`${cases} requests generated from the document get documented responses wit
     if (!/^\{.*\}$/.test(line)) leaks.push(`not a log line: ${line.slice(0, 500)}`);
   });
   const database = await freshDatabase(postgresUrl === null ? 'sqlite' : 'postgres');
-  const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow), set, log, database });
+  const { url, key, app } = await serving(archive, {
+    clock: clockAt(fixedNow),
+    set,
+    limits: { backtestsWaitingMax: 1000 },
+    log,
+    database,
+  });
   secrets.push(key, key.slice('olk_0123456789ab_'.length));
   const document = JSON.parse(JSON.stringify(app.swagger())) as Document;
   const { files } = manifestOf(output).datasets.ticks;

@@ -91,7 +91,7 @@ describe('an immediate backtest', () => {
   test('is aborted if it takes too long, with the advice to save it', async () => {
     const archive = await createTradedArchive(50_000);
     const { alice } = await asking(archive, {
-      set: ['service.research.run_seconds_max=0.2', 'service.research.ticks_sync_max=1000000000000'],
+      limits: { backtestMsMax: 200, backtestTicksSyncMax: 1e12 },
     });
     const { status, body } = await alice.post<{ detail: string }>(endless);
     expect([status, body.detail]).toEqual([422, expect.stringMatching(/longer than 0.2 seconds.*"save": true/)]);
@@ -110,7 +110,8 @@ describe('an immediate backtest', () => {
   test('ends when its client disconnects; meanwhile a limited number of others wait', async () => {
     const archive = await createTradedArchive(50_000);
     const { alice, bob } = await asking(archive, {
-      set: ['service.research.runs_concurrent_max=1', 'service.research.ticks_sync_max=1000000000000'],
+      set: ['service.research.runs_concurrent_max=1'],
+      limits: { backtestTicksSyncMax: 1e12 },
     });
     const gone = new AbortController();
     const first = alice.post(endless, {}, { signal: gone.signal });
@@ -176,7 +177,7 @@ describe('an immediate backtest', () => {
   });
 
   test('is rejected if too large, with the advice to save it; grid points multiply the ticks', async () => {
-    const { alice } = await asking(await createTradedArchive(), { set: ['service.research.ticks_sync_max=2880'] });
+    const { alice } = await asking(await createTradedArchive(), { limits: { backtestTicksSyncMax: 2880 } });
     expect((await alice.post(threshold)).status).toBe(200);
     const two = { ...threshold, grid: { contracts: [1, 2] } };
     const { status, body } = await alice.post<{ detail: string }>(two);
@@ -187,7 +188,7 @@ describe('an immediate backtest', () => {
   });
 
   test('is rejected as a job if too large; look-back and windows count, too', async () => {
-    const { alice } = await asking(await createTradedArchive(), { set: ['service.research.ticks_job_max=2000'] });
+    const { alice } = await asking(await createTradedArchive(), { limits: { backtestTicksJobMax: 2000 } });
     const one = { ...threshold, symbols: ['KX A'] };
     const refused = async (body: object): Promise<boolean> => {
       const { status, body: told } = await alice.post<{ detail?: string }>({ ...body, save: true });

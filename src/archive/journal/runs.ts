@@ -26,8 +26,8 @@ export interface LastRun {
 /** Unfinished runs of this process. */
 const startedRunIds = new Set<string>();
 
-/** Default limit of rejected input that a run keeps as received, in bytes. */
-export const rejectedBytesMaxDefault = 16 * 1024 * 1024;
+/** Maximum bytes of rejected input that a run keeps as received, before compression. Further input is only counted. */
+const runRejectedBytesMax = 16 * 1024 * 1024;
 
 /**
  * Starts a run. Of past runs, the newest `runsMax` and the last of each job are kept.
@@ -39,7 +39,7 @@ export function startRun(
   job: string,
   pid: number,
   nowMs: number,
-  rejectedBytesMax = rejectedBytesMaxDefault,
+  rejectedBytesMax = runRejectedBytesMax,
   source: string | null = null,
 ): void {
   startedRunIds.add(runId);

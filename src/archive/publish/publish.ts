@@ -61,8 +61,8 @@ export interface PublishOptions extends JudgeContext {
   readonly waitMs: number;
   /** Intervals to compute candles for, besides those that the archive already has. */
   readonly candles: readonly CandleInterval[];
-  /** Maximum size of the quarantine in bytes; default unlimited. */
-  readonly quarantineBytesMax?: number;
+  /** Maximum size of the quarantine in bytes, if it differs from the default. */
+  readonly quarantineBytesMax?: number | undefined;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
   /** Set to count late ticks; one for each source, since a publish merges what all of their runs have journaled. */
@@ -238,7 +238,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   });
   refused.push(...missing.filter((message) => !refused.includes(message)));
   const { recordIds: polls, days: markets } = mergeMarketPolls(archive, stage, end, refused);
-  const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
+  const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax);
   const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
   const isFormatUpgrade = isUpgrade && base.format_version !== formatVersion;

@@ -12,12 +12,15 @@ import {
 import { hasRejected, readRejected } from '../journal/journal-rejected.ts';
 import { type Stage, stageBytes } from './staging.ts';
 
+/** Maximum size of the quarantine in bytes, compressed. */
+const bytesMaxDefault = 256 * 1024 * 1024;
+
 /**
  * Stages the rejected rows as received, as gzipped NDJSON. Removes the oldest quarantine files beyond `bytesMax` in
  * total.
  * @returns whether there were rejected rows
  */
-export function stageRejectedRows(archive: Archive, stage: Stage, end: number, bytesMax: number): boolean {
+export function stageRejectedRows(archive: Archive, stage: Stage, end: number, bytesMax = bytesMaxDefault): boolean {
   const { db } = archive.state;
   if (!hasRejected(db, end)) return false;
   const path = toQuarantinePath(stage.generation);

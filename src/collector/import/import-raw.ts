@@ -79,12 +79,11 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
     if (pages.length === 0 || !isIncluded('markets')) return;
     const source = pages[0]!.source ?? null;
     const configured = settings.sources.find(({ name }) => name === source)?.source;
-    const { views, marketsLimit: limit } = configured ?? settings.source;
+    const { views } = configured ?? settings.source;
     try {
       const poll = await replayMarkets(pages, {
         clock,
         views,
-        limit,
         paths: configured ?? rules.paths,
         futureSkewMs,
         signal,

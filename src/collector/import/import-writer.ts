@@ -127,10 +127,9 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   const { preferred, futureMs, qualify = keepName, scratch, journalTicksMax, threads } = options;
   const { state } = archive;
   const rank = preferred ? precedenceRanks.preferred : precedenceRanks.import;
-  const { fileBytesMax } = context.settings.quarantine;
   const rowCounter = createRowCounter();
   let held: ScratchList<StagedItem> | undefined;
-  const rejectBuffer = createRejectBuffer(fileBytesMax);
+  const rejectBuffer = createRejectBuffer();
   const symbols = new Set<string>();
   const rowSymbols = new Set<string>();
   const bookSymbols = new Set<string>();

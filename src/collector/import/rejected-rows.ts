@@ -134,8 +134,10 @@ interface RejectBuffer {
   drain(): { readonly items: readonly QuarantinedInput[]; readonly dropped: number };
 }
 
-/** @param fileBytesMax maximum bytes of rejected input kept per file */
-export function createRejectBuffer(fileBytesMax: number): RejectBuffer {
+/** Maximum bytes of rejected input kept per file, before compression: enough to see what is wrong with it. */
+const fileBytesMax = 4 * 1024 * 1024;
+
+export function createRejectBuffer(): RejectBuffer {
   let items: QuarantinedInput[] = [];
   let dropped = 0;
   let bytesLeft = fileBytesMax;

@@ -15,7 +15,7 @@ import { toBookRecord } from '../order-books/collect-books.ts';
 import { comparePagesAtSide, findMedianTick } from '../paging/fetch-side.ts';
 import { rejectedShareMax } from '../paging/fetch-steps.ts';
 import { type Observation, observePage, resolveObservedAt } from '../paging/observation.ts';
-import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../paging/poll-markets.ts';
+import { type MarketsPoll, type MarketsPollContext, marketsLimit, pollMarkets } from '../paging/poll-markets.ts';
 import type { WindowSide } from '../paging/server-behavior.ts';
 
 /** A raw response of the tick route whose request was for ticks. */
@@ -210,7 +210,7 @@ interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
 export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsContext): Promise<MarketsPoll> {
   const responses = pages.flatMap((page) => (page.asked.route === 'markets' ? [{ page, asked: page.asked }] : []));
   const views = responses.flatMap(({ asked: rawRequest }) => rawRequest.view ?? []);
-  const limit = responses[0]?.asked.limit ?? context.limit;
+  const limit = responses[0]?.asked.limit ?? marketsLimit;
   return pollMarkets({
     ...context,
     limit,

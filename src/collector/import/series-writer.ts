@@ -81,7 +81,7 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
   const bufferMax = textColumns.length > 0 ? bufferTextRowsMax : bufferRowsMax;
   const prices = valueColumns.map(({ name }, c) => ({ name, c })).filter(({ name }) => seriesPriceNames.includes(name));
   const rowCounter = createRowCounter();
-  const rejectBuffer = createRejectBuffer(run.context.settings.quarantine.fileBytesMax);
+  const rejectBuffer = createRejectBuffer();
   const symbols = new Set<string>();
   let buffer: RowBuffer | undefined;
   let spillFile: SpillFile | undefined;

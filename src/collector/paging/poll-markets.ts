@@ -10,8 +10,8 @@ export interface MarketsPollContext {
   readonly upstream: Pick<Upstream, 'markets'>;
   readonly clock: Clock;
   readonly views: readonly string[];
-  /** Maximum number of markets in the first request. */
-  readonly limit: number;
+  /** Maximum number of markets in the first request, if it differs from `marketsLimit`. */
+  readonly limit?: number;
   readonly paths: RecordPaths;
   /** Maximum lead of the service's clock over ours, in ms. */
   readonly futureSkewMs: number;
@@ -32,6 +32,9 @@ export interface MarketsPoll {
   /** Views whose list could not be fetched while another one could. `reason` is one clause. */
   readonly failed: readonly { readonly view: string; readonly reason: string }[];
 }
+
+/** Markets per request. A list that is longer is requested once more, whole, so that a greater limit would only save that. */
+export const marketsLimit = 1000;
 
 /** The result of one view's list. */
 interface ViewList {
@@ -155,7 +158,7 @@ async function fetchCompleteList(context: MarketsPollContext, view: string): Pro
       failed.push(error);
       return null;
     });
-  const first = await fetchList({ view, limit: context.limit }).catch((error: unknown) => {
+  const first = await fetchList({ view, limit: context.limit ?? marketsLimit }).catch((error: unknown) => {
     // The service may refuse the limit. Without one it applies its own.
     if (isRequestRefused(error)) return fetchList({ view });
     throw error;

@@ -76,8 +76,8 @@ export function createRun(
   upstream: () => Promise<Upstream>,
 ): Run {
   const id = createRunId(startedAt, context.random());
-  const { quarantine, sourceName: source } = context.settings;
-  startRun(archive.state.db, id, job, process.pid, startedAt, quarantine.runBytesMax, source);
+  const { sourceName: source } = context.settings;
+  startRun(archive.state.db, id, job, process.pid, startedAt, undefined, source);
   const symbols = { planned: 0, done: 0, failed: 0, suspended: 0 };
   return {
     context,

@@ -7,6 +7,7 @@ import { requireCurrentFormat } from '../../archive/open-archive.ts';
 import { dayMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getLingerRules, requireKnownSources } from '../../context/open-configured.ts';
+import { marketsLimit } from '../paging/poll-markets.ts';
 import { countRechecks } from '../rechecks/recheck-plan.ts';
 import { planSourceRuns } from '../run/source-runs.ts';
 import { type ExpectedRate, estimatePlans, expectRequestRate, type FetchEstimate } from './estimate-step.ts';
@@ -92,7 +93,7 @@ type PlannedSource = Parameters<typeof planTickPolls>[0];
 
 /** One request for each list, and a second one for a list that was longer than the limit. */
 function countListRequests({ context, archive, source }: PlannedSource): number {
-  const { views, marketsLimit } = context.settings.source;
+  const { views } = context.settings.source;
   const counts = readListCounts(archive.state.db, source);
   return views.reduce((sum, view) => sum + ((counts.get(view) ?? 0) > marketsLimit ? 2 : 1), 0);
 }

@@ -36,7 +36,7 @@ import {
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
-import { dayMs, hourMs, subtract, type Window } from '../../base/window.ts';
+import { dayMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
@@ -57,6 +57,9 @@ import { applySelectionRules } from './selection-step.ts';
 import { coverUnsettledTails } from './settled-ticks-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
+/** A backfill also requests this before and after the lifetime of a symbol: the times that lists state are not exact. */
+const lifetimeMarginMs = dayMs;
+
 /**
  * Polls the market lists and journals them. A transient error of a list is a failure of the run, which continues.
  * Resolves to the number of listed markets; null if a list is incomplete.
@@ -74,7 +77,6 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
       upstream,
       clock: context.clock,
       views: source.views,
-      limit: source.marketsLimit,
       signal: context.signal,
       paths: source,
       futureSkewMs: getFutureSkewMs(context),
@@ -206,7 +208,6 @@ export function createBackfillPlans(
       ? readAllSymbols(db, run.source).filter((facts) => isRequestDue(facts, nowMs))
       : readNamedSymbolFacts(db, chosen, nowMs);
   const { lookbackMs } = getLingerRules(context);
-  const lifetimeMarginMs = context.settings.source.lifetimeMarginHours * hourMs;
   const configured = getConfiguredSymbols(context);
   const isNamed = (symbol: string): boolean => chosen.length > 0 || configured?.has(symbol) === true;
   const plans = symbols

@@ -55,7 +55,6 @@ export async function publishJournal(
       signal: context.signal,
       ...toCompletenessRules(context.settings),
       candles: context.settings.archive.candles,
-      quarantineBytesMax: context.settings.quarantine.bytesMax,
       intake: from.intake,
       ...(from.keepsQuiet === true && { quietWindowsMax }),
       workers,
@@ -182,7 +181,6 @@ export async function publishCompleteness(context: Context, archive: Archive, ru
     ...toCompletenessRules(context.settings),
     judges: true,
     candles: context.settings.archive.candles,
-    quarantineBytesMax: context.settings.quarantine.bytesMax,
   });
 }
 

@@ -128,6 +128,20 @@ export interface ServiceLimits {
   /** Strategy versions, and bots, per user and workspace; 409 above. */
   readonly strategiesMax: number;
   readonly botsMax: number;
+  /**
+   * Ticks of a backtest without `save`, and of a saved one; 422 above. A tick counts once for each grid point and each distinct
+   * measure over a window, so that nobody could choose these numbers from what they know of their archive.
+   */
+  readonly backtestTicksSyncMax: number;
+  readonly backtestTicksJobMax: number;
+  /** Duration of a backtest without `save`; 422 after that. */
+  readonly backtestMsMax: number;
+  /** Waiting and running saved backtests per user; 429 above. */
+  readonly backtestsWaitingMax: number;
+  /** Finished saved backtests per user and workspace; a further one replaces the oldest. */
+  readonly savedBacktestsMax: number;
+  /** Total size of the files with all trades of one user's saved backtests; above it, trades are not stored. */
+  readonly tradesBytesMax: number;
 }
 
 export const serviceLimits: ServiceLimits = {
@@ -145,6 +159,12 @@ export const serviceLimits: ServiceLimits = {
   shutdownMsMax: 10_000,
   strategiesMax: 1000,
   botsMax: 1000,
+  backtestTicksSyncMax: 50_000_000,
+  backtestTicksJobMax: 20_000_000_000,
+  backtestMsMax: 60_000,
+  backtestsWaitingMax: 10,
+  savedBacktestsMax: 100,
+  tradesBytesMax: 1024 ** 3,
 };
 
 /** Stops accepting connections and waits for running requests; closes their connections after `msMax`. */

@@ -240,7 +240,6 @@ export function openSourceLiveReads(outer: Context, archive: Archive): LiveReads
               upstream,
               clock,
               views: source.views,
-              limit: source.marketsLimit,
               signal: flightSignal,
               paths: source,
               futureSkewMs: getFutureSkewMs(context),

@@ -9,6 +9,7 @@ import {
   SavedBacktest,
 } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
+import type { ServiceLimits } from '../http/connection-limits.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
 import { startBacktestRunner } from '../jobs/backtest-runner.ts';
@@ -25,10 +26,15 @@ export interface BacktestService {
   readonly runner: Pick<JobRunner, 'wake' | 'cancel'>;
 }
 
-export function openBacktestService(app: App, context: ServiceContext, lease: HeldArchiveLease): BacktestService {
+export function openBacktestService(
+  app: App,
+  context: ServiceContext,
+  lease: HeldArchiveLease,
+  { backtestTicksJobMax: ticksMax, tradesBytesMax }: ServiceLimits,
+): BacktestService {
   const { archive, clock, log, settings, workspace } = context;
   const jobs = createBacktestStore(workspace.db, lease.leaseId);
-  const { threads, ticksJobMax: ticksMax, tradesBytesMax } = settings.service.research;
+  const { threads } = settings.service.research;
   const start = () => startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax, tradesBytesMax });
   return { jobs, runner: runWithService(app, lease, start) };
 }

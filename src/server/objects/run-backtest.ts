@@ -18,6 +18,7 @@ import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
 import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
+import type { ServiceLimits } from '../http/connection-limits.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore } from '../http/fair-semaphore.ts';
 import { createIdempotencyConflictError, ProblemError } from '../http/problem-details.ts';
@@ -116,17 +117,16 @@ interface IdempotentRequest {
 const waitingMax = 2;
 
 /** `POST /api/v1/research/backtest`: an immediate run, or a job with a saved result. */
-export function registerResearchRoutes(app: App, context: ServiceContext, { jobs, runner }: BacktestService): void {
+export function registerResearchRoutes(
+  app: App,
+  context: ServiceContext,
+  { jobs, runner }: BacktestService,
+  limits: ServiceLimits,
+): void {
   const { archive, clock, settings } = context;
-  const {
-    threads,
-    ticksSyncMax,
-    ticksJobMax,
-    runSecondsMax,
-    runsConcurrentMax,
-    waitingMax: jobsMax,
-    savedBacktestsMax,
-  } = settings.service.research;
+  const { threads, runsConcurrentMax } = settings.service.research;
+  const { backtestTicksSyncMax: ticksSyncMax, backtestTicksJobMax: ticksJobMax, backtestMsMax } = limits;
+  const { backtestsWaitingMax: jobsMax, savedBacktestsMax } = limits;
   const running = createFairSemaphore(runsConcurrentMax, waitingMax);
   const counting = createFairSemaphore(countsConcurrentMax, jobsMax);
   const runningThreads = new Set<Promise<unknown>>();
@@ -240,7 +240,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     signal: AbortSignal,
   ): Promise<string> {
     const release = await running.forHolder(user).acquire(signal);
-    const limit = AbortSignal.timeout(Math.ceil(runSecondsMax * 1000));
+    const limit = AbortSignal.timeout(backtestMsMax);
     try {
       const task = { spec, resolvedStrategy, threads, ticksMax: ticksSyncMax, trades: null };
       const run = runBacktestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
@@ -257,7 +257,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
   const createTooLongError = (): ProblemError =>
     new ProblemError(
       422,
-      `The backtest takes longer than ${runSecondsMax} seconds. Reduce the request, or run it as a job with "save": true.`,
+      `The backtest takes longer than ${backtestMsMax / 1000} seconds. Reduce the request, or run it as a job with "save": true.`,
       { code: 'backtest_too_large' },
     );
 

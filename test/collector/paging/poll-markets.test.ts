@@ -39,7 +39,7 @@ async function poll(service: Service, options: Partial<MarketsPollContext> = {})
   };
   const { signal } = new AbortController();
   const views = ['matched', 'resolving'];
-  const context = { upstream, clock, views, limit: 1000, paths, futureSkewMs: skewMs, signal, ...options };
+  const context = { upstream, clock, views, paths, futureSkewMs: skewMs, signal, ...options };
   return { ...(await pollMarkets(context)), requests };
 }
 
