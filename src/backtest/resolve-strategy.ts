@@ -24,7 +24,7 @@ export interface ResolvedStrategy {
 }
 
 /** Finds a saved strategy of the owner; version null: the latest. */
-export type FindSavedStrategy = (
+type FindSavedStrategy = (
   name: string,
   version: number | null,
 ) => Promise<{ readonly definition: string; readonly version: number } | null>;

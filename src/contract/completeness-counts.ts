@@ -204,7 +204,7 @@ const stateMeanings: Readonly<Partial<Record<ArchiveState, string>>> = {
 };
 
 /** A state with its meaning as text: `provisional (covered, not confirmed yet)`. */
-export function formatArchiveState(state: ArchiveState): string {
+function formatArchiveState(state: ArchiveState): string {
   const meaning = stateMeanings[state];
   return `${state.replaceAll('_', ' ')}${meaning === undefined ? '' : ` (${meaning})`}`;
 }

@@ -47,7 +47,7 @@ export interface DayReason extends Window {
 }
 
 /** What is said of a day that is not complete. */
-export interface DayExplanation {
+interface DayExplanation {
   readonly reasons: readonly DayReason[];
   /** The reasons as text: `coverage of the last 37 min of 12 symbols is inferred`. */
   readonly reason: string;
@@ -157,7 +157,7 @@ function suggestDayAction(first: string, last: string, reasons: readonly DayReas
 }
 
 /** The reasons of a day that is not complete, as text. A day of an older version has no reasons. */
-export function formatDayReason(date: string, { reasons = [], expected, covered }: ExplainedState): string {
+function formatDayReason(date: string, { reasons = [], expected, covered }: ExplainedState): string {
   if (reasons.length > 0) return explainDay(date, reasons).reason;
   return covered === expected ? 'not settled yet' : `${covered} of ${formatCount(expected, 'symbol')} covered`;
 }

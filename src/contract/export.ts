@@ -53,7 +53,7 @@ const fileFields = {
 };
 
 /** manifest.json, byte for byte. */
-export const ManifestResponse = Type.Object(
+const ManifestResponse = Type.Object(
   {
     format_version: Type.Integer({ minimum: 1, description: 'Version of the layout of the archive.' }),
     generation: Count('Number of publishes; 0 before the first publish.'),
@@ -121,7 +121,7 @@ export const ManifestResponse = Type.Object(
   { title: 'Manifest', description: 'manifest.json as published, byte for byte.' },
 );
 
-export const ChangesResponse = Type.Object(
+const ChangesResponse = Type.Object(
   {
     since: Count('The generation of the request.'),
     generation: Count('The generation that a copy has after fetching these files.'),

@@ -5,10 +5,10 @@ import { Limit } from './query-parameters.ts';
 /* The symbols of the archive, for search as one types. */
 
 /** `excluded` and `forgotten` symbols are not collected: by the settings, or by decision of a user. */
-export const symbolStates = ['active', 'excluded', 'forgotten', 'closed', 'resolved', 'unlisted'] as const;
+const symbolStates = ['active', 'excluded', 'forgotten', 'closed', 'resolved', 'unlisted'] as const;
 export type SymbolState = (typeof symbolStates)[number];
 
-export const symbolSorts = ['ticks', 'newest', 'ending', 'name'] as const;
+const symbolSorts = ['ticks', 'newest', 'ending', 'name'] as const;
 export type SymbolSort = (typeof symbolSorts)[number];
 
 /** Maximum number of symbols in a response, and default. */

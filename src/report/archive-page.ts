@@ -12,7 +12,7 @@ import type { ReportData } from './data/report-data.ts';
 import { type ArchiveGrowth, type ArchiveHealth, assessHealth, computeGrowth, toRunMark } from './health-status.ts';
 import { arrangeParts, renderKeyFigures, renderReportPage, renderWords } from './page-parts.ts';
 
-export interface ArchiveReport {
+interface ArchiveReport {
   readonly text: string;
   readonly health: ArchiveHealth;
 }
@@ -170,7 +170,7 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
 }
 
 /** Style of the archive report, added to the style of every page. */
-export const archiveStyle = `
+const archiveStyle = `
 .origin { margin-top: 10px; }
 .origin a { color: var(--accent); }
 .health { margin-top: 14px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }

@@ -107,7 +107,7 @@ export function formatCosts(assumptions: BacktestAssumptions): string {
 }
 
 /** Share of the symbols' lifetime without coverage above which a result has a warning. */
-export const uncoveredShareMax = 0.05;
+const uncoveredShareMax = 0.05;
 
 /** The warning of missing coverage; null if the share is at most `uncoveredShareMax`. */
 export function formatUncoveredWarning({ gap_share }: BacktestResult['coverage']): string | null {

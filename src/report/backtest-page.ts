@@ -259,7 +259,7 @@ const pointsShownMax = 30;
 const barsMax = 30;
 
 /** The points of a grid and their results; empty without a grid. */
-export function renderGridSection({ request, grid }: BacktestResult): Html[] {
+function renderGridSection({ request, grid }: BacktestResult): Html[] {
   if (grid === null) return [];
   const { objective } = request;
   const names = Object.keys(request.grid);

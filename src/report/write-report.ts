@@ -7,7 +7,7 @@ import type { Context } from '../context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../context/open-configured.ts';
 import type { ArchiveHealth } from './health-status.ts';
 
-export interface WrittenReport {
+interface WrittenReport {
   /** Absolute path. */
   readonly path: string;
   readonly bytes: number;

@@ -128,7 +128,7 @@ export interface SandboxOptions extends TickBehavior {
 }
 
 /** Options that `Sandbox.set` may not change: feed and port are created once. */
-export const fixedOptions = [
+const fixedOptions = [
   'port',
   'seed',
   'markets',

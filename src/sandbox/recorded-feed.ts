@@ -15,7 +15,7 @@ export interface Recording {
   readonly markets: readonly unknown[];
 }
 
-export interface RecordedFeedOptions {
+interface RecordedFeedOptions {
   /**
    * `own` leaves the times unchanged; `end-now` shifts them by whole minutes so that the last tick is at `nowMs` or just before.
    */

@@ -9,7 +9,7 @@ import type { Feed } from './feed.ts';
  */
 
 /** A side without an offer is null, and so is its size. Of a quote with both, bid < price < ask, inside (0, 1). */
-export interface SandboxQuote {
+interface SandboxQuote {
   readonly t: number;
   readonly bid: number | null;
   readonly ask: number | null;
@@ -17,7 +17,7 @@ export interface SandboxQuote {
   readonly askSize: number | null;
 }
 
-export interface SandboxTrade {
+interface SandboxTrade {
   readonly t: number;
   /** Unique within the symbol. */
   readonly tradeId: string;

@@ -22,12 +22,12 @@ import type { Workspace } from './workspace/workspace.ts';
 // Backtests run and inspected by the operator of an archive; users use the HTTP service.
 
 /** The owner of strategies and saved backtests. */
-export interface BacktestOwner {
+interface BacktestOwner {
   readonly user: string;
   readonly workspace: string | null;
 }
 
-export interface LocalBacktestRequest {
+interface LocalBacktestRequest {
   readonly request: BacktestSpec;
   readonly owner: BacktestOwner;
   /** Whether the result is saved for the user. */
@@ -36,7 +36,7 @@ export interface LocalBacktestRequest {
   readonly trades: { readonly file: string; readonly format: TradesFormat } | null;
 }
 
-export interface LocalBacktestResult {
+interface LocalBacktestResult {
   readonly result: BacktestResult;
   /** ID of the saved backtest; null if it is not saved. */
   readonly id: string | null;

@@ -88,7 +88,7 @@ export const computeReadFrom = (from: number, { lookbackMs }: Pick<DataDependenc
   lookbackMs === 0 ? from : floorToDay(from - lookbackMs - dayMs);
 
 /** Estimates the ticks in a window, assuming that they are evenly distributed over the lifetime. */
-export function estimateTicksIn({ ticks, firstTick, lastTick }: UniverseMember, { from, to }: Window): number {
+function estimateTicksIn({ ticks, firstTick, lastTick }: UniverseMember, { from, to }: Window): number {
   if (firstTick === null || lastTick === null) return 0;
   const shared = Math.min(lastTick + 1, to) - Math.max(firstTick, from);
   return shared <= 0 ? 0 : Math.ceil((ticks * shared) / (lastTick + 1 - firstTick));

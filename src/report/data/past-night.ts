@@ -6,7 +6,7 @@ export interface PastNight {
   readonly markets: Readonly<Record<'new' | 'resolved' | 'delisted' | 'overdue', NamedSymbols>>;
 }
 
-export interface ComparedCount {
+interface ComparedCount {
   readonly count: number;
   /** Median of previous nights; null if there were none. */
   readonly median: number | null;

@@ -30,7 +30,7 @@ export interface ProblemSymbol {
 }
 
 /** Symbols that are less far behind are not late: they are fetched one after the other. */
-export const lateMsMin = hourMs;
+const lateMsMin = hourMs;
 const listedMax = 15;
 
 /** Lists failing, suspended and late symbols, those with the most missing time first. */

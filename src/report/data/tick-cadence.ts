@@ -19,7 +19,7 @@ export interface CadenceFacts {
   readonly error: string | null;
 }
 
-export interface NamedCadence extends TickCadence {
+interface NamedCadence extends TickCadence {
   readonly question: string | null;
 }
 
@@ -90,7 +90,7 @@ function toSilentSymbol(
 }
 
 /** Tick frequency of a symbol in a window. Hours are UTC clock hours. */
-export interface TickCadence {
+interface TickCadence {
   readonly symbol: string;
   readonly ticks: number;
   /** Hours with a tick. */
@@ -105,14 +105,14 @@ export interface HourPrice {
   readonly p: number;
 }
 
-export interface TickCadences {
+interface TickCadences {
   /** Symbols with the most ticks, most ticks first. */
   readonly busiest: readonly (TickCadence & { readonly prices: readonly HourPrice[] })[];
   /** Symbols whose final silence is much longer than any earlier pause, most active first. */
   readonly quiet: readonly TickCadence[];
 }
 
-export interface CadenceRules {
+interface CadenceRules {
   readonly busiestMax: number;
   readonly quietMax: number;
   /** Minimum number of hours with ticks. */
@@ -128,7 +128,7 @@ const memoryBytesMax = 1024 ** 3;
 const noCadences: TickCadences = { busiest: [], quiet: [] };
 
 /** Computes the tick frequency of all symbols on the given days (YYYY-MM-DD), up to `span.to`, from one generation. */
-export async function readTickCadences(
+async function readTickCadences(
   archive: Archive,
   manifest: Manifest,
   days: ReadonlySet<string>,

@@ -24,7 +24,7 @@ import { ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
 import type { KeyHolder } from '../workspace/owner.ts';
 
-export const parquetMediaType = 'application/vnd.apache.parquet';
+const parquetMediaType = 'application/vnd.apache.parquet';
 
 /**
  * Maximum number of publishes during one request. After that, a file with a checksum mismatch is treated as damaged.

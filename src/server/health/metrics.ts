@@ -22,7 +22,7 @@ interface MetricsEndpoint {
 }
 
 /** Figures of the streams of ticks since the start. */
-export interface StreamCounts {
+interface StreamCounts {
   readonly open: number;
   readonly ticks: number;
   readonly ended: Readonly<Record<string, number>>;

@@ -2,7 +2,7 @@ import { findFirstIndex } from '../../base/binary-search.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 
 /** A candle without its covered share. */
-export interface Candle {
+interface Candle {
   /** Start, epoch milliseconds. */
   readonly t: number;
   readonly open: number;

@@ -221,7 +221,7 @@ function createFilter(
 }
 
 /** The state of a market at a time. The end of a market has precedence over the decision not to collect it. */
-export function toState(
+function toState(
   { symbol, outcome, resolvedAt, isActive }: SymbolRow,
   nowMs: number,
   selections: Selections,

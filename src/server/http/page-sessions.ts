@@ -1,5 +1,5 @@
 /** A session of the catalogue page, with its credential. */
-export interface PageSession {
+interface PageSession {
   readonly credential: string;
   /** Epoch milliseconds. */
   readonly expiresAt: number;

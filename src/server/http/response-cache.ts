@@ -41,12 +41,12 @@ interface ReadBody {
   readonly body: Buffer;
 }
 
-export interface LoadedBody extends ReadBody {
+interface LoadedBody extends ReadBody {
   readonly coding: Coding | null;
 }
 
 /** Numbers of responses since the start, by origin, and the size of the cached bodies. */
-export interface CacheCounts {
+interface CacheCounts {
   readonly hit: number;
   readonly miss: number;
   /** Waited for a read of another request. */

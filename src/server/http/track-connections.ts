@@ -10,7 +10,7 @@ import type { Log } from '../../base/ports.ts';
 export const dropReasons = ['half_sent', 'address_full', 'service_full', 'stalled'] as const;
 export type DropReason = (typeof dropReasons)[number];
 
-export interface TrackingLimits {
+interface TrackingLimits {
   readonly connectionsMax: number;
   readonly connectionsPerAddressMax: number;
   readonly halfSentPerAddressMax: number;

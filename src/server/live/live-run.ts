@@ -24,7 +24,7 @@ export interface LiveSession {
   write<T>(work: () => T): Promise<T>;
 }
 
-export interface LiveRuns {
+interface LiveRuns {
   /** Runs `work` in the current run; starts one on the first call, and a new one every UTC day and after each night. */
   use<T>(work: (session: LiveSession) => Promise<T>): Promise<T>;
   /** Ends the current run. No work may be running. */
@@ -32,7 +32,7 @@ export interface LiveRuns {
 }
 
 /** Name of the runs of live reads. */
-export const liveJob = 'live';
+const liveJob = 'live';
 
 /** A live read is not worth long waits: its reader is served from the archive meanwhile. */
 const requestMsMax = 10_000;

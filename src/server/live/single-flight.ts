@@ -6,7 +6,7 @@ import type { LiveOutcome } from '../http/live-reads.ts';
 /** The result of asking the upstream. `unknown`: it works, and has no such data. */
 export type FetchResult = 'fetched' | 'unknown' | 'down' | 'refused-credential';
 
-export interface FlightRules {
+interface FlightRules {
   /** Minimum time between two requests of one key, in ms. */
   readonly maxAgeMs: number;
   /** Maximum wait of a request, in ms. */

@@ -39,7 +39,7 @@ const catchUpRowsMax = 16;
 /** How long rows are sent before other work gets its turn, in ms. */
 const sliceMs = 5;
 
-export interface StreamRequest {
+interface StreamRequest {
   /** Distinct and known to the archive. */
   readonly symbols: readonly string[];
   readonly lastEventId: string | null;
@@ -52,7 +52,7 @@ export interface StreamRequest {
 }
 
 /** Why the service ended a stream. */
-export const streamEnds = ['duration', 'expired', 'permission', 'failed', 'stopped'] as const;
+const streamEnds = ['duration', 'expired', 'permission', 'failed', 'stopped'] as const;
 type StreamEnd = (typeof streamEnds)[number];
 
 export interface TickBroadcast {

@@ -31,7 +31,7 @@ export async function openWorkspaceDatabase(location: DatabaseLocation): Promise
 export type KeyExpiry = Pick<Tables['keys'], 'id' | 'name' | 'expires_at'>;
 
 /** The result of inspecting the service's database. */
-export interface WorkspaceInspection {
+interface WorkspaceInspection {
   /** Number of migrations not yet applied. */
   readonly pending: number;
   /** The keys that are not revoked. */

@@ -17,7 +17,7 @@ export interface KeyUsageRecorder {
 }
 
 /** How many days of usage are kept. */
-export const usageDaysMax = 90;
+const usageDaysMax = 90;
 
 /** Maximum number of counts in memory, one per key and day; further keys are not counted until the next flush. */
 const countsMax = 100_000;

@@ -120,7 +120,7 @@ const selectRevocations = (db: WorkspaceDatabase, nowMs: number) =>
     .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', nowMs)]));
 
 /** The revocations in memory, so that not every request queries the database. */
-export interface TokenRevocationList {
+interface TokenRevocationList {
   /**
    * Whether a token is revoked. A revocation by another process takes effect within a minute, or within five minutes while the
    * database is unavailable. After that, rejects with WorkspaceUnavailableError.

@@ -152,7 +152,7 @@ function parseClaims({ sub, exp, iat, jti, workspace, scope }: JWTPayload, nowMs
 /** Whether the text is well-formed. In UTF-8 all lone surrogates would be stored as the same character. */
 const isUnambiguous = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-export interface NewUserToken {
+interface NewUserToken {
   readonly user: string;
   readonly workspace: string | null;
   readonly scopes: readonly string[];
@@ -228,7 +228,7 @@ const staleMsMax = dayMs;
  * Finds keys in a cached key set, which it keeps up to date. Rejects with WorkspaceUnavailableError if no key set is
  * available, or if the last set does not contain the key and a newer set cannot be fetched. The token may be valid.
  */
-export function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log: Log): JWTVerifyGetKey {
+function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log: Log): JWTVerifyGetKey {
   let cached: { readonly find: JWTVerifyGetKey; readonly at: number } | null = null;
   let triedAt = Number.NEGATIVE_INFINITY;
   let failed = false;
@@ -293,7 +293,7 @@ export async function fetchKeySet(url: string, msMax = fetchMsMax): Promise<JSON
 }
 
 /** Reads a key set from a file. @throws UsageError if the file is missing or invalid */
-export async function loadKeySet(path: string): Promise<JSONWebKeySet> {
+async function loadKeySet(path: string): Promise<JSONWebKeySet> {
   try {
     const text = await readFile(path, 'utf8');
     if (text.length > bytesMax) throw new Error(`longer than ${bytesMax} bytes`);

@@ -30,7 +30,7 @@ const weekdays = ['Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su'];
 /** Months shown initially: a year, and less where they are below each other. */
 const monthsShownInitially = matchMedia('(max-width: 760px)').matches ? 3 : 12;
 
-export interface CalendarInput {
+interface CalendarInput {
   readonly days: Readonly<Record<string, DayState>>;
   /** Days with damaged files, YYYY-MM-DD. */
   readonly damaged: ReadonlySet<string>;

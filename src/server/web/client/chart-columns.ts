@@ -5,7 +5,7 @@ import type { View } from './view.ts';
 type Column = readonly (number | null)[];
 
 /** Columns of a chart: one table of ascending times for each symbol. */
-export interface ChartTable {
+interface ChartTable {
   readonly x: readonly number[];
   readonly columns: readonly { readonly role: 'line' | 'edge' | 'unseen'; readonly y: Column }[];
   readonly rows: ReturnType<typeof toCandleColumns>['rows'];

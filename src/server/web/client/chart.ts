@@ -20,7 +20,7 @@ import { findNearestTrade, formatTradeMark, noTradeMarks, type TradeMarks, trade
 import uPlot from './uplot.js';
 import type { TimeRange, View } from './view.ts';
 
-export interface ChartOptions {
+interface ChartOptions {
   readonly kind: View['chart'];
   readonly scale: SymbolState['scale'];
   /** The description for screen readers. */

@@ -17,7 +17,7 @@ export interface Candle {
 }
 
 /** Columns of a chart: x in epoch milliseconds, ascending; null breaks the line. */
-export interface StepLine {
+interface StepLine {
   readonly x: number[];
   readonly y: (number | null)[];
 }
@@ -133,7 +133,7 @@ export function estimateTicks({ from, to }: TimeRange, { first, last, ticks }: T
 }
 
 /** Shortest range, in ms. */
-export const rangeMsMin = 1000;
+const rangeMsMin = 1000;
 
 /** Scales a range about a time in it, by default its middle, within `bounds`, in whole milliseconds. */
 export function scaleRange(

@@ -29,7 +29,7 @@ export const listSorts = {
   ending: 'Resolving soonest',
   name: 'Name',
 } as const;
-export type ListSort = keyof typeof listSorts;
+type ListSort = keyof typeof listSorts;
 
 export const listDefault: ListView = { words: '', venue: null, category: null, state: null, sort: 'ticks', page: 1 };
 

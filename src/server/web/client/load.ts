@@ -13,7 +13,7 @@ import {
 } from './lines.ts';
 import type { TimeRange, View } from './view.ts';
 
-export interface ChartedSymbol {
+interface ChartedSymbol {
   readonly symbol: string;
   readonly life: TickLifetime;
 }

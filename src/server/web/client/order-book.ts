@@ -1,5 +1,5 @@
 /** A price with what is offered at it. */
-export interface Level {
+interface Level {
   readonly price: number;
   readonly quantity: number;
 }
@@ -19,7 +19,7 @@ export interface BestPrices {
 }
 
 /** Columns of a depth chart: cumulated quantities by ascending price. */
-export interface DepthColumns {
+interface DepthColumns {
   readonly x: number[];
   readonly bids: (number | null)[];
   readonly asks: (number | null)[];

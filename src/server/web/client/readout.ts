@@ -93,7 +93,7 @@ function describeCandle(candle: Candle | null, gap: Gap | undefined): Readout['r
 }
 
 /** A gap with its reason: Gap: failed (503) */
-export function formatGap({ reason, detail, ticks }: Gap): string {
+function formatGap({ reason, detail, ticks }: Gap): string {
   const details = [detail, ticks === undefined ? undefined : formatCount(ticks, 'tick')].filter(Boolean).join(', ');
   const why = reason === undefined ? 'not covered' : reason;
   return `Gap: ${why}${details === '' ? '' : ` (${truncateText(details, 60)})`}`;

@@ -33,7 +33,7 @@ export interface Market {
 export const marketsPath = '/api/v1/historical/markets';
 
 /** Since when and why a symbol is not collected. Times are epoch ms. */
-export interface NotCollected {
+interface NotCollected {
   readonly kind: 'excluded' | 'forgotten';
   /** Nothing is expected from then on; null: nothing was collected before. */
   readonly since: number | null;

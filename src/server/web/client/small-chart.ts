@@ -5,7 +5,7 @@ import { formatTime } from './format.ts';
 import uPlot from './uplot.js';
 
 /** A line of a small chart. */
-export interface SmallLine {
+interface SmallLine {
   readonly label: string;
   readonly color: 'up' | 'down' | 'price';
   readonly y: readonly (number | null)[];
@@ -14,7 +14,7 @@ export interface SmallLine {
   readonly step?: 'after' | 'before';
 }
 
-export interface SmallChartOptions {
+interface SmallChartOptions {
   readonly title: string;
   /** The description for screen readers. */
   readonly label: string;

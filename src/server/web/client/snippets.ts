@@ -19,7 +19,7 @@ export interface Selection {
 }
 
 /** The service that the code requests. */
-export interface SnippetTarget {
+interface SnippetTarget {
   /** `http://host:port` */
   readonly origin: string;
   /** Whether requests need the key, which the code reads from ODDSLAKE_KEY. */

@@ -24,7 +24,7 @@ export const spans = [
 export type SpanName = (typeof spans)[number]['name'];
 export const defaultSpan: SpanName = '1w';
 
-export const tabs = ['market', 'book', 'trades', 'conflicts'] as const;
+const tabs = ['market', 'book', 'trades', 'conflicts'] as const;
 export type TabName = (typeof tabs)[number];
 
 export const languages = ['duckdb', 'polars', 'pandas', 'r', 'curl'] as const;

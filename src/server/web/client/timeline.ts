@@ -1,7 +1,7 @@
 import { formatDate, formatPrice, formatTime } from './format.ts';
 
 /** A state of a market, from its first poll to its last one. */
-export interface MarketState {
+interface MarketState {
   readonly first_seen: number;
   readonly last_seen: number;
   readonly category: string | null;
@@ -37,7 +37,7 @@ export interface MarketEvent {
 }
 
 /** A settlement value in words: yes, no, or the value between. */
-export const formatOutcome = (outcome: number): string =>
+const formatOutcome = (outcome: number): string =>
   outcome === 1 ? 'yes' : outcome === 0 ? 'no' : formatPrice(outcome);
 
 export const nameOpening = (t: number | null, nowMs: number): string => (t !== null && t <= nowMs ? 'Opened' : 'Opens');

@@ -53,7 +53,7 @@ export function formatHash({ symbol, range, chart, day, list, ...state }: View):
 const timePattern = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z)?$/;
 
 /** Parses a UTC time in the formats of links and inputs; returns null if it is invalid. */
-export function parseTime(text: string | null): number | null {
+function parseTime(text: string | null): number | null {
   if (text === null || !timePattern.test(text)) return null;
   const ms = Date.parse(text);
   return Number.isFinite(ms) && ms >= 0 ? ms : null;
