@@ -3,14 +3,23 @@ import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
 import { countCompleteDays } from '../contract/completeness-counts.ts';
 import { renderCoverageSection, renderGapsSection, renderQuarantineSection } from './archive-coverage.ts';
-import { renderDamageSection } from './archive-damage.ts';
 import { renderConflictsSection, renderGrowthSection, renderTicksSection } from './archive-days.ts';
 import { renderLatenessSection, renderNightSection, renderRechecksSection } from './archive-nights.ts';
 import { renderDriftSection, renderLagSection, renderRequestsSection, renderRunsSection } from './archive-runs.ts';
 import { renderProblemSymbolsSection, renderSymbolsSection, symbolsStyle } from './archive-symbols.ts';
 import type { ReportData } from './data/report-data.ts';
 import { type ArchiveGrowth, type ArchiveHealth, assessHealth, computeGrowth, toRunMark } from './health-status.ts';
-import { arrangeParts, renderKeyFigures, renderReportPage, renderWords } from './page-parts.ts';
+import {
+  arrangeParts,
+  type HtmlColumn,
+  type ReportPart,
+  renderCards,
+  renderHtmlTable,
+  renderKeyFigures,
+  renderReportPage,
+  renderSection,
+  renderWords,
+} from './page-parts.ts';
 
 interface ArchiveReport {
   readonly text: string;
@@ -234,3 +243,31 @@ details table { margin-top: 8px; }
   .strip li, .mark, .swatch, .health { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 `;
+
+type DamagedFile = ReportData['status']['damaged'][number];
+
+/** Damaged files and when the damage was found, and since when every other published byte has been verified. */
+export function renderDamageSection({ status }: ReportData): ReportPart[] {
+  const { damaged, damaged_count: count, verified_through: verifiedThrough } = status;
+  const verifiedText =
+    verifiedThrough === null
+      ? 'Not all published bytes have been verified yet.'
+      : `Every ${count === 0 ? '' : 'other '}published byte has been verified since ${formatMinute(verifiedThrough)}.`;
+  if (count === 0) return [{ name: 'Damage', text: `No known damage. ${verifiedText}` }];
+  const columns: HtmlColumn<DamagedFile>[] = [
+    { name: 'File', kind: 'text', format: ({ path }) => path },
+    { name: 'Damage', kind: 'left', format: ({ kind }) => kind, isLoss: () => true },
+    { name: 'Found', kind: 'left', format: ({ found_at }) => formatMinute(found_at) },
+  ];
+  const cutText = count > damaged.length ? ` The first ${formatNumber(damaged.length)} are listed.` : '';
+  return [
+    renderSection(
+      'Damage',
+      [
+        html`<p class="note">${formatCount(count, 'file')} missing or not as published.${cutText} ${verifiedText} To repair: oddslake verify --repair</p>\n`,
+        renderCards(renderHtmlTable('Damaged files', columns, damaged)),
+      ],
+      true,
+    ),
+  ];
+}

@@ -14,7 +14,7 @@ import { createProblem, pageContentSecurityPolicy } from './http/problem-details
 import { createStaticBody, type StaticBody, sendStaticBody } from './http/static-body.ts';
 import { addParameterExamples, describeRepeatableParameters, nameSchemas } from './openapi-components.ts';
 import { loadAssets } from './web/catalogue.ts';
-import { renderDocumentationPage } from './web/docs-page.ts';
+import { renderDocumentationPage } from './web/plain-pages.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -44,8 +44,7 @@ import { registerResearchRoutes } from './objects/run-backtest.ts';
 import { registerStrategyRoutes } from './objects/strategies.ts';
 import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
 import { registerCatalogueRoutes } from './web/catalogue.ts';
-import { isPageRequest, sendNotFoundPage } from './web/not-found-page.ts';
-import { registerProblemsPage } from './web/problems-page.ts';
+import { isPageRequest, registerProblemsPage, sendNotFoundPage } from './web/plain-pages.ts';
 import { generateRandomId } from './workspace/tables.ts';
 
 /** Creates the service with all its routes; it does not listen yet. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { renderDamageSection } from '../../src/report/archive-damage.ts';
 import { renderLatenessSection, renderNightSection } from '../../src/report/archive-nights.ts';
+import { renderDamageSection } from '../../src/report/archive-page.ts';
 import {
   renderProblemSymbolsSection,
   renderSparkline,

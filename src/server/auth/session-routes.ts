@@ -1,9 +1,24 @@
+import { Type } from 'typebox';
+import { GeneratedAt } from '../../contract/export.ts';
 import { paths } from '../../contract/paths.ts';
-import { PageSessionResponse, SessionRequest } from '../../contract/session.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { parseCredential, toNetworkPrefix } from './authenticate.ts';
 import { createFixedWindowLimiter, createRateLimitError } from './rate-limit.ts';
+
+const SessionRequest = Type.Object(
+  { one_time_key: Type.String({ minLength: 1, maxLength: 200 }) },
+  { additionalProperties: false },
+);
+
+const PageSessionResponse = Type.Object({
+  /** Credential of the session, for the Authorization header. */
+  credential: Type.String(),
+  /** When the session ends, epoch milliseconds UTC. */
+  expires_at: Type.Integer(),
+  generated_at: GeneratedAt,
+});
+type PageSessionResponse = Type.Static<typeof PageSessionResponse>;
 
 /** Exchanges that one address may try in a minute, and maximum number of counted addresses. */
 const attemptsMax = 20;

@@ -1,4 +1,4 @@
-import { datasetNames } from '../../archive/format/datasets.ts';
+import { type Column, type DatasetName, datasetNames, datasets } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
@@ -10,8 +10,7 @@ import {
 import { paths } from '../../contract/paths.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
 import { searchHint, wordsLengthMax } from './client/list-view.ts';
-import { type DatasetTotals, renderDatasetCards } from './dataset-cards.ts';
-import { renderPageHeader } from './page-header.ts';
+import { renderPageHeader } from './page-frame.ts';
 
 /** In order of precedence: later sheets override earlier ones. */
 export const sheets = [
@@ -174,3 +173,59 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings, nowMs:
       .map(({ name, files }) => ({ name, files: files.length, ...sumFileSizes(files) })),
   };
 }
+
+/** What a card says about a dataset besides its schema. */
+interface DatasetTotals {
+  readonly name: string;
+  readonly files: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** A card for every dataset with rows: its size, its columns and, for readers, sample rows, which the page adds. */
+const renderDatasetCards = (
+  totals: readonly DatasetTotals[],
+): Html => html`<section class="list-only" aria-labelledby="datasets-title">
+${
+  totals.length === 0
+    ? renderFirstSteps()
+    : html`<h2 id="datasets-title">Datasets</h2>
+<div class="cards">${totals.map(renderCard)}</div>`
+}
+</section>`;
+
+/** What fills an empty archive. */
+const renderFirstSteps = (): Html => html`<h2 id="datasets-title">Nothing is published yet</h2>
+<p>One of these commands, run where the archive is, fills this page. Then reload it.</p>
+<dl class="steps">
+<dt><code>oddslake doctor</code></dt><dd>checks the settings, the key and the service that is collected from</dd>
+<dt><code>oddslake nightly</code></dt><dd>collects once; with <code>--dry-run</code>, prints how many requests that takes</dd>
+<dt><code>oddslake schedule</code></dt><dd>collects every night until it is stopped</dd>
+<dt><code>oddslake import FILE</code></dt><dd>imports saved pages, CSV, NDJSON or Parquet files</dd>
+</dl>`;
+
+function renderCard({ name, rows, files, bytes }: DatasetTotals): Html {
+  const { description, columns, key } = datasets[name as DatasetName];
+  return html`<details class="card" data-dataset="${name}">
+<summary><span class="card-name">${name}</span> <span class="card-size">${formatCount(rows, 'row')} · ${formatBytes(bytes)} · ${formatCount(files, 'file')}</span>
+<span class="note">${description}</span></summary>
+<table class="schema">
+<thead><tr><th scope="col">Column</th><th scope="col">Type</th><th scope="col">Meaning</th></tr></thead>
+<tbody>${(columns as readonly Column[]).map(
+    (
+      column,
+    ) => html`<tr><th scope="row"><code>${column.name}</code></th><td>${formatType(column)}</td><td>${column.meaning}${
+      column.unit === undefined ? '' : ` (${column.unit})`
+    }</td></tr>
+`,
+  )}</tbody>
+</table>
+<p class="note">Key: ${key.join(', ')}. ${formatInteger(bytes)} bytes.</p>
+<div class="sample"></div>
+</details>
+`;
+}
+
+/** The type as the documentation of the format writes it; `?` if it may be null. */
+const formatType = ({ type, nullable }: Column): string =>
+  `${type === 'strings' ? 'list of string' : type === 'timestamp' ? 'timestamp (ms, UTC)' : type}${nullable ? ' ?' : ''}`;
