@@ -6,7 +6,7 @@ import { dayMs } from '../base/window.ts';
 import { keyScopes } from '../contract/key-scopes.ts';
 import { formatObjective } from '../report/backtest-figures.ts';
 import type { ListedApiKey } from '../server/workspace/api-keys.ts';
-import type { ListedBacktest } from '../server/workspace/backtests.ts';
+import type { ListedBacktest } from '../server/workspace/backtest-store.ts';
 import type { ApiKeyUsage } from '../server/workspace/key-usage.ts';
 import type { ListedTokenRevocation } from '../server/workspace/revoked-tokens.ts';
 import type { CompleteCommands } from './command-name.ts';

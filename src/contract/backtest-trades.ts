@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Count, epochMs, fileResponses, GeneratedAt, nullable, oneOf, text } from './export.ts';
+import { Count, epochMs, fileResponses, GeneratedAt, nullable, oneOf, text } from './export-manifest.ts';
 import { CsvSafe, Limit } from './query-parameters.ts';
 
 /* Trades of research backtests, in results and of their own. */

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { BacktestTrade } from './backtest-trades.ts';
-import { Count, epochMs, GeneratedAt, nullable, oneOf, Sha256, text } from './export.ts';
+import { Count, epochMs, GeneratedAt, nullable, oneOf, Sha256, text } from './export-manifest.ts';
 import { pageQuery, pageResponse } from './strategies.ts';
 
 /* Research backtests: requests, results and saved jobs. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { archiveStates } from './completeness-counts.ts';
-import { oneOf } from './export.ts';
+import { oneOf } from './export-manifest.ts';
 import { Limit } from './query-parameters.ts';
 
 /*

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
+import { Count, GeneratedAt, nullable, oneOf } from './export-manifest.ts';
 import { Limit } from './query-parameters.ts';
 import { noExtraFields, refTo } from './strategy-language.ts';
 

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { dayMs } from '../base/window.ts';
-import { nullable, oneOf } from './export.ts';
+import { nullable, oneOf } from './export-manifest.ts';
 
 /*
  * The language of strategies. src/backtest/strategy/strategy.ts defines it and parse-strategy.ts validates definitions; a test

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Count, GeneratedAt, nullable } from './export.ts';
+import { Count, GeneratedAt, nullable } from './export-manifest.ts';
 import { Limit } from './query-parameters.ts';
 
 /* The symbols of the archive, for search as one types. */

@@ -5,8 +5,8 @@ import { formatCount, formatDuration } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
 import type { Context } from '../context/context.ts';
-import type { KeyExpiry } from '../server/workspace/database.ts';
 import { parseDatabaseUrl } from '../server/workspace/database-url.ts';
+import type { KeyExpiry } from '../server/workspace/workspace-database.ts';
 import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 /** Keys that expire within this time are reported, ms. */
@@ -23,7 +23,7 @@ export async function checkService({ settings, clock }: Pick<Context, 'settings'
       databaseUrl,
       join(createLayout(settings.archive.output).privateFolder, 'service.sqlite'),
     );
-    const { inspectWorkspace } = await import('../server/workspace/database.ts');
+    const { inspectWorkspace } = await import('../server/workspace/workspace-database.ts');
     const found = await inspectWorkspace(location);
     const name = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
     if (found === null) return [ok('database', `${name}, not created yet: oddslake keys create creates it`)];

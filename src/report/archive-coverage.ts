@@ -4,7 +4,7 @@ import { formatDay, formatMinute } from '../base/time.ts';
 import { dayMs, hourMs } from '../base/window.ts';
 import { computeCommonAxis } from './archive-days.ts';
 import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
-import type { QuarantineReason } from './data/quarantine.ts';
+import type { QuarantineReason } from './data/quarantine-figures.ts';
 import type { ReportData } from './data/report-data.ts';
 import {
   type HtmlColumn,

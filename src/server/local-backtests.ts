@@ -13,9 +13,9 @@ import { serviceLimits } from './http/connection-limits.ts';
 import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
 import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './jobs/trades-files.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
-import { type BacktestStore, createBacktestStore, type ListedBacktest } from './workspace/backtests.ts';
+import { type BacktestStore, createBacktestStore, type ListedBacktest } from './workspace/backtest-store.ts';
 import { toOwnerColumns } from './workspace/owner.ts';
-import { createStrategyStore } from './workspace/strategies.ts';
+import { createStrategyStore } from './workspace/strategy-store.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from './workspace/tables.ts';
 import type { Workspace } from './workspace/workspace.ts';
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/workspace-database.ts';
 import { opened } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../server/workspace/databases.ts';

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
-import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
+import { createStrategyStore } from '../../src/server/workspace/strategy-store.ts';
 import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
 import {
   asking,

@@ -4,7 +4,7 @@ import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import { openVerifiedFiles } from '../../src/archive/read/verified-files.ts';
 import { systemRandom } from '../../src/base/system.ts';
 import { type HistoricalService, openHistoricalService } from '../../src/server/history/historical-service.ts';
-import type { ServiceContext } from '../../src/server/http/context.ts';
+import type { ServiceContext } from '../../src/server/http/service-context.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { clockAt, now } from '../archive/scratch.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { coveredDatasets, datasetNames, isDated } from '../../src/archive/format/datasets.ts';
-import { exportDatasets, FilePath } from '../../src/contract/export.ts';
+import { exportDatasets, FilePath } from '../../src/contract/export-manifest.ts';
 import { HistoricalCoverageQuery } from '../../src/contract/historical.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';

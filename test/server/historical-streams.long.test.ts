@@ -8,7 +8,7 @@ import { systemRandom } from '../../src/base/system.ts';
 import { createTicksEndpoint } from '../../src/server/history/endpoints.ts';
 import { openHistoricalService } from '../../src/server/history/historical-service.ts';
 import { openSliceResponse } from '../../src/server/history/slice-response.ts';
-import type { ServiceContext } from '../../src/server/http/context.ts';
+import type { ServiceContext } from '../../src/server/http/service-context.ts';
 import { createDisconnectSignal, sendChunks } from '../../src/server/http/stream-response.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';

@@ -4,7 +4,7 @@ import { systemRandom } from '../../src/base/system.ts';
 import { openUpstream } from '../../src/client/client.ts';
 import { parseRateHeaders } from '../../src/client/rate-headers.ts';
 import { toNetworkPrefix } from '../../src/server/auth/authenticate.ts';
-import { createFixedWindowLimiter } from '../../src/server/auth/rate-limit.ts';
+import { createFixedWindowLimiter } from '../../src/server/auth/fixed-window-limiter.ts';
 import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';

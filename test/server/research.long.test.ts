@@ -2,7 +2,7 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
-import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
+import { createStrategyStore } from '../../src/server/workspace/strategy-store.ts';
 import { day0, dayMs, hourMs, now, opened } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
 import { asking, backtestPath, createTradedArchive, endless, errorsOf, runDirectly, threshold } from './backtesting.ts';

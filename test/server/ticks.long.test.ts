@@ -5,7 +5,7 @@ import { Value } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { decodeTickPage } from '../../src/client/decode.ts';
 import { TicksResponse } from '../../src/contract/schemas.ts';
-import { createTickSerializer } from '../../src/server/live/ticks.ts';
+import { createTickSerializer } from '../../src/server/live/ticks-route.ts';
 import { fetched, hours, withLosses } from '../archive/losses.ts';
 import { answer, append, day0, dayMs, now, opened, type Pairs, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { type Serving, type ServingOptions, serving, sharedServing } from './serving.ts';

@@ -3,7 +3,7 @@ import type { Archive } from '../../archive/archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import type { Context } from '../../context/context.ts';
-import type { RunningService } from '../../server/serve.ts';
+import type { RunningService } from '../../server/run-service.ts';
 import type { Settings } from '../../settings/settings.ts';
 import {
   type CliContext,
@@ -27,7 +27,7 @@ export function addServe(command: Command, shell: CliContext): void {
       if (bucketUrl !== null) requireReadOnlyService(bucketUrl, context.settings);
       return openReadableArchive(context, async (archive) => {
         if (bucketUrl !== null) await prepareBucketService(context, archive);
-        const { startService } = await import('../../server/serve.ts');
+        const { startService } = await import('../../server/run-service.ts');
         const service = await startService(context, archive);
         const { url, docs } = service;
         const { name } = archive;

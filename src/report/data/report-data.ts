@@ -20,7 +20,7 @@ import type { DayState } from '../../contract/day-reasons.ts';
 import { type CoverageFacts, computeCoverageFacts, computeGapFacts, type GapFacts } from './coverage-facts.ts';
 import { findCountedNight, type PastRun, toPastRun } from './past-run.ts';
 import { listProblemSymbols, type ProblemSymbols } from './problem-symbols.ts';
-import { type QuarantineFacts, readQuarantineFacts } from './quarantine.ts';
+import { type QuarantineFacts, readQuarantineFacts } from './quarantine-figures.ts';
 import { type CadenceFacts, readCadenceFacts } from './tick-cadence.ts';
 
 export interface ReportRules {

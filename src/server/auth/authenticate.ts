@@ -3,13 +3,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { keyScopes } from '../../contract/key-scopes.ts';
 import { paths } from '../../contract/paths.ts';
 import { MeResponse } from '../../contract/service.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import type { KeyHolder, Principal, User } from '../workspace/owner.ts';
+import { createFixedWindowLimiter, createRateLimitError, formatRateLimitHeaders } from './fixed-window-limiter.ts';
 import { requireKeyPermissions } from './key-permissions.ts';
 import { isSessionCredential } from './page-sessions.ts';
 import { isPublicRequest, toRequestOrigin } from './public-access.ts';
-import { createFixedWindowLimiter, createRateLimitError, formatRateLimitHeaders } from './rate-limit.ts';
 
 /** Maximum number of credential holders whose requests are counted, and of addresses whose failures are counted. */
 const principalsMax = 100_000;

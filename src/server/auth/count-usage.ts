@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { App, ServiceContext } from '../http/context.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 
 /** Interval between two writes of the counts to the database, ms. A killed process loses the counts since the last one. */
 const flushEveryMs = 30_000;

@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../base/ports.ts';
 import { hourMs, minuteMs } from '../../base/window.ts';
-import type { PageSessions } from '../http/page-sessions.ts';
+import type { PageSessions } from '../http/service-context.ts';
 import type { RandomBytes } from '../workspace/api-keys.ts';
 
 /** How long an unused one-time key can be exchanged, in ms. */

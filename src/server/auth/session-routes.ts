@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
-import { GeneratedAt } from '../../contract/export.ts';
+import { GeneratedAt } from '../../contract/export-manifest.ts';
 import { paths } from '../../contract/paths.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { parseCredential, toNetworkPrefix } from './authenticate.ts';
-import { createFixedWindowLimiter, createRateLimitError } from './rate-limit.ts';
+import { createFixedWindowLimiter, createRateLimitError } from './fixed-window-limiter.ts';
 
 const SessionRequest = Type.Object(
   { one_time_key: Type.String({ minLength: 1, maxLength: 200 }) },

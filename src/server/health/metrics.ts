@@ -6,9 +6,9 @@ import { paths } from '../../contract/paths.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
 import { expositionContentType, formatExposition, openRequestMetrics } from '../../metrics/prometheus.ts';
 import { readArchiveSamples } from '../../metrics/samples.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { type DropReason, dropReasons } from '../http/track-connections.ts';
 
 interface MetricsEndpoint {

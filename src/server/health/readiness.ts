@@ -3,8 +3,8 @@ import { readArchiveStatus } from '../../archive/read/archive-status.ts';
 import type { ArchiveState } from '../../contract/completeness-counts.ts';
 import { paths } from '../../contract/paths.ts';
 import { ReadyResponse } from '../../contract/service.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 
 /** Result of a readiness check: whether requests can be served from an up-to-date archive. */
 interface ReadinessReport {

@@ -3,7 +3,7 @@ import { type DatasetName, datasetNames, datasets } from '../../archive/format/d
 import { listFilesWithRows, type PublishedFile } from '../../archive/format/manifest.ts';
 import { paths } from '../../contract/paths.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
-import type { App } from '../http/context.ts';
+import type { App } from '../http/service-context.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
 import { type HistoricalService, scopeToKeyHolder } from './historical-service.ts';
 

@@ -3,7 +3,7 @@ import { listFilesWithRows, type Manifest, type PublishedFile } from '../../arch
 import { parseManifestSelection, type Selections } from '../../archive/format/selection.ts';
 import { paths } from '../../contract/paths.ts';
 import { type SymbolsQuery, SymbolsQuery as SymbolsQuerySchema, SymbolsResponse } from '../../contract/symbols.ts';
-import type { App } from '../http/context.ts';
+import type { App } from '../http/service-context.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
 import type { HistoricalService } from './historical-service.ts';
 import type { GenerationReader } from './history.ts';

@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock, Log } from '../../base/ports.ts';
 import { problemType } from '../../contract/problem.ts';
-import type { App } from './context.ts';
 import { createCommonHeaders, createProblem } from './problem-details.ts';
+import type { App } from './service-context.ts';
 
 /** Responds with a problem to a request that cannot be parsed, if possible, and closes the connection. */
 export function respondToClientError(log: Log, id: string, { code }: NodeJS.ErrnoException, socket: Duplex): void {

@@ -11,7 +11,7 @@ import {
   toProblemType,
 } from '../../contract/problem.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
-import type { ServiceContext } from './context.ts';
+import type { ServiceContext } from './service-context.ts';
 
 interface ProblemOptions {
   /** A code of this status; the default of the status if absent. */

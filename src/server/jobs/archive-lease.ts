@@ -4,10 +4,10 @@ import { sha256, tryLink } from '../../archive/disk/file-system.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
-import type { App, ServiceContext } from '../http/context.ts';
-import type { WorkspaceDatabase } from '../workspace/database.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import { generateRandomId } from '../workspace/tables.ts';
+import type { WorkspaceDatabase } from '../workspace/workspace-database.ts';
 
 /*
  * Several archives may share one database. Each stores its jobs under its lease ID, which is stored in a file of the

@@ -4,7 +4,7 @@ import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../b
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
-import type { BacktestStore } from '../workspace/backtests.ts';
+import type { BacktestStore } from '../workspace/backtest-store.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 import { type JobRunner, startJobRunner, tryJobLock } from './job-runner.ts';
 import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './trades-files.ts';

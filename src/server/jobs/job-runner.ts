@@ -3,7 +3,7 @@ import type { Archive } from '../../archive/archive.ts';
 import type { JobContext } from '../../archive/job-thread.ts';
 import { tryLock, type WriteLock } from '../../archive/journal/lock.ts';
 import type { Clock, Log } from '../../base/ports.ts';
-import type { App } from '../http/context.ts';
+import type { App } from '../http/service-context.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import type { JobQueue, JobResult } from '../workspace/job-queue.ts';
 import type { HeldArchiveLease } from './archive-lease.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
 import type { StoredTrades, TradesTarget } from '../../backtest/data/stored-trades.ts';
 import { hourMs } from '../../base/window.ts';
-import type { BacktestStore } from '../workspace/backtests.ts';
+import type { BacktestStore } from '../workspace/backtest-store.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 
 // The files with all trades of saved backtests, beside the archive's data. A file is removed with its backtest.

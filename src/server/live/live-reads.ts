@@ -25,7 +25,7 @@ import { createServerBehavior, type KnownPages } from '../../collector/paging/se
 import { journalMarketsPoll } from '../../collector/steps/poll-steps.ts';
 import type { Context } from '../../context/context.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
-import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/live-reads.ts';
+import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/service-context.ts';
 import { type LiveSession, openLiveRuns } from './live-run.ts';
 import { isStale, planTail, type TailFacts } from './refresh-policy.ts';
 import { createSingleFlight, type FetchResult, type SingleFlight } from './single-flight.ts';

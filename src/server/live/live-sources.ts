@@ -6,7 +6,7 @@ import { findSource } from '../../base/source-name.ts';
 import type { Context } from '../../context/context.ts';
 import { listSourceIdentities } from '../../context/open-configured.ts';
 import { listSourceSettings, requireUpstream } from '../../settings/settings.ts';
-import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/live-reads.ts';
+import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/service-context.ts';
 import { openSourceLiveReads } from './live-reads.ts';
 
 /**

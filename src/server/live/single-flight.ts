@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
-import type { LiveOutcome } from '../http/live-reads.ts';
+import type { LiveOutcome } from '../http/service-context.ts';
 
 /** The result of asking the upstream. `unknown`: it works, and has no such data. */
 export type FetchResult = 'fetched' | 'unknown' | 'down' | 'refused-credential';

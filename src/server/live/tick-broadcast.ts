@@ -9,8 +9,8 @@ import {
 } from '../../archive/journal/tick-log.ts';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { minuteMs } from '../../base/window.ts';
-import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
+import type { ServiceContext } from '../http/service-context.ts';
 import {
   findStartPosition,
   formatHeartbeat,

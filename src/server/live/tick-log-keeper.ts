@@ -8,7 +8,7 @@ import {
   trimTickLog,
 } from '../../archive/journal/tick-log.ts';
 import { hourMs } from '../../base/window.ts';
-import type { ServiceContext } from '../http/context.ts';
+import type { ServiceContext } from '../http/service-context.ts';
 import { openStateWriter, type StateWriter } from './state-writer.ts';
 
 /** How often the logging of streamed symbols is renewed, as a share of the time for which rows are kept. */

@@ -4,8 +4,8 @@ import { readSymbol } from '../../archive/journal/symbols.ts';
 import { paths } from '../../contract/paths.ts';
 import { eventStreamType, TickStreamHeaders, TickStreamQuery } from '../../contract/stream.ts';
 import { isStillValid, requireKeyHolder } from '../auth/authenticate.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { createUnknownSymbolError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import type { TickBroadcast } from './tick-broadcast.ts';
 
 /** `/api/v1/ticks/stream`: ticks as they are journaled, as server-sent events. */

@@ -5,8 +5,8 @@ import type { Fault } from '../../backtest/strategy/json-validator.ts';
 import { CreatedHeaders, ObjectPath, pageMax } from '../../contract/strategies.ts';
 import { requireUser } from '../auth/authenticate.ts';
 import { decodeObjectCursor, encodeObjectCursor } from '../history/page-cursor.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { createIdempotencyConflictError, ProblemError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { toOwnerColumns } from '../workspace/owner.ts';
 import type { OwnerColumns, PageRequest, RowPage } from '../workspace/tables.ts';
 

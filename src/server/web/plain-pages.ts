@@ -3,7 +3,7 @@ import { type Html, html } from '../../base/html.ts';
 import { paths } from '../../contract/paths.ts';
 import { problemCodes, problemKinds } from '../../contract/problem.ts';
 import type { CompressBody } from '../http/compress-response.ts';
-import type { App } from '../http/context.ts';
+import type { App } from '../http/service-context.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
 import { loadAssets, pageHeaders } from './catalogue.ts';
 import { renderPageFrame, renderSheets } from './page-frame.ts';

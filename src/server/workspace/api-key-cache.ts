@@ -9,9 +9,9 @@ import {
   readStoredApiKey,
   type StoredApiKey,
 } from './api-keys.ts';
-import type { WorkspaceDatabase } from './database.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 import type { KeyHolder } from './owner.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 /** A cache of the keys in use, so that not every request queries the database. */
 interface ApiKeyCache {

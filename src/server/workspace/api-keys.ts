@@ -5,8 +5,8 @@ import { suggestName } from '../../base/nearest-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { dayMs } from '../../base/window.ts';
 import { type KeyScope, keyScopes } from '../../contract/key-scopes.ts';
-import type { WorkspaceDatabase } from './database.ts';
 import type { Tables } from './tables.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 export interface NewApiKey {
   /** 1 to 200 characters without control characters. */

@@ -1,8 +1,8 @@
 import type { Kysely, Transaction } from 'kysely';
 import { LRUCache } from 'lru-cache';
-import type { WorkspaceDatabase } from './database.ts';
 import { nextOrdinal } from './owner.ts';
 import type { BacktestRow, JobState, OwnerColumns, Tables } from './tables.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 /** The columns of a new backtest. */
 export type NewBacktest = OwnerColumns &

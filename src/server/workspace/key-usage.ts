@@ -3,7 +3,7 @@ import type { Clock, Log } from '../../base/ports.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import { parseApiKey } from './api-keys.ts';
-import type { WorkspaceDatabase } from './database.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 /** Counts the requests of keys in memory and adds them to the database. */
 export interface KeyUsageRecorder {

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { UsageError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
-import type { WorkspaceDatabase } from './database.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 /** What identifies a token for a revocation. */
 export interface TokenIdentity {

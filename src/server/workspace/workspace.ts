@@ -13,7 +13,6 @@ import {
   revokeApiKeys,
   rotateApiKey,
 } from './api-keys.ts';
-import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
 import type { DatabaseLocation } from './database-url.ts';
 import { type ApiKeyUsage, createKeyUsageRecorder, type KeyUsageRecorder, readKeyUsage } from './key-usage.ts';
 import type { Principal } from './owner.ts';
@@ -26,6 +25,7 @@ import {
   type TokenRevocation,
 } from './revoked-tokens.ts';
 import type { UserTokenSettings, UserTokenVerifier } from './user-tokens.ts';
+import { openWorkspaceDatabase, type WorkspaceDatabase } from './workspace-database.ts';
 
 /** The service's own database: credentials, and the objects of users. */
 export interface Workspace {

@@ -11,7 +11,7 @@ import {
   releaseArchiveLease,
   requireArchiveLease,
 } from '../../../src/server/jobs/archive-lease.ts';
-import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { opened } from '../../archive/scratch.ts';
 import { powerModel } from '../../faults/power-loss.ts';
 import { freshDatabase, overEachDatabase } from '../workspace/databases.ts';

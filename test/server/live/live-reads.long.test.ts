@@ -5,7 +5,7 @@ import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as publish } from '../../../jobs/publish.ts';
 import { takeSnapshot } from '../../../src/archive/read/snapshot.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
-import { startService } from '../../../src/server/serve.ts';
+import { startService } from '../../../src/server/run-service.ts';
 import { type Answer, type LiveService, type LiveWorld, startMs, startWorld } from './live-world.ts';
 
 const minuteMs = 60_000;

@@ -12,7 +12,7 @@ import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import type { SandboxOptions } from '../../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { withWorkspace } from '../../../src/server/open-workspace.ts';
-import { startService } from '../../../src/server/serve.ts';
+import { startService } from '../../../src/server/run-service.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 

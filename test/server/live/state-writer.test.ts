@@ -4,7 +4,7 @@ import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { DiskFullError, exitCodes, OddslakeError } from '../../../src/base/errors.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock } from '../../../src/base/system.ts';
-import type { ServiceContext } from '../../../src/server/http/context.ts';
+import type { ServiceContext } from '../../../src/server/http/service-context.ts';
 import { openStateWriter } from '../../../src/server/live/state-writer.ts';
 import { openTickBroadcast } from '../../../src/server/live/tick-broadcast.ts';
 import { loadSettings } from '../../../src/settings/load.ts';

@@ -6,7 +6,7 @@ import type { Archive } from '../../../src/archive/archive.ts';
 import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock } from '../../../src/base/system.ts';
-import type { ServiceContext } from '../../../src/server/http/context.ts';
+import type { ServiceContext } from '../../../src/server/http/service-context.ts';
 import { openTickBroadcast, type TickBroadcast } from '../../../src/server/live/tick-broadcast.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { answer, append, day0, now, opened, type Pairs } from '../../archive/scratch.ts';

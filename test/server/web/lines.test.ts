@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { clipGaps } from '../../../src/server/web/client/coverage.ts';
+import { clipGaps } from '../../../src/server/web/client/covered-windows.ts';
 import { formatAxisLabels, toCandleColumns, toStepLine } from '../../../src/server/web/client/lines.ts';
 
 const at = (t: number, p = t / 10) => ({ t, p });

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { computeTables, findLonePoints } from '../../../src/server/web/client/chart-columns.ts';
-import type { ChartData } from '../../../src/server/web/client/chart-data.ts';
-import { clipGaps, findWindow, joinCoverage } from '../../../src/server/web/client/coverage.ts';
-import { scaleRange } from '../../../src/server/web/client/lines.ts';
 import {
   computeDepths,
   computeSpread,
   cumulateDepth,
   toBestPrices,
-} from '../../../src/server/web/client/order-book.ts';
+} from '../../../src/server/web/client/book-depth.ts';
+import { computeTables, findLonePoints } from '../../../src/server/web/client/chart-columns.ts';
+import type { ChartData } from '../../../src/server/web/client/chart-data.ts';
+import { clipGaps, findWindow, joinCoverage } from '../../../src/server/web/client/covered-windows.ts';
+import { scaleRange } from '../../../src/server/web/client/lines.ts';
 import { createReadout, formatReadout, listStops } from '../../../src/server/web/client/readout.ts';
 import { formatSnippet, quoteForPython } from '../../../src/server/web/client/snippets.ts';
 import { formatEnd, listMarketEvents, nameClose, nameOpening } from '../../../src/server/web/client/timeline.ts';

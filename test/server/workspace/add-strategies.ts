@@ -1,6 +1,6 @@
-import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
-import { createStrategyStore } from '../../../src/server/workspace/strategies.ts';
+import { createStrategyStore } from '../../../src/server/workspace/strategy-store.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 
 // A process that adds strategies to a service's database and prints the results as JSON.
 

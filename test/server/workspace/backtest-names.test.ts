@@ -1,11 +1,11 @@
 import { Kysely } from 'kysely';
 import { expect, test } from 'vitest';
-import { createBacktestStore } from '../../../src/server/workspace/backtests.ts';
-import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import { createBacktestStore } from '../../../src/server/workspace/backtest-store.ts';
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
 import { migrate, migrations } from '../../../src/server/workspace/migrations.ts';
 import { openPostgresDialect } from '../../../src/server/workspace/postgres.ts';
 import { openSqliteDialect } from '../../../src/server/workspace/sqlite.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const request = {

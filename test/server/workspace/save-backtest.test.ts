@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { createBacktestStore } from '../../../src/server/workspace/backtests.ts';
-import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import { createBacktestStore } from '../../../src/server/workspace/backtest-store.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const alice = { owner: 'alice', workspace: '' };

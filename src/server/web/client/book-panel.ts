@@ -1,8 +1,8 @@
 import { ApiError, fetchJson, isAbortError, toErrorMessage } from './api.ts';
+import { type BestPrices, type Book, computeDepths, computeSpread, cumulateDepth, toBestPrices } from './book-depth.ts';
 import { renderCode } from './code-panel.ts';
 import { createElement, renderError, renderLoading } from './dom.ts';
 import { formatCount, formatInteger, formatPrice, formatTime } from './format.ts';
-import { type BestPrices, type Book, computeDepths, computeSpread, cumulateDepth, toBestPrices } from './order-book.ts';
 import { renderSmallChart } from './small-chart.ts';
 import type { Selection } from './snippets.ts';
 import type { TabContext } from './symbol-facts.ts';

@@ -1,5 +1,5 @@
 import type { ChartData } from './chart-data.ts';
-import { evidenceMeanings } from './coverage.ts';
+import { evidenceMeanings } from './covered-windows.ts';
 import { createElement } from './dom.ts';
 import { formatCount, formatDate, formatDuration, formatPrice, formatTime } from './format.ts';
 import { formatTradeMarks, type TradeMarks } from './trade-marks.ts';

@@ -1,4 +1,4 @@
-import type { CoveredWindow, Gap } from './coverage.ts';
+import type { CoveredWindow, Gap } from './covered-windows.ts';
 import type { Candle, Interval, Tick } from './lines.ts';
 import type { TimeRange } from './view.ts';
 

@@ -1,4 +1,4 @@
-import type { CoveredWindow } from './coverage.ts';
+import type { CoveredWindow } from './covered-windows.ts';
 import type { Candle } from './lines.ts';
 import type { TradeMarks } from './trade-marks.ts';
 import type uPlot from './uplot.js';

@@ -5,7 +5,7 @@ import { renderDayFiles, renderUndatedFiles } from './day-files.ts';
 import { createElement, getElementById, keepFocus, renderError, renderLoading } from './dom.ts';
 import { listDefault } from './list-view.ts';
 import { getView, subscribeToView, updateView } from './navigation.ts';
-import { renderSamples } from './samples.ts';
+import { renderSamples } from './sample-rows.ts';
 import { createSearch, takeSearchField } from './search.ts';
 import { showSignedIn, showSignInForm, signInByLink, takeOneTimeKey } from './sign-in.ts';
 import { createSymbolView } from './symbol-view.ts';

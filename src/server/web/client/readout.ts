@@ -1,5 +1,5 @@
 import type { ChartData, SymbolCandles, SymbolTicks } from './chart-data.ts';
-import { findLastAtMost, findWindow, type Gap } from './coverage.ts';
+import { findLastAtMost, findWindow, type Gap } from './covered-windows.ts';
 import { formatCount, formatPrice, formatTime, truncateText } from './format.ts';
 import type { Candle } from './lines.ts';
 

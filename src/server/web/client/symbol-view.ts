@@ -9,7 +9,7 @@ import { createElement, renderError, renderLoading } from './dom.ts';
 import { renderSliceDownloads } from './download.ts';
 import { formatCount, formatTime } from './format.ts';
 import type { TickLifetime } from './lines.ts';
-import { loadChartData } from './load.ts';
+import { loadChartData } from './load-symbol.ts';
 import { getView, updateView } from './navigation.ts';
 import { renderRangeControls, resolveRange } from './range-controls.ts';
 import type { Selection } from './snippets.ts';

@@ -1,4 +1,4 @@
-import { findLastAtMost } from './coverage.ts';
+import { findLastAtMost } from './covered-windows.ts';
 import { formatCount, formatInteger, formatPrice, formatQuantity } from './format.ts';
 
 /** A trade, as far as the chart shows it. */

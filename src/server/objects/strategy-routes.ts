@@ -5,9 +5,9 @@ import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
 import { nameMax, namePattern } from '../../contract/strategies.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { createStrategyStore } from '../workspace/strategies.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
+import { createStrategyStore } from '../workspace/strategy-store.ts';
 import { createObjectId, type StrategyRow } from '../workspace/tables.ts';
 import {
   createInvalidBodyError,

@@ -1,6 +1,6 @@
 import { ApiError, fetchJson } from './api.ts';
 import type { ChartData, SymbolTicks } from './chart-data.ts';
-import { type CoverageRow, type CoveredWindow, clipGaps, type Gap, joinCoverage } from './coverage.ts';
+import { type CoverageRow, type CoveredWindow, clipGaps, type Gap, joinCoverage } from './covered-windows.ts';
 import {
   alignToIntervals,
   type Candle,

@@ -1,6 +1,6 @@
-import type { WorkspaceDatabase } from './database.ts';
 import { createJobQueue, type JobQueue } from './job-queue.ts';
 import { type BacktestRow, type OwnerColumns, type PageRequest, type RowPage, toRowPage } from './tables.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 /** A backtest without its result, which may be large. */
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;

@@ -19,13 +19,13 @@ import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore } from '../http/fair-semaphore.ts';
 import { createIdempotencyConflictError, ProblemError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
-import { createStrategyStore } from '../workspace/strategies.ts';
+import { createStrategyStore } from '../workspace/strategy-store.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from '../workspace/tables.ts';
-import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtests.ts';
+import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtest-routes.ts';
 import { createInvalidBodyError, getOwner, hashBody } from './user-resource.ts';
 
 /** A backtest that is ready to run. */

@@ -15,13 +15,13 @@ import {
   fileResponses,
   manifestResponses,
   SymbolsPath,
-} from '../../contract/export.ts';
+} from '../../contract/export-manifest.ts';
 import { paths } from '../../contract/paths.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
 import { isPermittedDataset } from '../auth/key-permissions.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import type { KeyHolder } from '../workspace/owner.ts';
 
 const parquetMediaType = 'application/vnd.apache.parquet';

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { type BacktestStore, createBacktestStore } from '../../../src/server/workspace/backtests.ts';
-import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import { type BacktestStore, createBacktestStore } from '../../../src/server/workspace/backtest-store.ts';
 import type { NewBacktest } from '../../../src/server/workspace/job-queue.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 async function opened(kind: Kind) {

@@ -4,9 +4,9 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { paths } from '../../contract/paths.ts';
 import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { type DeclaredGap, TicksQuery, TicksResponse } from '../../contract/schemas.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError, requireWindow } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { isVisitor } from '../workspace/owner.ts';
 
 /** Prices from 0 to 1 in this step have cached texts; nearly all ticks have such a price. */

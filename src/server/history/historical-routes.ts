@@ -7,9 +7,9 @@ import { paths } from '../../contract/paths.ts';
 import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { requireKeyHolder } from '../auth/authenticate.ts';
 import type { RouteData } from '../auth/key-permissions.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { createNotCsvError, createNotPagedError, ProblemError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { createDisconnectSignal, sendChunks, toRequestError } from '../http/stream-response.ts';
 import {
   createCandlesEndpoint,

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
-import type { WorkspaceDatabase } from './database.ts';
 import { nextOrdinal } from './owner.ts';
 import { type BotRow, type OwnerColumns, type PageRequest, type RowPage, type Tables, toRowPage } from './tables.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 /** Identifies a repeated request. */
 type IdempotentBot = Pick<BotRow, 'idempotency_key' | 'body_sha256'>;

@@ -1,5 +1,4 @@
 import type { Transaction } from 'kysely';
-import type { WorkspaceDatabase } from './database.ts';
 import { nextOrdinal } from './owner.ts';
 import {
   type OwnerColumns,
@@ -9,6 +8,7 @@ import {
   type Tables,
   toRowPage,
 } from './tables.ts';
+import type { WorkspaceDatabase } from './workspace-database.ts';
 
 export type NewStrategy = Pick<
   StrategyRow,

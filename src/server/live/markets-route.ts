@@ -2,9 +2,9 @@ import { paths } from '../../contract/paths.ts';
 import { stateLimitMax, stateValues } from '../../contract/query-parameters.ts';
 import { ServedMarketsQuery, ServedMarketsResponse } from '../../contract/service.ts';
 import { listSourceSettings } from '../../settings/settings.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { ProblemError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { type MarketPoll, type MarketPollReader, openMarketPollReader, type PolledMarket } from './market-polls.ts';
 
 /** Views of the documented interface; valid even if they were never polled. */

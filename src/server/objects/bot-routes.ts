@@ -4,10 +4,10 @@ import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
 import { type BotRequest, ObjectPath, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import { type BotWithStrategy, createBotStore } from '../workspace/bots.ts';
-import { createStrategyStore, type StrategyStore } from '../workspace/strategies.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
+import { type BotWithStrategy, createBotStore } from '../workspace/bot-store.ts';
+import { createStrategyStore, type StrategyStore } from '../workspace/strategy-store.ts';
 import { createObjectId, type OwnerColumns, type StrategyRow } from '../workspace/tables.ts';
 import {
   createInvalidBodyError,

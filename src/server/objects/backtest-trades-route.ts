@@ -10,23 +10,23 @@ import {
   backtestTradesFormats,
   backtestTradesResponses,
 } from '../../contract/backtest-trades.ts';
-import { FileHeaders } from '../../contract/export.ts';
+import { FileHeaders } from '../../contract/export-manifest.ts';
 import { paths } from '../../contract/paths.ts';
 import { stateLimitMax } from '../../contract/query-parameters.ts';
 import { ObjectPath } from '../../contract/strategies.ts';
-import { toUntypedExchange } from '../exports/published-files.ts';
+import { toUntypedExchange } from '../exports/export-routes.ts';
 import { resolveLimit } from '../history/historical-service.ts';
 import { decodeTradeCursor, encodeTradeCursor } from '../history/page-cursor.ts';
 import { createFormatNegotiator, fileFormats } from '../history/slice-response.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore, type FairSemaphore } from '../http/fair-semaphore.ts';
 import { createNotCsvError, createNotPagedError, ProblemError } from '../http/problem-details.ts';
 import { sendFile } from '../http/send-file.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { createDisconnectSignal, openPacedChunks, sendChunks, toRequestError } from '../http/stream-response.ts';
 import { toTradesFolder, toTradesPath } from '../jobs/trades-files.ts';
-import type { ListedBacktest } from '../workspace/backtests.ts';
+import type { ListedBacktest } from '../workspace/backtest-store.ts';
 import { generateRandomId } from '../workspace/tables.ts';
-import type { BacktestService } from './backtests.ts';
+import type { BacktestService } from './backtest-routes.ts';
 import { createMissingObjectError, getOwner } from './user-resource.ts';
 
 const negotiateTradesFormat = createFormatNegotiator(backtestTradesFormats);

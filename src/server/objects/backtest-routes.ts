@@ -10,12 +10,12 @@ import {
 } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
-import type { App, ServiceContext } from '../http/context.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
 import { startBacktestRunner } from '../jobs/backtest-runner.ts';
 import { type JobRunner, runWithService } from '../jobs/job-runner.ts';
 import { removeTrades } from '../jobs/trades-files.ts';
-import { type BacktestStore, createBacktestStore, type ListedBacktest } from '../workspace/backtests.ts';
+import { type BacktestStore, createBacktestStore, type ListedBacktest } from '../workspace/backtest-store.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 import { registerUserResource } from './user-resource.ts';
 

@@ -7,10 +7,10 @@ import type { Context } from '../context/context.ts';
 import { paths } from '../contract/paths.ts';
 import { openPageSessions } from './auth/page-sessions.ts';
 import { isCataloguePublic } from './auth/public-access.ts';
+import { createService } from './create-service.ts';
 import { serviceLimits, stopService } from './http/connection-limits.ts';
-import type { LiveReads } from './http/live-reads.ts';
+import type { LiveReads } from './http/service-context.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
-import { createService } from './server.ts';
 
 export interface RunningService {
   /** Base URL, such as http://127.0.0.1:8080 */

@@ -2,12 +2,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
-import { createBotStore, type NewBot } from '../../../src/server/workspace/bots.ts';
-import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import { createBotStore, type NewBot } from '../../../src/server/workspace/bot-store.ts';
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
 import { toOwnerColumns } from '../../../src/server/workspace/owner.ts';
-import { createStrategyStore, type NewStrategy, type StrategyStore } from '../../../src/server/workspace/strategies.ts';
+import {
+  createStrategyStore,
+  type NewStrategy,
+  type StrategyStore,
+} from '../../../src/server/workspace/strategy-store.ts';
 import type { OwnerColumns, StrategyRow } from '../../../src/server/workspace/tables.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import type { Adding } from './add-strategies.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 

@@ -6,10 +6,10 @@ import { createAuthenticationHook, registerUserRoutes, toNetworkPrefix } from '.
 import { countKeyUsage } from './auth/count-usage.ts';
 import { requireRequestedDatasets } from './auth/key-permissions.ts';
 import { registerSessionRoutes } from './auth/session-routes.ts';
-import { registerExportRoutes } from './exports/published-files.ts';
+import { registerExportRoutes } from './exports/export-routes.ts';
 import { openMetrics, registerMetricsRoutes } from './health/metrics.ts';
 import { registerHealthRoutes, registerReadyRoutes } from './health/readiness.ts';
-import { registerHistoricalRoutes } from './history/routes.ts';
+import { registerHistoricalRoutes } from './history/historical-routes.ts';
 import { type CompressBody, createBodyCompressor, createCompressionHook } from './http/compress-response.ts';
 import {
   allMethods,
@@ -18,10 +18,10 @@ import {
   type ServiceLimits,
   serviceLimits,
 } from './http/connection-limits.ts';
-import type { App, ServiceContext } from './http/context.ts';
 import { acceptJsonBodies } from './http/json-body.ts';
 import { createCommonHeaders, ProblemError, requireLocalState, sendProblem, setVary } from './http/problem-details.ts';
 import { openResponseCache } from './http/response-cache.ts';
+import type { App, ServiceContext } from './http/service-context.ts';
 import { type DropReason, trackConnections } from './http/track-connections.ts';
 import {
   coerceQuery,
@@ -32,16 +32,16 @@ import {
   requireValidRequest,
 } from './http/validate-request.ts';
 import { holdArchiveLease } from './jobs/archive-lease.ts';
-import { registerMarketsRoutes } from './live/markets.ts';
-import { registerOrderBookRoutes } from './live/order-book.ts';
+import { registerMarketsRoutes } from './live/markets-route.ts';
+import { registerOrderBookRoutes } from './live/order-book-route.ts';
 import { openTickBroadcast } from './live/tick-broadcast.ts';
-import { registerTicksRoutes } from './live/ticks.ts';
+import { registerTicksRoutes } from './live/ticks-route.ts';
 import { registerTickStreamRoutes } from './live/ticks-stream.ts';
-import { registerBacktestTradesRoute } from './objects/backtest-trades.ts';
-import { openBacktestService, registerBacktestRoutes } from './objects/backtests.ts';
-import { registerBotRoutes } from './objects/bots.ts';
-import { registerResearchRoutes } from './objects/run-backtest.ts';
-import { registerStrategyRoutes } from './objects/strategies.ts';
+import { openBacktestService, registerBacktestRoutes } from './objects/backtest-routes.ts';
+import { registerBacktestTradesRoute } from './objects/backtest-trades-route.ts';
+import { registerBotRoutes } from './objects/bot-routes.ts';
+import { registerResearchRoutes } from './objects/research-route.ts';
+import { registerStrategyRoutes } from './objects/strategy-routes.ts';
 import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
 import { registerCatalogueRoutes } from './web/catalogue.ts';
 import { isPageRequest, registerProblemsPage, sendNotFoundPage } from './web/plain-pages.ts';
@@ -50,7 +50,7 @@ import { generateRandomId } from './workspace/tables.ts';
 /** Creates the service with all its routes; it does not listen yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
   const compress = createBodyCompressor();
-  // A quarter of the cache: see live/ticks.ts for the rest.
+  // A quarter of the cache: see live/ticks-route.ts for the rest.
   const responses = openResponseCache(context.settings.service.cacheBytesMax / 4, compress);
   context.current.onNewGeneration(({ generation, hashes }) => {
     responses.dropOthers(generation);

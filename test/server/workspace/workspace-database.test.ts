@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { OddslakeError, UsageError } from '../../../src/base/errors.ts';
-import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
 import { type DatabaseLocation, parseDatabaseUrl } from '../../../src/server/workspace/database-url.ts';
 import { migrations } from '../../../src/server/workspace/migrations.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 

@@ -2,9 +2,9 @@ import { readSymbol } from '../../archive/journal/symbols.ts';
 import { openOrderBookReader } from '../../archive/read/read-order-book.ts';
 import { paths } from '../../contract/paths.ts';
 import { OrderbookQuery, OrderbookResponse } from '../../contract/service.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { setDataTime } from '../http/data-time.ts';
 import { createUnknownSymbolError, ProblemError } from '../http/problem-details.ts';
+import type { App, ServiceContext } from '../http/service-context.ts';
 import { isVisitor } from '../workspace/owner.ts';
 
 /** `/api/v1/orderbook`: the latest snapshot of a symbol. */
