@@ -1,16 +1,17 @@
 import { join } from 'node:path';
 import { parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../base/window.ts';
+import type { DayReasonName, DayState } from '../contract/day-reasons.ts';
 import type { Origin } from '../contract/raw-page.ts';
 import { computeLifetime } from './completeness/symbol-lifetime.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import type { CoveredWindow, Evidence } from './format/coverage.ts';
 import { type DatasetName, datasets, listReadColumns } from './format/datasets.ts';
 import type { ArchiveLayout } from './format/layout.ts';
-import { hasRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
+import { hasRows, listFilesWithRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
 import { createUnknownSymbol } from './format/market.ts';
 import { precedenceRanks } from './format/precedence.ts';
-import { parseManifestSelection } from './format/selection.ts';
+import { parseManifestSelection, type Selections } from './format/selection.ts';
 import { insertCoverage, joinOldCoverage } from './journal/coverage-store.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
 import { acceptWindow, recordLost } from './journal/gap-records.ts';
@@ -22,7 +23,7 @@ import type { State } from './journal/state.ts';
 import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbols.ts';
 import { type CellValue, decodeRows } from './parquet/rows.ts';
 
-/** The published files to rebuild from. */
+/** The published files to read the state from. */
 interface PublishedTree {
   readonly manifest: Manifest;
   readonly layout: ArchiveLayout;
@@ -46,27 +47,14 @@ export function rebuildState(
   settleMs: number,
   evidenceSince = manifest.created_at,
 ): void {
-  const tree = { manifest, layout, disk, damaged: new Set<string>() };
   // Read before the transaction: other processes may be waiting for the database.
   const text = disk.read(layout.manifestPath);
-  const symbols = [...readIntactRows(tree, 'symbols')];
-  const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
-  const selections = parseManifestSelection(manifest);
-  const exceptedSymbols = new Set([
-    ...[...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol),
-    ...selections.keys(),
-  ]);
-  const activity = readActivity(
-    tree,
-    new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)),
+  const { symbols, activity, coverage, servedFrom, listedDays, selections } = readPublishedState(
+    manifest,
+    layout,
+    disk,
+    settleMs,
   );
-  const lifetimes = new Map(
-    symbols.map((row): [string, Window] => {
-      const from = (row[symbolColumns.indexOf('opens_at')] as number | null) ?? Number.NEGATIVE_INFINITY;
-      return [row[0] as string, { from, to: findLifetimeEnd(row, activity.get(row[0] as string)) }];
-    }),
-  );
-  const coverage = readTickCoverage(tree, settleMs, lifetimes);
   const { db } = state;
   db.transaction(() => {
     // Another process may have rebuilt it first.
@@ -77,11 +65,7 @@ export function rebuildState(
     for (const [symbol, { coveredFrom, windows, imported, polledFrom }] of coverage) {
       insertCoverage(db, symbol, joinOldCoverage(windows, settleMs));
       restorePolledFrom(db, symbol, coveredFrom, polledFrom);
-      // Collection had passed this point, so the upstream had no earlier ticks of the symbol. This does not hold if the
-      // symbol has lost or accepted windows, or was not collected for a time: collection did not wait for those.
-      const isStartKnown =
-        coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) && !exceptedSymbols.has(symbol);
-      if (active.has(symbol) && tree.damaged.size === 0 && isStartKnown) recordServedFrom(db, symbol, coveredFrom);
+      if (servedFrom.has(symbol)) recordServedFrom(db, symbol, coveredFrom);
       const importWindows = imported.map(({ from, to, fetchedAt: observedAt }) => ({
         from,
         to,
@@ -96,10 +80,9 @@ export function rebuildState(
     // Every file had been hashed since that time.
     if (typeof manifest.verified_through === 'number')
       recordHashed(db, listManifestFiles(manifest), manifest.verified_through);
-    const complete = Object.entries(manifest.days).filter(([, day]) => day.state === 'complete');
     restoreListings(
       db,
-      complete.map(([date]) => parseDayStart(date)),
+      listedDays,
       manifest.sources?.map(({ name }) => name),
     );
     recordLost(db, manifest.lost ?? [], manifest.created_at);
@@ -113,6 +96,67 @@ export function rebuildState(
     setMeta(db, manifestHashKey, sha256(text));
   });
 }
+
+/** What published files say of the state. */
+export interface PublishedState {
+  /** Rows of the symbols dataset. */
+  readonly symbols: readonly CellValue[][];
+  readonly activity: ReadonlyMap<string, SymbolActivity>;
+  readonly coverage: ReadonlyMap<string, SymbolCoverage>;
+  /** The symbols of which the upstream had nothing before their coverage. */
+  readonly servedFrom: ReadonlySet<string>;
+  /** UTC midnights of the days whose market lists were complete. */
+  readonly listedDays: readonly number[];
+  readonly selections: Selections;
+  /** The files that are missing or have another hash; nothing was read of them. */
+  readonly damaged: ReadonlySet<string>;
+}
+
+export function readPublishedState(
+  manifest: Manifest,
+  layout: ArchiveLayout,
+  disk: Disk,
+  settleMs: number,
+): PublishedState {
+  const tree = { manifest, layout, disk, damaged: new Set<string>() };
+  const symbols = [...readIntactRows(tree, 'symbols')];
+  const selections = parseManifestSelection(manifest);
+  const activity = readActivity(
+    tree,
+    new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)),
+  );
+  const lifetimes = new Map(
+    symbols.map((row): [string, Window] => {
+      const from = (row[symbolColumns.indexOf('opens_at')] as number | null) ?? Number.NEGATIVE_INFINITY;
+      return [row[0] as string, { from, to: findLifetimeEnd(row, activity.get(row[0] as string)) }];
+    }),
+  );
+  const coverage = readTickCoverage(tree, settleMs, lifetimes);
+  const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
+  const excepted = new Set([
+    ...[...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol),
+    ...selections.keys(),
+  ]);
+  // Collection had passed this point, so the upstream had no earlier ticks of the symbol. This does not hold if the
+  // symbol has lost or accepted windows, or was not collected for a time: collection did not wait for those.
+  const isStartKnown = ([symbol, { coveredFrom }]: [string, SymbolCoverage]): boolean =>
+    active.has(symbol) &&
+    tree.damaged.size === 0 &&
+    coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) &&
+    !excepted.has(symbol);
+  const servedFrom = new Set([...coverage].filter(isStartKnown).map(([symbol]) => symbol));
+  // No day of an archive that never polled lists is incomplete because of it.
+  const isPolled = [...coverage.values()].some(({ polledFrom }) => polledFrom !== null);
+  const hasLists = isPolled && listFilesWithRows(manifest, 'markets').length > 0;
+  const listedDays = Object.entries(manifest.days).flatMap(([date, day]) =>
+    day.state === 'complete' || (hasLists && hasNoReason(day, 'lists incomplete')) ? [parseDayStart(date)] : [],
+  );
+  return { symbols, activity, coverage, servedFrom, listedDays, selections, damaged: tree.damaged };
+}
+
+/** Whether a day that is not complete says why, and none of these is a reason. */
+const hasNoReason = ({ reasons }: DayState, ...names: readonly DayReasonName[]): boolean =>
+  reasons !== undefined && !reasons.some(({ reason }) => names.includes(reason));
 
 interface SymbolCoverage {
   /** Start of its coverage, epoch ms. */
@@ -185,16 +229,16 @@ function createSettledTimeLookup(
   settleMs: number,
 ): (symbol: string, t: number) => { readonly proven: number; readonly inferred: number } {
   const missingByDay = new Map<number, ReadonlySet<string> | null>();
-  for (const [date, { state, expected, covered, missing }] of Object.entries(days)) {
+  const provenDays = new Set<number>();
+  for (const [date, day] of Object.entries(days)) {
+    const { state, expected, covered, missing } = day;
     const areAllNamed = missing.length === expected - covered;
-    missingByDay.set(
-      parseDayStart(date),
-      state !== 'incomplete' && state !== 'empty' && areAllNamed ? new Set(missing) : null,
-    );
+    // The other symbols of an incomplete day may have settled.
+    const isSettled =
+      state === 'incomplete' ? hasNoReason(day, 'not over', 'damaged', 'not settled') : state !== 'empty';
+    missingByDay.set(parseDayStart(date), isSettled && areAllNamed ? new Set(missing) : null);
+    if (state === 'complete' || hasNoReason(day, 'inferred')) provenDays.add(parseDayStart(date));
   }
-  const provenDays = new Set(
-    Object.entries(days).flatMap(([date, { state }]) => (state === 'complete' ? [parseDayStart(date)] : [])),
-  );
   return (symbol, t) => {
     const day = floorToDay(t);
     const missing = missingByDay.get(day);

@@ -223,7 +223,7 @@ export const withReadableArchive = <T>(
 export async function openReadableArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
   const { bucketUrl } = context.settings.archive;
   if (bucketUrl === null) return await withLocalArchive(context, work);
-  const { withBucketArchive } = await import('./bucket-archive.ts');
+  const { withBucketArchive } = await import('../collector/steps/bucket-access.ts');
   return await withBucketArchive(context, bucketUrl, work);
 }
 

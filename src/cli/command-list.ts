@@ -60,7 +60,7 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
       },
       {
         name: 'import',
-        usage: '[options] <file|dir...>',
+        usage: '[options] <archive|file|dir...>',
         description:
           'import recordings from files: saved pages, CSV, NDJSON or Parquet, optionally compressed with gzip or zstd',
         load: async () => (await import('./commands/import.ts')).addImport,

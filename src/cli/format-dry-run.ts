@@ -1,6 +1,7 @@
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { formatTradesGuess } from '../collector/import/guess-flags.ts';
+import type { ArchivePlan } from '../collector/import/import-archive.ts';
 import { formatMoreFlags } from '../collector/import/import-warnings.ts';
 import { centsFault } from '../collector/import/preflight.ts';
 import type { CheckedFile } from '../collector/import/prepare-import.ts';
@@ -37,6 +38,17 @@ export function formatDryRun(files: readonly CheckedFile[], isJson: boolean, sty
   }
   const more = files.length > filesShown ? [`… and ${formatCount(files.length - filesShown, 'file')} more`] : [];
   return `${[...files.slice(0, filesShown).flatMap((file) => formatFile(file, style)), ...more].join('\n')}\n`;
+}
+
+/** Formats what an import of another archive would take. */
+export function formatArchivePlan({ archive, generation, rows, from, to }: ArchivePlan, isJson: boolean): string {
+  if (isJson) return `${JSON.stringify({ archive, generation, rows, from, to })}\n`;
+  const days = from === null ? 'no days' : `${from} to ${to}`;
+  return [
+    `${escapeControls(archive)}: generation ${generation}, ${days}; every file is as its manifest says`,
+    ...Object.entries(rows).map(([dataset, count]) => `  ${dataset}: ${formatCount(count, 'row')}`),
+    '',
+  ].join('\n');
 }
 
 function formatFile(file: CheckedFile, style: TerminalStyle): string[] {

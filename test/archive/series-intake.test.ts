@@ -11,6 +11,7 @@ import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { type ImportBuffer, openImportBuffer } from '../../src/archive/publish/import-buffer.ts';
+import type { SpilledSeriesChunk } from '../../src/archive/publish/series-intake.ts';
 import { openSpillFile } from '../../src/archive/publish/spill-file.ts';
 import { share } from '../harness/share.ts';
 import {
@@ -195,7 +196,8 @@ describe('quotes of an import', () => {
     startRun(archive.state.db, 'run', 'import', process.pid, now);
     for (const damage of [(at: string) => rmSync(at), (at: string) => writeFileSync(at, new Uint8Array(9))]) {
       const intake = createIntake(archive, twoDays);
-      damage(intake.series.readBin({ day: day0, part: 0 })[0]!.chunks[0]!.spilled.path);
+      const [chunk] = intake.series.readBin({ day: day0, part: 0 })[0]!.chunks as SpilledSeriesChunk[];
+      damage(chunk!.spilled.path);
       await expect(publishNow(archive, now, 'run', { intake })).rejects.toThrow();
       expect(archive.readManifest().generation).toBe(0);
       expect(archive.state.db.one('select count(*) as n from series_counts')).toEqual({ n: 0 });

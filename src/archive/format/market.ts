@@ -32,7 +32,7 @@ export interface MarketRow extends MarketFacts {
  * A change in one of these fields starts a new row (CONTRACT, section 3). The other fields follow the latest poll, also
  * the source of the outcome.
  */
-const hasSameState = (a: MarketFacts, b: MarketFacts): boolean =>
+export const hasSameMarketState = (a: MarketFacts, b: MarketFacts): boolean =>
   a.source === b.source &&
   a.category === b.category &&
   a.isActive === b.isActive &&
@@ -41,7 +41,7 @@ const hasSameState = (a: MarketFacts, b: MarketFacts): boolean =>
   a.outcome === b.outcome &&
   a.views.join('\n') === b.views.join('\n');
 
-const toMarketKey = (m: MarketFacts): string => JSON.stringify([m.canonicalId, m.symbol]);
+export const toMarketKey = (m: MarketFacts): string => JSON.stringify([m.canonicalId, m.symbol]);
 
 /**
  * Merges the polls of one day, sorted by time, into the rows of that day. If a poll lists a market twice under one key,
@@ -72,14 +72,15 @@ function addObservation(list: readonly MarketRow[], facts: MarketFacts, observed
   // Polls of two processes can be published out of order. Each belongs to the row that was valid at its time.
   const at = list.findLastIndex((row) => row.firstSeen <= observedAt);
   const row = list[at];
-  if (row !== undefined && hasSameState(row, facts)) {
+  if (row !== undefined && hasSameMarketState(row, facts)) {
     return observedAt <= row.lastSeen ? [...list] : list.with(at, { ...fresh, firstSeen: row.firstSeen });
   }
   const replacement = row === undefined ? [fresh] : splitMarketRow(row, fresh);
   const out: MarketRow[] = [];
   for (const next of [...list.slice(0, Math.max(at, 0)), ...replacement, ...list.slice(at + 1)]) {
     const last = out.at(-1);
-    if (last !== undefined && hasSameState(last, next)) out[out.length - 1] = { ...next, firstSeen: last.firstSeen };
+    if (last !== undefined && hasSameMarketState(last, next))
+      out[out.length - 1] = { ...next, firstSeen: last.firstSeen };
     else out.push(next);
   }
   return out;

@@ -194,6 +194,20 @@ function mergeSymbolBooks(
   copyBookRows(out, old, at, to);
 }
 
+/** The snapshots of one symbol of a part, as they are published: their time stands in for that of their observation. */
+export function listSnapshots(books: BookColumns, index: number): ObservedSnapshot[] {
+  const out: ObservedSnapshot[] = [];
+  const symbol = books.symbols[index]!;
+  for (let from = books.offsets[index]!; from < books.offsets[index + 1]!; ) {
+    const t = books.t[from]!;
+    let to = from + 1;
+    while (to < books.offsets[index + 1]! && books.t[to] === t) to++;
+    out.push(readPublishedSnapshot(books, from, to, { symbol, t, observedAt: t }));
+    from = to;
+  }
+  return out;
+}
+
 /** Reads the snapshot in rows `from` to `to`, which share one moment. */
 function readPublishedSnapshot(old: BookColumns, from: number, to: number, key: BookObservation): ObservedSnapshot {
   let bids = from;

@@ -80,7 +80,7 @@ export function* splitSeriesByDay({ t, values, texts }: SeriesRows): Generator<S
 }
 
 /** Rows `from` to `to`, as views. */
-const sliceRows = ({ t, values, texts }: SeriesRows, from: number, to: number): SeriesRows => ({
+export const sliceRows = ({ t, values, texts }: SeriesRows, from: number, to: number): SeriesRows => ({
   t: t.subarray(from, to),
   values: values.map((column) => column.subarray(from, to)),
   texts: texts.map((column) => sliceTexts(column, from, to)),

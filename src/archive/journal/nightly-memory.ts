@@ -203,16 +203,16 @@ export function readListCounts(db: Database, source: string | null = null): Map<
   );
 }
 
-/** Records days as completely listed by each source, unless another state is already recorded for them. */
+/** Records days as completely listed by each source, by another process or archive. */
 export function restoreListings(db: Database, days: Iterable<number>, sources: readonly string[] = []): void {
   const views = sources.length === 0 ? [allViews] : sources.map((source) => qualifySymbol(source, allViews));
   for (const day of days)
     for (const view of views)
       db.run(
-        'insert or ignore into listings (day, view, at, markets, is_complete) values (?, ?, ?, 0, 1)',
+        `insert into listings (day, view, at, markets, is_complete) values (?1, ?2, ?1, 0, 1)
+         on conflict do update set is_complete = 1, reason = null`,
         day,
         view,
-        day,
       );
 }
 

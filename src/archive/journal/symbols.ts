@@ -298,6 +298,36 @@ export function restoreSymbol(db: Database, row: readonly unknown[]): void {
   );
 }
 
+/** Records what two archives know of a symbol, without its ticks. Joins the caller's transaction. */
+export function writeSymbolFacts(db: Database, facts: SymbolFacts): void {
+  ensureSymbol(db, facts.symbol, facts.firstSeen);
+  const values: Record<string, string | number | boolean | null> = {
+    canonical_id: facts.canonicalId,
+    source: facts.source,
+    question: facts.question,
+    category: facts.category,
+    is_active: facts.isActive,
+    opens_at: facts.opensAt,
+    closes_at: facts.closesAt,
+    resolved_at: facts.resolvedAt,
+    outcome: facts.outcome,
+    first_seen: facts.firstSeen,
+    last_seen: facts.lastSeen,
+    last_active: facts.lastActive,
+    inactive_since: facts.inactiveSince,
+    listed: facts.listed,
+    polled_from: facts.polledFrom,
+    served_from: facts.servedFrom,
+    ...Object.fromEntries(symbolDetailColumns.map(([field, name]) => [name, facts[field]])),
+  };
+  const names = Object.keys(values);
+  db.run(
+    `update symbols set ${names.map((name) => `${name} = ?`).join(', ')} where symbol = ?`,
+    ...names.map((name) => (typeof values[name] === 'boolean' ? Number(values[name]) : values[name]!)),
+    facts.symbol,
+  );
+}
+
 /** Restores when an inactive symbol was last active and when it turned inactive, if known. */
 export function restoreActivity(db: Database, symbol: string, lastActive: number, inactiveSince: number | null): void {
   const sql = 'update symbols set last_active = ?, inactive_since = coalesce(?, inactive_since) where symbol = ?';

@@ -18,6 +18,8 @@ import { findFileWithRows, formatVersion, type Manifest, type PublishedFile } fr
 import type { MarketRow } from '../format/market.ts';
 import { detailColumns, getOlderOutcomeSource } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
+import type { SeriesConflict } from '../format/series.ts';
+import { listFactColumns, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
@@ -181,6 +183,24 @@ export const parseConflictRows = (rows: readonly (readonly CellValue[])[]): Conf
     const [symbol, t, kept, dropped, seenAt] = row as [string, number, number, number, number];
     return { symbol, t, kept, dropped, seenAt };
   });
+
+export function parseSeriesConflictRows(
+  dataset: SeriesDataset,
+  rows: readonly (readonly CellValue[])[],
+): SeriesConflict[] {
+  const columns = listFactColumns(dataset);
+  return rows.map((row) => {
+    const [symbol, t, seenAt] = row as [string, number, number];
+    const cells = columns.map(({ type }, c) => ({ isText: type === 'string', cell: row[4 + c] ?? null }));
+    return {
+      symbol,
+      t,
+      seenAt,
+      dropped: cells.filter(({ isText }) => !isText).map(({ cell }) => (cell === null ? Number.NaN : Number(cell))),
+      droppedTexts: cells.filter(({ isText }) => isText).map(({ cell }) => cell as string | null),
+    };
+  });
+}
 
 /** Conflict rows sorted by key, one row per key. */
 export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {

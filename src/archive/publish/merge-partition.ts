@@ -4,9 +4,7 @@ import {
   assessLostWindows,
   type CoveredWindow,
   countCoverageTicks,
-  joinForPublishing,
   type LostWindow,
-  overlayCoverage,
   type PublishedCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
@@ -25,6 +23,7 @@ import {
   type RunTally,
   type TickChunk,
 } from '../format/tick-columns.ts';
+import { publishWindows } from '../format/unite.ts';
 import type { DatedWindow } from '../format/withdrawals.ts';
 import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
 import type { TickDelta } from '../journal/tick-counts.ts';
@@ -67,6 +66,8 @@ export interface MergeTask {
   /** The series files that candles are computed from, as of the next generation; none without intervals. */
   readonly series: CandleSeriesFiles;
   readonly groupRows: number;
+  /** Set if the coverage of the chunks is the published coverage of another archive. */
+  readonly unites?: boolean;
 }
 
 /** Reused from slice to slice; the rows of a slice are encoded or copied before the next slice is merged. */
@@ -105,7 +106,14 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
       const assessed = judgeLostWindows(pickSymbols(task.answers, slice.symbols), task.lost, columns);
       const published = pickSymbols(task.coverage, slice.symbols);
       const withdrawn = pickSymbols(task.withdrawn, slice.symbols);
-      const changed = computeChangedCoverage(published, withdrawn, assessed.covered, [...merged.added.keys()], columns);
+      const changed = computeChangedCoverage(
+        published,
+        withdrawn,
+        assessed.covered,
+        [...merged.added.keys()],
+        columns,
+        task.unites,
+      );
       // With a single slice it is already known whether the ticks have to be written.
       files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
       const late = task.late.map(({ claimed, latenessMsMax }) =>
@@ -183,13 +191,14 @@ function computeChangedCoverage(
   covered: ReadonlyMap<string, readonly CoveredWindow[]>,
   symbolsWithTicks: readonly string[],
   columns: PartColumns,
+  unites = false,
 ): Map<string, PublishedCoverage[]> {
   const out = new Map<string, PublishedCoverage[]>();
   const getTimes = indexTickTimes(columns);
   for (const symbol of new Set([...covered.keys(), ...withdrawn.keys(), ...symbolsWithTicks])) {
     const published = coverage.get(symbol) ?? [];
     const remaining = withdrawCoverage(published, withdrawn.get(symbol) ?? []);
-    const windows = joinForPublishing(overlayCoverage([...remaining, ...(covered.get(symbol) ?? [])]));
+    const windows = publishWindows([...remaining, ...(covered.get(symbol) ?? [])], unites);
     if (windows.length === 0 && published.length === 0) continue;
     out.set(symbol, countCoverageTicks(windows, getTimes(symbol)));
   }

@@ -6,18 +6,24 @@ import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
-import { findDayPart, getPartCount } from '../format/day-parts.ts';
+import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
-import { dropReproven, overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
+import { dropReproven, type PublishedWithdrawal } from '../format/withdrawals.ts';
 import { readPublishedCoverageIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, readBookBin, readBookResponses } from '../journal/journal-books.ts';
 import { assertRowCount, type JournalIndex } from '../journal/journal-check.ts';
-import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence-store.ts';
+import {
+  createBookObservedAtLookup,
+  openDayPrecedence,
+  readPrecedence,
+  type SymbolsPrecedence,
+  toKnownPrecedence,
+} from '../journal/precedence-store.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
@@ -34,6 +40,7 @@ import { encodeEmptyFile } from './empty-files.ts';
 import { encodeBookFile } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
+import { listPartWithdrawals } from './listed-withdrawals.ts';
 import {
   type MergeResult,
   type MergeSliceResult,
@@ -45,6 +52,8 @@ import {
 import type { SeriesCoverage } from './publish-series.ts';
 import { hasStagedSeries, readCandleSeries } from './stage-candles.ts';
 import { type Stage, stageFile } from './staging.ts';
+import type { Union } from './union-files.ts';
+import { addOtherTables, readOtherLost, readUnionPrecedence, selectNewConflicts, uniteLost } from './unite-parts.ts';
 
 /** The result of merging one part of one day. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
@@ -72,6 +81,8 @@ interface StageDaysInput {
   /** See `PublishOptions.late`. */
   readonly late: readonly LateTickRules[];
   readonly workers: MergeWorkers;
+  /** Set if the source is another archive. */
+  readonly union?: Union | undefined;
   readonly signal: AbortSignal | undefined;
   /** Called after each part. */
   onPart(): void;
@@ -132,7 +143,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
     if (done !== undefined) {
       const settled = await done;
       running--;
-      if ('done' in settled) outcome.bins.push(addBinResult(part, settled.done));
+      if ('done' in settled) outcome.bins.push(addBinResult(part, settled.done, input.union));
       else if (!(settled.error instanceof DamageError) || isBoundToSeries(part.bin)) throw settled.error;
       else outcome.refused.push(settled.error.message);
       input.onPart();
@@ -179,7 +190,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
         dayInput,
         getPartCount(getStagePartCounts(stage), formatDay(dayInput.day)),
       )) {
-        const part = openPart(archive, stage, { bin, answers, series });
+        const part = openPart(archive, stage, { bin, answers, series }, input.union);
         if (part instanceof DamageError) {
           // Its series are staged, and their coverage cannot be: the file was intact a moment ago.
           if (series !== undefined) throw part;
@@ -233,11 +244,13 @@ function openPart(
   archive: Archive,
   stage: Stage,
   { bin, answers, series }: Pick<OpenPart, 'bin' | 'answers' | 'series'>,
+  union: Union | undefined,
 ): OpenPart | DamageError {
   try {
     const coverage = readPartCoverage(archive, stage.base, bin);
     const conflicts = readPartConflicts(archive, stage.base, bin);
-    const withdrawn = listPartWithdrawals(stage, bin);
+    const withdrawn = listPartWithdrawals(stage, bin, union?.withdrawn);
+    if (union !== undefined) addOtherTables(union, bin, { coverage, conflicts });
     return { bin, coverage, conflicts, withdrawn, answers, series, isMerged: false };
   } catch (error) {
     if (error instanceof DamageError) return error;
@@ -253,6 +266,7 @@ async function startMerge(
   input: StageDaysInput,
 ): Promise<MergeResult> {
   const { db } = archive.state;
+  const { union } = input;
   const { day, part } = bin;
   const file = findFileWithRows(stage.base, 'ticks', toDayPath('ticks', day, part));
   const old = file === undefined ? null : readPublishedFile(archive, file);
@@ -266,7 +280,8 @@ async function startMerge(
     coverage: coverage.ticks,
     answers: input.source.readCoverage(bin),
     withdrawn: input.source.readWithdrawn(bin),
-    lost,
+    lost: union === undefined ? lost : uniteLost(lost, readOtherLost(union, bin)),
+    unites: union !== undefined,
     intervals: input.intervals,
     series: input.intervals.length === 0 ? new Map() : readCandleSeries(archive, stage, bin),
     groupRows: archive.groupRows,
@@ -275,12 +290,17 @@ async function startMerge(
       latenessMsMax,
     })),
   };
-  const precedence: PartitionPrecedence = {
-    lookup: openDayPrecedence(db, day),
-    readAll: () => readPrecedence(db, day, new Set(symbols)),
-  };
+  const precedence: PartitionPrecedence =
+    union === undefined
+      ? { lookup: openDayPrecedence(db, day), readAll: () => readPrecedence(db, day, new Set(symbols)) }
+      : toPartitionPrecedence(readUnionPrecedence(union, bin, 'ticks', coverage, new Set(symbols)));
   return input.workers.merge(task, precedence);
 }
+
+const toPartitionPrecedence = (windows: SymbolsPrecedence['windows']): PartitionPrecedence => {
+  const known = { windows, responses: new Map() };
+  return { lookup: toKnownPrecedence(known), readAll: () => known };
+};
 
 /** The coverage of a source that was fetched before its run, by symbol. */
 const selectCoveredBefore = (
@@ -298,42 +318,26 @@ const selectCoveredBefore = (
       ]),
   );
 
-function addBinResult(part: OpenPart, done: MergeSliceResult): BinResult {
+function addBinResult(part: OpenPart, done: MergeSliceResult, union: Union | undefined): BinResult {
   const { coverage, ...rest } = done;
-  for (const conflict of rest.merged.conflicts) part.conflicts.push(conflict);
+  const { conflicts } = rest.merged;
+  const fresh = union === undefined ? conflicts : selectNewConflicts(union, part.bin, conflicts, part);
+  for (const conflict of fresh) part.conflicts.push(conflict);
   for (const [symbol, windows] of coverage) part.coverage.ticks.set(symbol, [...windows]);
   part.isMerged = true;
   // The conflicts now belong to the part; keeping those of all parts could exceed memory.
   const merged = { ...rest.merged, conflicts: [] };
-  const added = [...rest.withdrawn].flatMap(([symbol, windows]) =>
-    windows.map(({ from, to, at }) => ({ symbol, from, to, at })),
-  );
+  // Those of a union are listed by one of its archives.
+  const added =
+    union !== undefined
+      ? []
+      : [...rest.withdrawn].flatMap(([symbol, windows]) =>
+          windows.map(({ from, to, at }) => ({ symbol, from, to, at })),
+        );
   const listedWithdrawals = [...part.withdrawn, ...added].flatMap((one) =>
     dropReproven([one], part.coverage.ticks.get(one.symbol!) ?? []),
   );
   return { bin: part.bin, ...rest, merged, listedWithdrawals };
-}
-
-/** The withdrawals that the base manifest lists of the symbols of a part of a day. */
-function listPartWithdrawals(stage: Stage, { day, part }: JournalBin): PublishedWithdrawal[] {
-  const { withdrawn = [] } = stage.base.datasets.coverage;
-  const parts = getPartCount(getStagePartCounts(stage), formatDay(day));
-  return withdrawn.filter(
-    ({ symbol, from }) => floorToDay(from) === day && symbol !== null && computePartNumber(symbol, parts) === part,
-  );
-}
-
-/** The withdrawals that the next manifest lists. */
-export function computeWithdrawnAfter(
-  { base }: Stage,
-  results: readonly Pick<BinResult, 'bin' | 'listedWithdrawals'>[],
-): PublishedWithdrawal[] {
-  const merged = new Set(results.map(({ bin }) => `${bin.day} ${bin.part}`));
-  const isKept = ({ symbol, from }: PublishedWithdrawal): boolean =>
-    symbol === null || !merged.has(`${floorToDay(from)} ${findDayPart(base, symbol, floorToDay(from))}`);
-  const kept = (base.datasets.coverage.withdrawn ?? []).filter(isKept);
-  const listed = results.flatMap(({ listedWithdrawals }) => listedWithdrawals);
-  return kept.length + listed.length === 0 ? [] : overlayWithdrawals([...kept, ...listed]);
 }
 
 /** Stages the coverage and the conflicts of a part. */

@@ -23,12 +23,21 @@ import type { CellValue } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
-import { type DayCoverage, readPartConflicts, readPartCoverage, readTableRows, stageTable } from './day-tables.ts';
+import {
+  type DayCoverage,
+  parseSeriesConflictRows,
+  readPartConflicts,
+  readPartCoverage,
+  readTableRows,
+  stageTable,
+} from './day-tables.ts';
 import { type MergeWorkers, pickSymbols } from './merge-partition.ts';
 import { listInputSymbols, type SeriesMergeResult, type SeriesMergeTask } from './merge-series-part.ts';
 import type { SeriesIntake, SpilledSeriesChunk } from './series-intake.ts';
 import { hasStagedSeries, stageCandles } from './stage-candles.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
+import { readOtherConflicts, type Union } from './union-files.ts';
+import { readUnionPrecedence, selectNewSeriesConflicts } from './unite-parts.ts';
 
 /** The coverage of a part of a day to publish, of the symbols whose rows or windows changed, by series. */
 export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, readonly PublishedCoverage[]>>;
@@ -64,8 +73,8 @@ export async function stageSeries(
   archive: Archive,
   stage: Stage,
   index: JournalIndex,
-  intake: SeriesIntake | undefined,
-  { intervals, tickBins }: CandleUpdate,
+  intake: Pick<SeriesIntake, 'listBins' | 'readBin'> | undefined,
+  { intervals, tickBins, union }: CandleUpdate,
   workers: MergeWorkers,
   signal: AbortSignal | undefined,
 ): Promise<StagedSeries> {
@@ -87,9 +96,9 @@ export async function stageSeries(
 
   function startPart({ bin, journalBins }: DayPart): void {
     // All files are read before the first one is merged: a part is published whole or not at all.
-    const tables = openSeriesTables(archive, stage, bin);
+    const tables = openSeriesTables(archive, stage, bin, union);
     const inputs = readInputs(archive.state.db, journalBins, index, intake);
-    const tasks = inputs.map((input) => createMergeTask(archive, stage, tables, bin, input));
+    const tasks = inputs.map((input) => createMergeTask(archive, stage, tables, bin, input, union));
     const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
     const done = Promise.all(tasks.map(merge)).then(
       (results) => ({ results }),
@@ -108,7 +117,13 @@ export async function stageSeries(
     const { published, conflicts } = tables;
     for (const result of settled.results) {
       outcomes.push(result);
-      for (const conflict of result.conflicts) conflicts.get(result.dataset)!.push(conflict);
+      const { dataset } = result;
+      const known = conflicts.get(dataset)!;
+      const fresh =
+        union === undefined
+          ? result.conflicts
+          : selectNewSeriesConflicts(union, bin, dataset, result.conflicts, { coverage: published, conflicts: known });
+      for (const conflict of fresh) known.push(conflict);
     }
     if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
       stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), published.ticks);
@@ -147,6 +162,8 @@ interface CandleUpdate {
   readonly intervals: readonly CandleInterval[];
   /** The parts whose ticks are merged after the series. Their candles are staged then. */
   readonly tickBins: readonly JournalBin[];
+  /** Set if the input is another archive. */
+  readonly union?: Union | undefined;
 }
 
 const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
@@ -170,7 +187,10 @@ function readCandleTicks(
 }
 
 /** The (day, part) pairs of the journal and of the intake, sorted. */
-function listInputBins(index: JournalIndex, intake: SeriesIntake | undefined): JournalBin[] {
+function listInputBins(
+  index: JournalIndex,
+  intake: Pick<SeriesIntake, 'listBins' | 'readBin'> | undefined,
+): JournalBin[] {
   const bins = [...listSeriesBins(index), ...(intake?.listBins() ?? [])];
   const byKey = new Map(bins.map(({ day, part }) => [toBinKey({ day, part }), { day, part }]));
   return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
@@ -186,7 +206,7 @@ function readInputs(
   db: Database,
   bins: readonly JournalBin[],
   index: JournalIndex,
-  intake: SeriesIntake | undefined,
+  intake: Pick<SeriesIntake, 'listBins' | 'readBin'> | undefined,
 ): SeriesInput[] {
   const inputs: SeriesInput[] = [];
   for (const bin of bins) {
@@ -212,12 +232,18 @@ interface SeriesTables {
 }
 
 /** @throws DamageError if a file is damaged: without its coverage, no row of the part is published */
-function openSeriesTables(archive: Archive, stage: Stage, bin: JournalBin): SeriesTables {
+function openSeriesTables(archive: Archive, stage: Stage, bin: JournalBin, union: Union | undefined): SeriesTables {
   const published = readPartCoverage(archive, stage.base, bin);
   // Of ticks: the coverage of the part can only be staged if they can be read.
   readPartConflicts(archive, stage.base, bin);
   const conflicts = new Map(
-    seriesDatasets.map((dataset) => [dataset, readSeriesConflicts(archive, stage, dataset, bin)]),
+    seriesDatasets.map((dataset) => [
+      dataset,
+      [
+        ...readSeriesConflicts(archive, stage, dataset, bin),
+        ...(union === undefined ? [] : readOtherConflicts(union, bin, dataset)),
+      ],
+    ]),
   );
   return { published, conflicts };
 }
@@ -229,6 +255,7 @@ function createMergeTask(
   tables: SeriesTables,
   { day, part }: JournalBin,
   { dataset, chunks, covered }: SeriesInput,
+  union: Union | undefined,
 ): SeriesMergeTask {
   const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, day, part));
   const symbols = listInputSymbols({ chunks, covered });
@@ -240,7 +267,11 @@ function createMergeTask(
     chunks,
     covered,
     published: pickSymbols(tables.published[dataset], [...symbols]),
-    precedence: readSeriesPrecedence(archive.state.db, dataset, day, symbols),
+    precedence:
+      union === undefined
+        ? readSeriesPrecedence(archive.state.db, dataset, day, symbols)
+        : readUnionPrecedence(union, { day, part }, dataset, tables.published, symbols),
+    unites: union !== undefined,
     groupRows: archive.groupRows,
   };
 }
@@ -252,18 +283,7 @@ function readSeriesConflicts(
   dataset: SeriesDataset,
   bin: JournalBin,
 ): SeriesConflict[] {
-  const columns = listFactColumns(dataset);
-  return readTableRows(archive, stage.base, conflictDatasets[dataset], bin).map((row) => {
-    const [symbol, t, seenAt] = row as [string, number, number];
-    const cells = columns.map(({ type }, c) => ({ isText: type === 'string', cell: row[4 + c] ?? null }));
-    return {
-      symbol,
-      t,
-      seenAt,
-      dropped: cells.filter(({ isText }) => !isText).map(({ cell }) => (cell === null ? Number.NaN : Number(cell))),
-      droppedTexts: cells.filter(({ isText }) => isText).map(({ cell }) => cell as string | null),
-    };
-  });
+  return parseSeriesConflictRows(dataset, readTableRows(archive, stage.base, conflictDatasets[dataset], bin));
 }
 
 /** Conflict rows sorted by key. Equal rows of one symbol, t and seen_at are one; they are numbered in their order. */

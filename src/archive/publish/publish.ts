@@ -34,9 +34,10 @@ import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-cho
 import { stageMissingEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
+import { computeWithdrawnAfter } from './listed-withdrawals.ts';
 import { mergeMarketPolls, stageMarkets } from './market-tables.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
-import { type BinResult, computeWithdrawnAfter, type DayInput, stageBooks, stageDays } from './publish-day.ts';
+import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import { commitQuietly, hasNothingNew, isQuiet } from './quiet-publish.ts';
@@ -318,7 +319,7 @@ function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number
 }
 
 /** Groups the input by day, sorted. */
-function groupByDay(
+export function groupByDay(
   bins: readonly JournalBin[],
   responses: ReadonlyMap<number, readonly BookResponse[]>,
   series: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>,
@@ -334,7 +335,12 @@ function groupByDay(
 }
 
 /** Records the merged rows of series in the state database. Runs in the commit's transaction. */
-function recordSeries({ state }: Archive, { runId, intake }: PublishOptions, series: StagedSeries, end: number): void {
+export function recordSeries(
+  { state }: Archive,
+  { runId, intake }: PublishOptions,
+  series: StagedSeries,
+  end: number,
+): void {
   const { db } = state;
   const isBrokenRun = createInterruptedRunCheck(db, runId);
   for (const { dataset, precedence, tallies } of series.outcomes) {
@@ -356,7 +362,7 @@ const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly Bi
     .filter(({ ticks }) => ticks > 0);
 
 /** The published coverage after the commit. */
-function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
+export function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
   const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
   for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
@@ -367,14 +373,14 @@ function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<
 }
 
 /** The lost windows after the commit. */
-function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResult[]): LostWindow[] {
+export function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResult[]): LostWindow[] {
   const toKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
   const restored = new Set(results.flatMap((bin) => bin.restored.map(toKey)));
   return lost.filter((window) => !restored.has(toKey(window)));
 }
 
 /** Records the publish in the state database. Runs in the commit's transaction. `bins`: the bins of the journal that it merged. */
-function recordPublish(
+export function recordPublish(
   archive: Archive,
   options: PublishOptions,
   { results, bins }: { readonly results: readonly BinResult[]; readonly bins: readonly JournalBin[] },

@@ -21,7 +21,7 @@ export interface SpilledSeriesChunk extends Precedence {
 /** Rows and coverage of a series for the next publish, all of one UTC day and part. */
 export interface SeriesIntakeBin {
   readonly dataset: SeriesDataset;
-  readonly chunks: readonly SpilledSeriesChunk[];
+  readonly chunks: readonly (SeriesChunk | SpilledSeriesChunk)[];
   /** Declared coverage by symbol. */
   readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
 }

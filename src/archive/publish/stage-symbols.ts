@@ -65,7 +65,7 @@ export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly S
 }
 
 /** The fields of the columns of the symbols dataset. */
-const symbolFields = [
+export const symbolFields = [
   'symbol',
   'canonicalId',
   'source',

@@ -7,6 +7,8 @@ import { UsageError } from '../../base/errors.ts';
 import { parseTime } from '../../base/time.ts';
 import { openTimeZone } from '../../base/time-zone.ts';
 import type { Window } from '../../base/window.ts';
+import { findArchiveArgument } from '../../collector/import/archive-argument.ts';
+import type { ArchivePlan } from '../../collector/import/import-archive.ts';
 import {
   type ImportDataset,
   type PriceScale,
@@ -49,7 +51,10 @@ interface ImportOptions extends CommonFlags {
 /** `import`: imports recordings from files. */
 export function addImport(command: Command, shell: CliContext): void {
   command
-    .argument('<file|dir...>', 'files or folders (searched recursively)')
+    .argument(
+      '<archive|file|dir...>',
+      'another archive (a folder or s3://BUCKET/PREFIX), or files or folders (searched recursively)',
+    )
     .addOption(
       new Option('--dataset <name>', 'datasets that the files contain (default: one, inferred from their columns)')
         .choices(mappingChoices.dataset)
@@ -114,6 +119,8 @@ export function addImport(command: Command, shell: CliContext): void {
       flags,
       flags.dryRun === true ? async () => withScratchArchive(await shell.jobs.import()) : shell.jobs.import,
       async (): Promise<ImportFlags> => {
+        const place = flags.dataset === undefined ? findArchiveArgument(paths) : null;
+        if (place !== null) return toArchiveFlags(place, flags);
         const mapping = await resolveMapping(flags);
         const target = flags.saveMapping;
         const onPrepared = target === undefined ? null : () => saveMapping(target, mapping);
@@ -123,6 +130,22 @@ export function addImport(command: Command, shell: CliContext): void {
       flags.dryRun,
     ),
   );
+}
+
+/** @throws UsageError if a flag for files is given */
+async function toArchiveFlags(place: string, flags: ImportOptions): Promise<ImportFlags> {
+  const { where, format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping } = flags;
+  const { covers, prefer, allowRejected } = flags;
+  const ofRows = { format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping };
+  const given = Object.entries({ ...ofRows, covers, prefer, allowRejected }).find(([, value]) => value !== undefined);
+  const name = where.length > 0 ? 'where' : given?.[0];
+  if (name !== undefined)
+    throw new UsageError(
+      `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not apply to ${place}: an archive is taken as it is.`,
+    );
+  const { formatArchivePlan } = await import('../format-dry-run.ts');
+  const showPlan = (plan: ArchivePlan): void => void process.stdout.write(formatArchivePlan(plan, flags.json === true));
+  return { ...toImportFlags([], flags, {}), archive: { place, showPlan: flags.dryRun === true ? showPlan : null } };
 }
 
 /** A dry run into a folder that does not exist uses an archive in a temporary folder, so that it creates none. */
@@ -249,6 +272,10 @@ function parseRejectedShare(value: string): number {
 }
 
 const notes = `
+A folder with the manifest of an archive, or an address such as s3://BUCKET/PREFIX, is another archive of the same source. It is
+taken whole: rows, coverage with its evidence, market lists, conflicts and the states of days that follow. A folder that does not
+exist yet becomes an archive of its source.
+
 Tick rows have the columns symbol, t and p, in any case; t is a number (--time-unit) or a timestamp. Quote rows have symbol, t,
 and bid or ask or both; bid_size and ask_size are optional, and a number may be missing. Order book rows have symbol, t, bids
 and asks; a side is a list of [price, quantity]. --dataset ticks,quotes imports both from the same rows. Trade rows have symbol,
@@ -269,6 +296,8 @@ responses, which every job keeps in .oddslake/raw for raw.keep_days, can be impo
 decoder fix. Importing a file again changes no ticks, no quotes and no trades.`;
 
 const examples = `
+  oddslake import --output lake other-lake
+  oddslake import --output lake s3://backups/lake
   oddslake import --output lake saved-pages/
   oddslake import --output lake lake/.oddslake/raw
   oddslake import --output lake ticks.parquet --tz UTC --covers 2026-07-11..2026-07-13

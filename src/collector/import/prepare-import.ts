@@ -5,6 +5,7 @@ import type { Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { type ImportFile, type ImportFormat, listImportFiles } from './files.ts';
 import type { TradesGuess } from './guess-flags.ts';
+import type { ArchivePlan } from './import-archive.ts';
 import { type ImportDataset, type TickRowRules, timedDatasets } from './import-rows.ts';
 import { type CheckRules, checkRows, type RowPlan } from './preflight.ts';
 import { createLazyReader } from './read-rows.ts';
@@ -15,6 +16,8 @@ import type { FileFault } from './row-columns.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
+  /** Another archive that is taken whole, instead of files; `showPlan` is set for a dry run. */
+  readonly archive?: { readonly place: string; readonly showPlan: ((plan: ArchivePlan) => void) | null };
   /** The datasets that the files feed. Null: inferred from their columns. */
   readonly datasets: readonly ImportDataset[] | null;
   readonly format: ImportFormat | null;

@@ -41,12 +41,7 @@ export async function publishJournal(
 ): Promise<void> {
   const { context, archive } = run;
   const display = await context.startDisplay('publish', 1, 'parts');
-  let own: MergeThreads | undefined;
-  const workers = async (rows: number): Promise<MergeWorkers> => {
-    if (from.threads === undefined && context.threads > 1 && rows >= threadedRowsMin)
-      own = await openMergeThreads(context.threads);
-    return (from.threads ?? own)?.parts ?? inlineWorker;
-  };
+  const workers = openMergeWorkers(context, from.threads);
   try {
     const published = await publish(archive, {
       runId: run.id,
@@ -57,7 +52,7 @@ export async function publishJournal(
       candles: context.settings.archive.candles,
       intake: from.intake,
       ...(from.keepsQuiet === true && { quietWindowsMax }),
-      workers,
+      workers: workers.open,
       late: listLateTickRules(run),
       onProgress: (done, total) => display.update({ done, total }),
     });
@@ -87,9 +82,25 @@ export async function publishJournal(
       context.log.info({ generation, files: published.files.length }, 'published');
     }
   } finally {
-    await own?.close();
+    await workers.close();
     display.stop();
   }
+}
+
+/** Opens workers for a merge of many rows, and closes them afterwards. @param threads those that the caller has already */
+export function openMergeWorkers(
+  context: Context,
+  threads?: MergeThreads,
+): { readonly open: (rows: number) => Promise<MergeWorkers>; close(): Promise<void> } {
+  let own: MergeThreads | undefined;
+  return {
+    async open(rows) {
+      if (threads === undefined && context.threads > 1 && rows >= threadedRowsMin)
+        own = await openMergeThreads(context.threads);
+      return (threads ?? own)?.parts ?? inlineWorker;
+    },
+    close: async () => await own?.close(),
+  };
 }
 
 /**

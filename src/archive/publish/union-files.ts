@@ -1,0 +1,193 @@
+import { join } from 'node:path';
+import { DamageError } from '../../base/errors.ts';
+import { computePartNumber } from '../../base/symbol-name.ts';
+import { formatDay, parseDayStart } from '../../base/time.ts';
+import type { Archive } from '../archive.ts';
+import { type Disk, sha256 } from '../disk/file-system.ts';
+import { type DatasetName, datasetNames, isSplitBySymbol, listReadColumns } from '../format/datasets.ts';
+import { getPartCount } from '../format/day-parts.ts';
+import { type ArchiveLayout, parsePartNumber } from '../format/layout.ts';
+import { formatVersion, listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { type SeriesColumns, type SeriesConflict, sliceSeries } from '../format/series.ts';
+import { conflictDatasets, type SeriesDataset } from '../format/series-datasets.ts';
+import type { Conflict, PartColumns } from '../format/tick-columns.ts';
+import { overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
+import type { JournalBin } from '../journal/journal.ts';
+import { type CellValue, decodeRows } from '../parquet/rows.ts';
+import { decodeSeries } from '../parquet/series-file.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
+import { getStagePartCounts } from './day-part-choice.ts';
+import {
+  type DayCoverage,
+  parseConflictRows,
+  parseCoverageRows,
+  parseSeriesConflictRows,
+  type TableName,
+} from './day-tables.ts';
+import type { Stage } from './staging.ts';
+
+/** A generation of another archive, whose files are on this machine. */
+export interface OtherArchive {
+  /** Its folder or address, for messages. */
+  readonly name: string;
+  readonly manifest: Manifest;
+  readonly layout: ArchiveLayout;
+  readonly disk: Disk;
+}
+
+/** Reads a file of another archive. @throws DamageError if it is missing or has another hash */
+export function readOtherFile({ name, layout, disk }: OtherArchive, { path, sha256: hash }: PublishedFile): Uint8Array {
+  const at = join(layout.root, path);
+  const bytes = disk.isFile(at) ? disk.read(at) : null;
+  if (bytes !== null && sha256(bytes) === hash) return bytes;
+  const fault = bytes === null ? 'is missing' : 'differs from its manifest';
+  throw new DamageError(`${name}: ${path} ${fault}. Nothing was imported. Run oddslake verify on that archive.`);
+}
+
+/** A union in progress: what another archive has, as input of a publish. Its files are read when the part is merged. */
+export interface Union {
+  readonly archive: Archive;
+  readonly stage: Stage;
+  readonly other: OtherArchive;
+  /** The run that counts the rows. */
+  readonly runId: string;
+  /** The withdrawals that both archives list. */
+  readonly withdrawn: readonly PublishedWithdrawal[];
+  /** The files of the other archive that have rows, by dataset and date. */
+  readonly files: ReadonlyMap<string, readonly PublishedFile[]>;
+}
+
+const splitNames = datasetNames.filter((name) => isSplitBySymbol(name, formatVersion));
+const takenNames = splitNames.filter((name) => !name.startsWith('candles_'));
+
+export function openUnion(archive: Archive, stage: Stage, other: OtherArchive, runId: string): Union {
+  const lists = [stage.base, other.manifest].flatMap(({ datasets }) => datasets.coverage.withdrawn ?? []);
+  const withdrawn = overlayWithdrawals(lists);
+  const named = takenNames.flatMap((dataset) =>
+    listFilesWithRows(other.manifest, dataset).map((file) => ({ key: `${dataset} ${file.date}`, file })),
+  );
+  const files = new Map(
+    [...Map.groupBy(named, ({ key }) => key)].map(([key, list]) => [key, list.map(({ file }) => file)]),
+  );
+  return { archive, stage, other, runId, withdrawn, files };
+}
+
+/**
+ * Takes over the number of parts of days that only the other archive has, so that its files keep their bytes. A day of both has
+ * as many parts as before.
+ */
+export function takeDayParts({ stage, other }: Union): void {
+  const { base, dayParts } = stage;
+  const published = new Set(splitNames.flatMap((name) => listFilesWithRows(base, name).map(({ date }) => date!)));
+  for (const date of listDates(other.manifest)) {
+    const count = getPartCount(other.manifest, date);
+    if (!published.has(date) && count < base.parts && base.parts % count === 0) dayParts.set(date, count);
+  }
+}
+
+const listDates = (manifest: Manifest): Set<string> =>
+  new Set(takenNames.flatMap((name) => listFilesWithRows(manifest, name).map(({ date }) => date!)));
+
+/** The parts of days into which rows of the other archive go, sorted. */
+export function listUnionBins(union: Union): JournalBin[] {
+  return [...listDates(union.other.manifest)].sort().flatMap((date) => {
+    const day = parseDayStart(date);
+    const parts = Array.from({ length: countParts(union, day) }, (_, part) => ({ day, part }));
+    return parts.filter((bin) => takenNames.some((dataset) => listOtherFiles(union, dataset, bin).length > 0));
+  });
+}
+
+export const countParts = ({ stage }: Union, day: number): number =>
+  getPartCount(getStagePartCounts(stage), formatDay(day));
+
+/** The files of the other archive that may have symbols of a part: the numbers of parts divide hashes of the symbols. */
+export function listOtherFiles(
+  union: Union,
+  dataset: DatasetName,
+  { day, part }: JournalBin,
+): readonly PublishedFile[] {
+  const date = formatDay(day);
+  const shared = greatestCommonDivisor(countParts(union, day), getPartCount(union.other.manifest, date));
+  const files = union.files.get(`${dataset} ${date}`) ?? [];
+  return files.filter(({ path }) => parsePartNumber(path) % shared === part % shared);
+}
+
+const greatestCommonDivisor = (a: number, b: number): number => (b === 0 ? a : greatestCommonDivisor(b, a % b));
+
+/** A check for the symbols of a part. */
+export const createPartCheck = (union: Union, { day, part }: JournalBin): ((symbol: string) => boolean) => {
+  const parts = countParts(union, day);
+  return (symbol) => computePartNumber(symbol, parts) === part;
+};
+
+/** Rows of the other archive that belong to a part, in columns: those of each symbol by itself. */
+export type OtherRows<C> = readonly (C & { readonly symbols: readonly [string] })[];
+
+export const readOtherColumns = <C extends Pick<SeriesColumns, 'symbols'>>(
+  union: Union,
+  dataset: DatasetName,
+  bin: JournalBin,
+  decode: (bytes: Uint8Array) => C,
+  slice: (columns: C, index: number) => C,
+): OtherRows<C> => {
+  const isOfPart = createPartCheck(union, bin);
+  return listOtherFiles(union, dataset, bin).flatMap((file) => {
+    const columns = decode(readOtherFile(union.other, file));
+    return columns.symbols.flatMap((symbol, i) => (isOfPart(symbol) ? [slice(columns, i) as OtherRows<C>[0]] : []));
+  });
+};
+
+export const readOtherSeries = (union: Union, dataset: SeriesDataset, bin: JournalBin): OtherRows<SeriesColumns> =>
+  readOtherColumns(
+    union,
+    dataset,
+    bin,
+    (bytes) => decodeSeries(dataset, bytes),
+    (columns, i) => sliceSeries(columns, i, i + 1),
+  );
+
+/** Ticks as a series of one number. */
+export const toPriceSeries = ({ symbols, offsets, t, p }: PartColumns): SeriesColumns => ({
+  symbols,
+  offsets,
+  t,
+  values: [p],
+  texts: [],
+});
+
+export const readOtherTicks = (union: Union, bin: JournalBin): OtherRows<SeriesColumns> =>
+  readOtherColumns(
+    union,
+    'ticks',
+    bin,
+    (bytes) => toPriceSeries(decodeTicks(bytes)),
+    (columns, i) => sliceSeries(columns, i, i + 1),
+  );
+
+export function readOtherTable(union: Union, dataset: TableName, bin: JournalBin): CellValue[][] {
+  const isOfPart = createPartCheck(union, bin);
+  const at = dataset === 'coverage' ? 1 : 0;
+  return listOtherFiles(union, dataset, bin).flatMap((file) =>
+    decodeRows(listReadColumns(dataset), readOtherFile(union.other, file)).filter((row) => isOfPart(row[at] as string)),
+  );
+}
+
+export const readOtherCoverage = (union: Union, bin: JournalBin): DayCoverage =>
+  parseCoverageRows(readOtherTable(union, 'coverage', bin));
+
+export const readOtherConflicts = (
+  union: Union,
+  bin: JournalBin,
+  dataset: 'ticks' | SeriesDataset,
+): SeriesConflict[] =>
+  dataset === 'ticks'
+    ? parseConflictRows(readOtherTable(union, 'conflicts', bin)).map(toPriceConflict)
+    : parseSeriesConflictRows(dataset, readOtherTable(union, conflictDatasets[dataset], bin));
+
+export const toPriceConflict = ({ symbol, t, seenAt, dropped }: Conflict): SeriesConflict => ({
+  symbol,
+  t,
+  seenAt,
+  dropped: [dropped],
+  droppedTexts: [],
+});

@@ -1,0 +1,293 @@
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import { floorToDay, intersect, isWithin, subtract, type Window } from '../../base/window.ts';
+import type { CoveredWindow, LostWindow, PublishedCoverage } from '../format/coverage.ts';
+import { toDayPath } from '../format/layout.ts';
+import { findFileWithRows, type Manifest } from '../format/manifest.ts';
+import { emptyBooks, listSnapshots, mergeBooks } from '../format/order-book.ts';
+import { overlayPrecedence, type Precedence, type PrecedenceWindow } from '../format/precedence.ts';
+import { type SeriesColumns, type SeriesConflict, sliceRows } from '../format/series.ts';
+import { conflictDatasets, type SeriesDataset, seriesDatasets } from '../format/series-datasets.ts';
+import type { Conflict, TickChunk } from '../format/tick-columns.ts';
+import { decideRows, toDropKey, toStandIns, uniteCoverage } from '../format/unite.ts';
+import { type DatedWindow, findWithdrawn } from '../format/withdrawals.ts';
+import type { JournalBin } from '../journal/journal.ts';
+import { decodeBooks } from '../parquet/books-file.ts';
+import { decodeSeries } from '../parquet/series-file.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
+import { readPublishedFile } from '../read-published-file.ts';
+import type { DayPartSource } from './day-part-choice.ts';
+import {
+  type DayCoverage,
+  parseConflictRows,
+  parseSeriesConflictRows,
+  readPartConflicts,
+  readPartCoverage,
+  readTableRows,
+} from './day-tables.ts';
+import { encodeBookFile } from './encode-partition.ts';
+import type { SeriesIntake, SeriesIntakeBin } from './series-intake.ts';
+import { stageFile } from './staging.ts';
+
+import {
+  createPartCheck,
+  listOtherFiles,
+  listUnionBins,
+  type OtherRows,
+  readOtherColumns,
+  readOtherConflicts,
+  readOtherCoverage,
+  readOtherSeries,
+  readOtherTable,
+  readOtherTicks,
+  toPriceConflict,
+  toPriceSeries,
+  type Union,
+} from './union-files.ts';
+
+/** The rows of one symbol, cut where their precedence changes. */
+function* splitByPrecedence(
+  { symbols: [symbol], t }: OtherRows<SeriesColumns>[0],
+  day: number,
+  coverage: readonly CoveredWindow[],
+): Generator<Precedence & { readonly from: number; readonly to: number }> {
+  for (const { from, to, rank, observedAt } of toStandIns(symbol, day, coverage)) {
+    const rows = { from: findFirstAtOrAfter(t, from), to: findFirstAtOrAfter(t, to) };
+    if (rows.from < rows.to) yield { ...rows, rank, observedAt };
+  }
+}
+
+/** The ticks of the other archive with their coverage, as a publish merges them. */
+export const createUnionSource = (union: Union): DayPartSource => ({
+  listBins: () => listUnionBins(union),
+  listJournalBins: () => [],
+  readChunks(bin) {
+    const { ticks } = readOtherCoverage(union, bin);
+    return readOtherTicks(union, bin).flatMap((rows) => {
+      const [symbol] = rows.symbols;
+      return [...splitByPrecedence(rows, bin.day, ticks.get(symbol) ?? [])].map(
+        ({ from, to, rank, observedAt }): TickChunk => ({
+          symbol,
+          runId: union.runId,
+          rank,
+          observedAt,
+          t: rows.t.subarray(from, to),
+          p: rows.values[0]!.subarray(from, to),
+        }),
+      );
+    });
+  },
+  readCoverage(bin) {
+    const out = new Map<string, CoveredWindow[]>();
+    for (const [symbol, windows] of readOtherCoverage(union, bin).ticks) {
+      const { own, other } = selectWithdrawals(union, symbol, bin.day);
+      out.set(
+        symbol,
+        windows.flatMap((window) => withoutTicks(window, findWithdrawn([window], own, other))),
+      );
+    }
+    // What this archive has of a window that the other has lost is judged as a response is.
+    const owned = readPartCoverage(union.archive, union.stage.base, bin).ticks;
+    for (const [symbol, lost] of readOtherLost(union, bin))
+      for (const window of owned.get(symbol) ?? [])
+        for (const both of intersect([window], lost)) {
+          const { ticks: _, ...covered } = { ...window, ...both };
+          out.set(symbol, [...(out.get(symbol) ?? []), covered]);
+        }
+    return out;
+  },
+  readWithdrawn(bin) {
+    const out = new Map<string, DatedWindow[]>();
+    for (const [symbol, windows] of readPartCoverage(union.archive, union.stage.base, bin).ticks) {
+      const { own, other } = selectWithdrawals(union, symbol, bin.day);
+      const withdrawn = findWithdrawn(windows, other, own).map((window) => ({ ...window, at: 0 }));
+      if (withdrawn.length > 0) out.set(symbol, withdrawn);
+    }
+    for (const [symbol, lost] of readOtherLost(union, bin))
+      out.set(symbol, [...(out.get(symbol) ?? []), ...lost.map(({ from, to }) => ({ from, to, at: 0 }))]);
+    return out;
+  },
+});
+
+const withoutTicks = ({ ticks: _, ...window }: PublishedCoverage, removed: readonly Window[]): CoveredWindow[] =>
+  subtract([window], removed).map((rest) => ({ ...window, ...rest }));
+
+/** The withdrawals of a symbol and day that each archive lists. */
+function selectWithdrawals(
+  { stage, other }: Union,
+  symbol: string,
+  day: number,
+): { readonly own: readonly DatedWindow[]; readonly other: readonly DatedWindow[] } {
+  const select = ({ datasets }: Manifest): readonly DatedWindow[] =>
+    (datasets.coverage.withdrawn ?? []).filter(
+      (one) => floorToDay(one.from) === day && (one.symbol === null || one.symbol === symbol),
+    );
+  return { own: select(stage.base), other: select(other.manifest) };
+}
+
+/** The windows of a part whose ticks the other archive has lost, by symbol. */
+export function readOtherLost(union: Union, bin: JournalBin): Map<string, LostWindow[]> {
+  const isOfPart = createPartCheck(union, bin);
+  const lost = (union.other.manifest.lost ?? []).filter(
+    ({ symbol, from }) => floorToDay(from) === bin.day && isOfPart(symbol),
+  );
+  return Map.groupBy(lost, ({ symbol }) => symbol);
+}
+
+/** The lost windows of both archives. Where they begin at one time, the longer and the greater number counts, as in the state. */
+export function uniteLost(
+  own: ReadonlyMap<string, readonly LostWindow[]>,
+  other: ReadonlyMap<string, readonly LostWindow[]>,
+): Map<string, LostWindow[]> {
+  const all = [...own, ...other].flatMap(([, windows]) => windows);
+  const out = new Map<string, LostWindow>();
+  for (const window of all) {
+    const key = `${window.from} ${window.symbol}`;
+    const { to, ticks } = out.get(key) ?? window;
+    out.set(key, { ...window, to: Math.max(to, window.to), ticks: Math.max(ticks, window.ticks) });
+  }
+  return Map.groupBy(out.values(), ({ symbol }) => symbol);
+}
+
+/** The rows of series of the other archive, as those of an import. */
+export const createUnionIntake = (union: Union): Pick<SeriesIntake, 'listBins' | 'readBin'> => ({
+  listBins: () =>
+    listUnionBins(union).filter((bin) =>
+      [...seriesDatasets, 'coverage' as const].some((dataset) => listOtherFiles(union, dataset, bin).length > 0),
+    ),
+  readBin(bin) {
+    const coverage = readOtherCoverage(union, bin);
+    return seriesDatasets.flatMap((dataset): SeriesIntakeBin[] => {
+      const covered = new Map(
+        [...coverage[dataset]].map(([symbol, list]) => [symbol, list.flatMap((window) => withoutTicks(window, []))]),
+      );
+      const chunks = readOtherSeries(union, dataset, bin).flatMap((rows) => {
+        const [symbol] = rows.symbols;
+        return [...splitByPrecedence(rows, bin.day, coverage[dataset].get(symbol) ?? [])].map(
+          ({ from, to, rank, observedAt }) => ({
+            symbol,
+            runId: union.runId,
+            rank,
+            observedAt,
+            ...sliceRows(rows, from, to),
+          }),
+        );
+      });
+      return chunks.length + covered.size === 0 ? [] : [{ dataset, chunks, covered }];
+    });
+  },
+});
+
+/**
+ * The precedence of this archive's rows of a part: what its published coverage states, as with the rows of the other archive,
+ * unless one of them has compared the rows.
+ */
+export function readUnionPrecedence(
+  union: Union,
+  bin: JournalBin,
+  dataset: 'ticks' | SeriesDataset,
+  coverage: DayCoverage,
+  symbols: Iterable<string>,
+): Map<string, PrecedenceWindow[]> {
+  const decided = decideByConflicts(union, bin, dataset);
+  return new Map(
+    [...symbols].map((symbol) => {
+      const standIns = toStandIns(symbol, bin.day, coverage[dataset].get(symbol) ?? []);
+      return [symbol, overlayPrecedence(standIns, decided.get(symbol) ?? [])];
+    }),
+  );
+}
+
+/** Reads the rows of both archives only if one of them has conflicts. */
+function decideByConflicts(
+  union: Union,
+  bin: JournalBin,
+  dataset: 'ticks' | SeriesDataset,
+): ReadonlyMap<string, readonly PrecedenceWindow[]> {
+  const { archive, stage } = union;
+  const conflicts =
+    dataset === 'ticks'
+      ? readPartConflicts(archive, stage.base, bin).map(toPriceConflict)
+      : parseSeriesConflictRows(dataset, readTableRows(archive, stage.base, conflictDatasets[dataset], bin));
+  const others = readOtherConflicts(union, bin, dataset);
+  if (conflicts.length + others.length === 0) return new Map();
+  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
+  if (file === undefined) return new Map();
+  const bytes = readPublishedFile(archive, file);
+  const own = dataset === 'ticks' ? toPriceSeries(decodeTicks(bytes)) : decodeSeries(dataset, bytes);
+  const rows = dataset === 'ticks' ? readOtherTicks(union, bin) : readOtherSeries(union, dataset, bin);
+  return decideRows({ rows: [own], conflicts }, { rows, conflicts: others });
+}
+
+/** Adds to the tables of a part what the other archive has: its conflicts, and its coverage of order books. */
+export function addOtherTables(
+  union: Union,
+  bin: JournalBin,
+  { coverage, conflicts }: { readonly coverage: DayCoverage; readonly conflicts: Conflict[] },
+): void {
+  for (const conflict of parseConflictRows(readOtherTable(union, 'conflicts', bin))) conflicts.push(conflict);
+  // Of two rows of one key, the last one counts.
+  conflicts.sort((a, b) => a.kept - b.kept);
+  for (const [symbol, windows] of readOtherCoverage(union, bin).orderbooks)
+    coverage.orderbooks.set(symbol, uniteCoverage([...(coverage.orderbooks.get(symbol) ?? []), ...windows]));
+}
+
+/**
+ * The conflicts between the ticks of both archives that neither lists. Each was seen when the later of both was observed.
+ * @param known those that one of them lists @param coverage the published coverage of this archive
+ */
+export function selectNewConflicts(
+  union: Union,
+  bin: JournalBin,
+  fresh: readonly Conflict[],
+  { coverage, conflicts: known }: { readonly coverage: DayCoverage; readonly conflicts: readonly Conflict[] },
+): Conflict[] {
+  if (fresh.length === 0) return [];
+  const toKey = ({ symbol, t, kept, dropped }: Conflict): string => JSON.stringify([symbol, t, kept, dropped]);
+  const keys = new Set(known.map(toKey));
+  const findSeenAt = createSeenAtLookup(union, bin, 'ticks', coverage);
+  return fresh.filter((one) => !keys.has(toKey(one))).map((one) => ({ ...one, seenAt: findSeenAt(one) }));
+}
+
+/** The same for a series. */
+export function selectNewSeriesConflicts(
+  union: Union,
+  bin: JournalBin,
+  dataset: SeriesDataset,
+  fresh: readonly SeriesConflict[],
+  { coverage, conflicts: known }: { readonly coverage: DayCoverage; readonly conflicts: readonly SeriesConflict[] },
+): SeriesConflict[] {
+  if (fresh.length === 0) return [];
+  const keys = new Set(known.map(toDropKey));
+  const findSeenAt = createSeenAtLookup(union, bin, dataset, coverage);
+  return fresh.filter((one) => !keys.has(toDropKey(one))).map((one) => ({ ...one, seenAt: findSeenAt(one) }));
+}
+
+function createSeenAtLookup(
+  union: Union,
+  bin: JournalBin,
+  dataset: 'ticks' | SeriesDataset,
+  coverage: DayCoverage,
+): (conflict: { readonly symbol: string; readonly t: number }) => number {
+  const sides = [coverage[dataset], readOtherCoverage(union, bin)[dataset]];
+  return ({ symbol, t }) =>
+    Math.max(...sides.map((side) => side.get(symbol)?.find((window) => isWithin(t, window))?.fetchedAt ?? bin.day));
+}
+
+/** Merges the order books of the other archive and stages the changed files. Returns their number. */
+export function stageOtherBooks(union: Union, bin: JournalBin): number {
+  const { archive, stage } = union;
+  const fresh = readOtherColumns(
+    union,
+    'orderbooks',
+    bin,
+    (bytes) => decodeBooks(bytes),
+    (columns, i) => ({ ...columns, symbols: [columns.symbols[i]!], offsets: columns.offsets.slice(i, i + 2) }),
+  ).flatMap((books) => listSnapshots(books, 0));
+  if (fresh.length === 0) return 0;
+  const path = toDayPath('orderbooks', bin.day, bin.part);
+  const file = findFileWithRows(stage.base, 'orderbooks', path);
+  const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
+  const { columns, isChanged } = mergeBooks(old, fresh, (_, t) => t);
+  if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
+  return fresh.length;
+}

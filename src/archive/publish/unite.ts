@@ -1,0 +1,297 @@
+import { DamageError } from '../../base/errors.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { parseDayStart } from '../../base/time.ts';
+import { intersect } from '../../base/window.ts';
+import { type Archive, requirePublishedManifest } from '../archive.ts';
+import { createBackgroundWrites } from '../disk/background-writes.ts';
+import { type CoveredWindow, compareLostWindows, type LostWindow } from '../format/coverage.ts';
+import { listReadColumns } from '../format/datasets.ts';
+import {
+  hasRows,
+  listFilesWithRows,
+  listManifestFiles,
+  type Manifest,
+  type PublishedFile,
+} from '../format/manifest.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
+import { uniteMarkets, uniteSymbol } from '../format/unite.ts';
+import { readEvidenceSince } from '../journal/coverage-store.ts';
+import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
+import { acceptWindow, readAcceptedWindows, readLostWindows, recordLost } from '../journal/gap-records.ts';
+import { readCommitState } from '../journal/intent.ts';
+import { emptyIndex } from '../journal/journal-check.ts';
+import { takeWriteLock } from '../journal/lock.ts';
+import { restoreListings } from '../journal/nightly-memory.ts';
+import { addFetchedTicks, addRunTally } from '../journal/runs.ts';
+import { recordSelections } from '../journal/selection-store.ts';
+import { addSeriesCounts, addSeriesTally } from '../journal/series-counts.ts';
+import { readAllSymbols, writeSymbolFacts } from '../journal/symbols.ts';
+import { decodeRows } from '../parquet/rows.ts';
+import { type PublishedState, readPublishedState } from '../rebuild-state.ts';
+import { commitStage, finishIntent } from './commit.ts';
+import { parseMarketRows, readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
+import { stageMissingEmptyFiles } from './empty-files.ts';
+import { computeWithdrawnAfter } from './listed-withdrawals.ts';
+import { inlineWorker } from './merge-partition.ts';
+import {
+  computeCoverageAfter,
+  computeLostAfter,
+  groupByDay,
+  type PublishOptions,
+  recordPublish,
+  recordSeries,
+} from './publish.ts';
+import { type BinResult, stageDays } from './publish-day.ts';
+import { type StagedSeries, stageSeries } from './publish-series.ts';
+import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
+import { computeSymbolsAfter, stageSymbols, symbolFields } from './stage-symbols.ts';
+import { createNextManifest, finishWrites, recordStagedFiles, sortMoves, startStage } from './staging.ts';
+import { type OtherArchive, openUnion, readOtherFile, takeDayParts, type Union } from './union-files.ts';
+import { createUnionIntake, createUnionSource, stageOtherBooks, uniteLost } from './unite-parts.ts';
+
+export interface UniteResult {
+  readonly manifest: Manifest;
+  /** Files with rows that were written. */
+  readonly files: readonly PublishedFile[];
+  /** Snapshots of order books in the other archive. */
+  readonly snapshots: number;
+  /** Symbols in the other archive. */
+  readonly symbols: number;
+}
+
+/**
+ * Takes another archive into this one, in one generation, or in none if it brings nothing. The rows are the same whichever of
+ * both takes the other. What is journaled stays there; it should be published before.
+ * @throws DamageError if a file of either archive is missing or has another hash; nothing has changed then
+ */
+export async function unite(archive: Archive, other: OtherArchive, options: PublishOptions): Promise<UniteResult> {
+  const lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
+  try {
+    finishIntent(archive);
+    const builtOn = readCommitState(archive.state.db);
+    requirePublishedManifest(archive);
+    const writes = createBackgroundWrites();
+    try {
+      const stage = startStage(archive, archive.readManifest(), builtOn, writes);
+      return await uniteStaged(openUnion(archive, stage, other, options.runId), options);
+    } finally {
+      await writes.settle();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+async function uniteStaged(union: Union, options: PublishOptions): Promise<UniteResult> {
+  const { archive, stage, other } = union;
+  const { db } = archive.state;
+  const found = readOtherState(other, options.lifetimeRules.settleMs);
+  const { bins: merged, series, snapshots } = await stageParts(union, options);
+  for (const file of listFilesWithRows(other.manifest, 'markets')) stageOtherMarkets(union, file);
+  const results = merged.map((bin) => ({ ...bin, covered: addSettledWindows(bin.covered, found) }));
+  const known = new Map(readAllSymbols(db).map((facts) => [facts.symbol, facts]));
+  const changed = found.symbols.map((row) => {
+    const facts = toSymbolFacts(row, found);
+    const own = known.get(facts.symbol);
+    return own === undefined ? facts : uniteSymbol(own, facts);
+  });
+  const united = new Map([...known, ...changed.map((facts) => [facts.symbol, facts] as const)]);
+  const sorted = [...united.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
+  const symbols = computeSymbolsAfter(sorted, [], results, options.clock.nowMs());
+  stageSymbols(archive, stage, symbols);
+  stageMissingEmptyFiles(archive, stage);
+  const lost = listLostAfter(db, other, results);
+  const after = {
+    symbols,
+    coverage: computeCoverageAfter(db, results),
+    lost,
+    withdrawn: computeWithdrawnAfter(stage, results, union.withdrawn),
+  };
+  const recordFound = (): void => {
+    for (const facts of changed) writeSymbolFacts(db, facts);
+    recordDecisions(db, other, found, known);
+  };
+  const manifest = rehearse(db, recordFound, () => createNextManifest(archive, stage, after, options));
+  const result = { snapshots, symbols: changed.length };
+  if (stage.stagedFiles.size === 0 && hasSameFindings(stage.base, manifest)) {
+    db.transaction(() => countTaken(db, options.runId, results, series));
+    return { ...result, manifest: stage.base, files: [] };
+  }
+  await finishWrites(archive, stage);
+  commitStage(archive, stage, manifest, sortMoves(stage), () => {
+    recordFound();
+    recordSeries(archive, options, series, 0);
+    recordStagedFiles(archive, stage, manifest.created_at);
+    recordPublish(archive, options, { results, bins: [] }, 0, []);
+    recordLost(db, lost, manifest.created_at);
+    countFetched(db, options.runId, results, series);
+  });
+  const files = [...stage.stagedFiles.values()].map(({ file }) => file).filter(hasRows);
+  return { ...result, manifest, files };
+}
+
+/** @throws DamageError if a file is missing or differs */
+function readOtherState(other: OtherArchive, settleMs: number): PublishedState {
+  const { manifest, layout, disk } = other;
+  const found = readPublishedState(manifest, layout, disk, settleMs);
+  for (const file of listManifestFiles(manifest)) if (found.damaged.has(file.path)) readOtherFile(other, file);
+  return found;
+}
+
+/** Merges the parts of days and stages the changed files. @throws DamageError if a file of either archive is damaged */
+async function stageParts(
+  union: Union,
+  options: PublishOptions,
+): Promise<{ readonly bins: readonly BinResult[]; readonly series: StagedSeries; readonly snapshots: number }> {
+  const { archive, stage, other } = union;
+  const { signal } = options;
+  takeDayParts(union);
+  const source = createUnionSource(union);
+  const bins = source.listBins();
+  const snapshots = bins.reduce((sum, bin) => sum + stageOtherBooks(union, bin), 0);
+  const intervals = listCandleIntervals(stage.base, options.candles);
+  const rows = [stage.base, other.manifest].flatMap(({ datasets }) => datasets.ticks.files);
+  const workers = (await options.workers?.(rows.reduce((sum, file) => sum + file.rows, 0))) ?? inlineWorker;
+  const intake = createUnionIntake(union);
+  const input = { intervals, tickBins: bins, union };
+  const series = await stageSeries(archive, stage, emptyIndex, intake, input, workers, signal);
+  let done = 0;
+  const days = await stageDays(archive, stage, {
+    days: groupByDay(bins, new Map(), series.coverage),
+    source,
+    end: 0,
+    intervals,
+    signal,
+    late: [],
+    workers,
+    union,
+    onPart: () => options.onProgress?.(++done, bins.length),
+  });
+  const refused = [
+    ...series.refused,
+    ...days.refused,
+    ...(await stageMissingCandles(archive, stage, intervals, { signal })),
+  ];
+  if (refused[0] !== undefined) throw new DamageError(refused[0]);
+  return { bins: days.bins, series, snapshots };
+}
+
+function stageOtherMarkets({ archive, stage, other }: Union, file: PublishedFile): void {
+  const day = parseDayStart(file.date!);
+  const rows = parseMarketRows(decodeRows(listReadColumns('markets'), readOtherFile(other, file)));
+  const united = uniteMarkets([...readDayMarkets(archive, stage.base, day), ...rows]);
+  stageTable(archive, stage, 'markets', { day, part: 0 }, toMarketRows(united));
+}
+
+/**
+ * Adds to the covered windows when the days of the other archive had settled: its coverage rows have the earliest time of the
+ * windows that were joined.
+ */
+const addSettledWindows = (covered: BinResult['covered'], { coverage }: PublishedState): BinResult['covered'] =>
+  new Map(
+    [...covered].map(([symbol, windows]) => {
+      const settled = (coverage.get(symbol)?.windows ?? []).flatMap((one): CoveredWindow[] =>
+        intersect([one], windows).map((window) => ({ ...one, ...window })),
+      );
+      return [symbol, [...windows, ...settled]];
+    }),
+  );
+
+/** The facts of a row of the other archive, without its ticks. */
+function toSymbolFacts(row: PublishedState['symbols'][number], found: PublishedState): SymbolFacts {
+  const fields = Object.fromEntries(symbolFields.map((field, i) => [field, row[i]])) as Partial<SymbolFacts>;
+  const unknown = createUnknownSymbol(row[0] as string, 0);
+  const facts = { ...unknown, ...fields, ticks: 0, firstTick: null, lastTick: null };
+  const isListed = facts.canonicalId !== null;
+  const isInactive = facts.isActive === false;
+  const coverage = found.coverage.get(facts.symbol);
+  return {
+    ...facts,
+    lastActive: isListed && !isInactive ? facts.lastSeen : null,
+    inactiveSince: isListed && isInactive ? facts.lastSeen : null,
+    ...found.activity.get(facts.symbol),
+    listed: isListed,
+    polledFrom: coverage?.polledFrom ?? null,
+    servedFrom: found.servedFrom.has(facts.symbol) ? coverage!.coveredFrom : null,
+  };
+}
+
+function listLostAfter(db: Database, { manifest }: OtherArchive, results: readonly BinResult[]): LostWindow[] {
+  const own = Map.groupBy(readLostWindows(db), ({ symbol }) => symbol);
+  const other = Map.groupBy(manifest.lost ?? [], ({ symbol }) => symbol);
+  return computeLostAfter([...uniteLost(own, other).values()].flat(), results).sort(compareLostWindows);
+}
+
+/** Records what the other archive knows of days, and what was decided there. This archive keeps its own decisions. */
+function recordDecisions(
+  db: Database,
+  { manifest }: OtherArchive,
+  { listedDays, selections }: PublishedState,
+  known: ReadonlyMap<string, SymbolFacts>,
+): void {
+  restoreListings(
+    db,
+    listedDays,
+    manifest.sources?.map(({ name }) => name),
+  );
+  recordSelections(db, new Map([...selections].filter(([symbol]) => !known.has(symbol))));
+  const accepted = (manifest.accepted ?? []).map(({ accepted_at: acceptedAt, ...window }) => ({
+    ...window,
+    acceptedAt,
+    reportedAt: manifest.created_at,
+  }));
+  // The last decision counts.
+  if (accepted.length > 0)
+    for (const window of [...readAcceptedWindows(db), ...accepted].sort(
+      (a, b) => a.acceptedAt - b.acceptedAt || compareUtf8(a.reason, b.reason),
+    ))
+      acceptWindow(db, window);
+  const since = Math.max(readEvidenceSince(db), manifest.evidence_since ?? 0);
+  if (since > 0) setMeta(db, evidenceSinceKey, String(since));
+}
+
+/** Computes what would be true after a change of the state, without making it. */
+function rehearse<T>(db: Database, change: () => void, compute: () => T): T {
+  const undone = new Error('undone');
+  let result: { readonly value: T } | undefined;
+  try {
+    db.transaction(() => {
+      change();
+      result = { value: compute() };
+      throw undone;
+    });
+  } catch (error) {
+    if (error !== undone) throw error;
+  }
+  return result!.value;
+}
+
+const hasSameFindings = (base: Manifest, next: Manifest): boolean =>
+  [base, next]
+    .map(({ days, lost, accepted, selection, datasets: { coverage } }) =>
+      JSON.stringify([days, lost, accepted, selection, coverage.withdrawn]),
+    )
+    .every((text, _, [first]) => text === first);
+
+/** Counts the rows of the other archive as fetched by this run. */
+function countFetched(db: Database, runId: string, results: readonly BinResult[], series: StagedSeries): void {
+  const sum = (tallies: BinResult['merged']['tallies']): number =>
+    [...tallies.values()].reduce(
+      (total, { accepted, duplicates, conflicts }) => total + accepted + duplicates + conflicts,
+      0,
+    );
+  addFetchedTicks(
+    db,
+    runId,
+    results.reduce((total, { merged }) => total + sum(merged.tallies), 0),
+  );
+  for (const { dataset, tallies } of series.outcomes) addSeriesCounts(db, runId, dataset, { fetched: sum(tallies) });
+}
+
+/** Counts rows that are all known. */
+function countTaken(db: Database, runId: string, results: readonly BinResult[], series: StagedSeries): void {
+  countFetched(db, runId, results, series);
+  for (const { merged } of results) for (const tally of merged.tallies.values()) addRunTally(db, runId, tally);
+  for (const { dataset, tallies } of series.outcomes)
+    for (const tally of tallies.values()) addSeriesTally(db, { runId, ofRun: runId, isBroken: false }, dataset, tally);
+}
