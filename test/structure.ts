@@ -59,7 +59,6 @@ const soleImporters: Readonly<Record<string, string>> = {
   '@aws-sdk': 'src/bucket',
   undici: 'src/client',
   'p-queue': 'src/client',
-  nodemailer: 'src/collector/notifications',
   croner: 'src/settings',
   tinypool: 'src/base/worker-threads.ts',
   fastify: 'src/server',

@@ -89,8 +89,6 @@ const secretNames = [
   'ping_url',
   'pingStartUrl',
   'pingFailUrl',
-  'smtpUrl',
-  'smtp_url',
   '["x-api-key"]',
   'authorization',
 ];

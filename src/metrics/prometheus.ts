@@ -20,26 +20,6 @@ const ensureTrailingNewline = (text: string): string => (text.endsWith('\n') ? t
 /** Content type of the text format, version 0.0.4. */
 export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
 
-const samplePattern = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/;
-const labelPattern = /([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)",?/g;
-
-/** Parses text written by `formatExposition`. Ignores all other lines. */
-export function parseExposition(text: string): Sample[] {
-  return text.split('\n').flatMap((line) => {
-    const [, name, labels, value] = samplePattern.exec(line) ?? [];
-    if (name === undefined || !Object.hasOwn(metricFamilies, name) || !Number.isFinite(Number(value))) return [];
-    const pairs = [...(labels ?? '').matchAll(labelPattern)].map(
-      ([, key, escaped]) => [key!, unescapeLabel(escaped!)] as const,
-    );
-    const known = metricFamilies[name]!.labels;
-    if (pairs.length !== known.length || pairs.some(([key]) => !known.includes(key))) return [];
-    return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }];
-  });
-}
-
-const unescapeLabel = (text: string): string =>
-  text.replace(/\\(.)/g, (_, sign: string) => (sign === 'n' ? '\n' : sign));
-
 /** A request that is finished: its response was sent, or its client disconnected. */
 interface CompletedRequest {
   readonly route: string;

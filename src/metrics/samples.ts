@@ -86,14 +86,6 @@ export interface LastRun {
   readonly warnings_count: number;
   readonly failures_count: number;
   readonly schema_drift_count: number;
-  readonly generation: number;
-  readonly watermark: number | null;
-  /** The watermark including inferred windows; absent in a run of an older version. */
-  readonly reached?: number | null;
-  /** Completeness of the archive; absent in a run of an older version. */
-  readonly completeness?: CompletenessCounts;
-  /** Absent in a run of an older version. */
-  readonly damaged_count?: number;
   readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly wait_ms: number };
   readonly night?: {
     readonly ticks: { readonly late: { readonly count: number } };
@@ -171,25 +163,5 @@ export function toRunSamples(run: LastRun): Sample[] {
 /** Returns the sample for the last exit with code 0; none if `atMs` is null. */
 export const toSuccessSamples = (job: string, atMs: number | null): Sample[] =>
   atMs === null ? [] : [one('job_last_success_timestamp_seconds', atMs / 1000, { name: job })];
-
-/** Returns the samples of the archive at the end of the latest of these runs; none if no run opened it. */
-export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
-  const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
-  if (latest === undefined) return [];
-  const { generation, watermark, reached = watermark, damaged_count, symbols, completeness } = latest;
-  const timestamps = (name: string, ms: number | null): Sample[] =>
-    ms === null ? [] : [one(`${name}_timestamp_seconds`, ms / 1000)];
-  // Older versions did not suspend symbols.
-  const older = [
-    ...(damaged_count === undefined ? [] : [one('damaged_files', damaged_count)]),
-    one('symbols_suspended', symbols.suspended ?? 0),
-  ];
-  return [
-    one('generation', generation),
-    ...(completeness === undefined ? older : toCompletenessSamples(completeness)),
-    ...timestamps('watermark', watermark),
-    ...timestamps('reached', reached),
-  ];
-}
 
 export const toBuildInfoSample = (version: string): Sample => one('build_info', 1, { version });

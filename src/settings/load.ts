@@ -2,7 +2,6 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
-import { checkEmail, type MergedSettings, parseTextfilePath, type SourcedValue } from './check-values.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
 import { attemptStep, type ReportProblem, SettingError, throwProblem, throwProblems } from './setting-error.ts';
 import {
@@ -29,6 +28,13 @@ import {
   sourcesKey,
   toSourceVariable,
 } from './source.ts';
+
+/** A value and its source, as messages name it. */
+interface SourcedValue {
+  readonly value: unknown;
+  readonly from: string;
+}
+type MergedSettings = Map<string, SourcedValue>;
 
 /** The sources of settings. Their texts are not parsed yet. */
 export interface SettingSources {
@@ -80,11 +86,6 @@ export async function resolveSettings(
   if (sourceNames.length > 0) checkSeveralSources(merged, sourceNames, report);
   const own = new Map([...merged].filter(([path]) => parseSourceName(path) === null));
   const values = resolveValues(own, base, report);
-  attempt(() => checkEmail(values, merged));
-  values.set(
-    'metrics.textfile',
-    attempt(() => parseTextfilePath(merged.get('metrics.textfile')!, base)),
-  );
   const nested = nestSettings(values);
   const { from } = merged.get('archive.output')!;
   const { output } = nested.archive;

@@ -132,9 +132,6 @@ export const settingsSchema = createSection({
     port: createNullable({ type: 'integer', minimum: 0, maximum: 65_535 }),
     late_hours_max: createNumber(6, 0.01, 8760),
   }),
-  metrics: createSection({
-    textfile: createText({ description: 'a path that ends with .prom' }),
-  }),
   notify: createSection({
     webhook_url: createSecretUrl({ isCommon: true, variable: 'ODDSLAKE_WEBHOOK_URL' }),
     webhook_url_file: createText({}, { isCommon: true, variable: 'ODDSLAKE_WEBHOOK_URL_FILE', kind: 'path' }),
@@ -144,14 +141,6 @@ export const settingsSchema = createSection({
     ping_start_url: createSecretUrl(),
     ping_fail_url: createSecretUrl(),
     ping_jobs: createChoiceList(notifyingJobs, ['nightly']),
-    email: createSection({
-      to: createTextList([]),
-      from: createText({ maxLength: 320 }),
-      when: createChoice(['failure', 'warning', 'always'], 'failure'),
-      smtp_url: createText({ maxLength: 4096 }, { variable: 'ODDSLAKE_SMTP_URL', kind: 'key', isSecret: true }),
-      smtp_url_file: createText({}, { variable: 'ODDSLAKE_SMTP_URL_FILE', kind: 'path' }),
-      sendmail: createText({ maxLength: 4096 }),
-    }),
   }),
   service: createSection({
     host: createPresetText('127.0.0.1', { isCommon: true }, 255),

@@ -172,7 +172,6 @@ export function listSecrets({ upstream, repair, service, notify, sources }: Sett
     parameter,
     password && decodePercent(password),
     ...[notify.webhookUrl, notify.pingUrl, notify.pingStartUrl, notify.pingFailUrl].flatMap(listUrlSecrets),
-    ...listSmtpSecrets(notify.email.smtpUrl),
   ];
   return [...secrets, parameter && decodePercent(parameter)].filter(
     (text) => typeof text === 'string' && text !== '',
@@ -185,14 +184,6 @@ function listUrlSecrets(url: string | null): string[] {
   const { pathname, search } = new URL(url);
   // A short path is not a secret. Redacting it would change unrelated log lines.
   return [url, ...[pathname + search, pathname].filter((text) => text.length >= 16)];
-}
-
-/** The password of an SMTP server, as it is written and as it is sent, and the URL with it. */
-function listSmtpSecrets(text: string | null): string[] {
-  if (text === null) return [];
-  const { password } = new URL(text);
-  if (password === '') return [];
-  return [text, password, decodePercent(password)];
 }
 
 function decodePercent(text: string): string {

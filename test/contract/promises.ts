@@ -136,8 +136,6 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
   ODDSLAKE_PING_URL: 'notify.ping_url',
   ODDSLAKE_PING_URL_FILE: 'notify.ping_url_file',
-  ODDSLAKE_SMTP_URL: 'notify.email.smtp_url',
-  ODDSLAKE_SMTP_URL_FILE: 'notify.email.smtp_url_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 

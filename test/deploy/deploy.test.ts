@@ -47,9 +47,14 @@ test('the check finds unknown names', () => {
   ]);
 });
 
+/** The unit that reports the failure of the others. It does not run the program. */
+const failureUnit = 'deploy/systemd/oddslake-failure@.service';
+
 /** The command lines of each example, with a parser for its format. */
 const commandLines: readonly (readonly [path: string, least: number, lines: (text: string) => string[][]])[] = [
-  ...names.filter((path) => path.endsWith('.service')).map((path) => [path, 1, execStarts] as const),
+  ...names
+    .filter((path) => path.endsWith('.service') && path !== failureUnit)
+    .map((path) => [path, 1, execStarts] as const),
   ['deploy/crontab', 2, findCalls],
   ['deploy/Dockerfile', 1, (text) => [JSON.parse(/^CMD (\[.*\])$/m.exec(text)![1]!) as string[]]],
   [
@@ -83,7 +88,7 @@ test.each(commandLines)('the program accepts every command line of %s', (path, c
 describe('sample configs load', () => {
   test('of a machine, including the commented settings', async () => {
     const at = folder();
-    const text = textOf('deploy/oddslake.yaml').replace(/^# (?=(metrics|notify):| )/gm, '');
+    const text = textOf('deploy/oddslake.yaml').replace(/^# (?=notify:| )/gm, '');
     expect(text).toContain('\n  webhook_url_file:');
     writeFileSync(join(at, 'oddslake.yaml'), text);
     writeFileSync(join(at, 'api-key'), 'k\n');
@@ -91,7 +96,6 @@ describe('sample configs load', () => {
     const settings = await loadSettings({ env: {}, cwd: '/', config: join(at, 'oddslake.yaml') });
     expect(settings.upstream.apiKey).toBe('k');
     expect(settings.notify.webhookUrl).toBe('https://hooks.example/x');
-    expect(settings.metrics.textfile).toMatch(/\.prom$/);
     expect(settings.archive.output).toBe('/var/lib/oddslake/lake');
   });
 
@@ -121,6 +125,46 @@ describe('systemd', () => {
       const rating = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=20', file]);
       expect([file, rating.status]).toEqual([file, 0]);
     }
+  });
+});
+
+describe('the unit for failures', () => {
+  test('is started by every unit that runs the program', () => {
+    const [template] = failureUnit.split('/').at(-1)!.split('.');
+    for (const path of names.filter((name) => name.endsWith('.service') && name !== failureUnit))
+      expect(textOf(path), path).toContain(`\nOnFailure=${template}%n.service\n`);
+  });
+
+  test('mails the state and the log of the unit that failed', () => {
+    const at = folder();
+    const stubs = { systemctl: 'echo "state: $*"', journalctl: 'echo "log: $*"', curl: 'echo "curl: $*"; cat' };
+    for (const [name, line] of Object.entries(stubs))
+      writeFileSync(join(at, name), `#!/bin/sh\n${line}\n`, { mode: 0o755 });
+    const text = textOf(failureUnit).replaceAll('\\\n', ' ');
+    const [, script] = /^ExecStart=\/bin\/sh -c '(.*)' report %i %H$/m.exec(text)!;
+    const env = Object.fromEntries(
+      [...text.matchAll(/^Environment=(\w+)=(.*)$/gm)].map(([, key, value]) => [key, value]),
+    );
+    // systemd replaces these escapes before it starts the shell.
+    const command = script!
+      .replaceAll('\\\\', '\\')
+      .replaceAll('%%', '%')
+      .replaceAll('$$', () => '$');
+    const result = spawnSync('/bin/sh', ['-c', command, 'report', 'oddslake-nightly.service', 'box'], {
+      encoding: 'utf8',
+      env: { ...env, PATH: `${at}:/usr/bin:/bin` },
+    });
+    expect([result.status, result.stderr]).toEqual([0, '']);
+    const [call, ...mail] = result.stdout.split('\n');
+    expect(call).toMatch(/--mail-from oddslake@localhost --mail-rcpt root@localhost .*smtp:\/\/localhost$/);
+    expect(mail.slice(0, 4)).toEqual([
+      'From: oddslake@localhost',
+      'To: root@localhost',
+      'Subject: oddslake-nightly.service on box has failed',
+      '',
+    ]);
+    expect(mail[4]).toMatch(/^state: .*status oddslake-nightly\.service$/);
+    expect(mail[5]).toMatch(/^log: .*--unit=oddslake-nightly\.service$/);
   });
 });
 

@@ -145,11 +145,10 @@ const pushes = formatExposition(
   })),
 );
 
-/** Scrapes a metrics file, a schedule and a service over one archive. */
+/** Scrapes a schedule and a service over one archive. */
 async function scrapeAll(): Promise<SeenMetrics> {
   const [box, output] = [await sandbox({ seed: 3, markets: 4, ticksPerDay: 50 }), folder()];
-  const textfile = join(folder(), 'oddslake.prom');
-  const night = await jobHere('nightly', box.url, output, '--set', `metrics.textfile=${textfile}`);
+  const night = await jobHere('nightly', box.url, output);
   expect(night.code, night.stderr).toBe(0);
 
   const schedule = start(jobArgs('schedule', output, '--set', 'schedule.port=0'), access(box.url));
@@ -168,7 +167,7 @@ async function scrapeAll(): Promise<SeenMetrics> {
     for (const path of ['', paths.ticks, paths.ticksStream, paths.exportFiles, '/api/v1/nothing'])
       await (await fetch(url + path)).arrayBuffer();
     const scrape = async (base: string) => await (await fetch(`${base}/metrics`)).text();
-    const texts = [readFileSync(textfile, 'utf8'), await scrape(health), await scrape(url)];
+    const texts = [await scrape(health), await scrape(url)];
     for (const text of texts) readExposition(text);
     return collectMetrics([...texts, await pushes, nodeExporter]);
   } finally {
@@ -179,7 +178,7 @@ async function scrapeAll(): Promise<SeenMetrics> {
   }
 }
 
-test('dashboard and alerts name only metrics, labels and values that a schedule, a service and a metrics file have', async () => {
+test('dashboard and alerts name only metrics, labels and values that a schedule and a service have', async () => {
   const seen = await scrapeAll();
   const dashboard = readDashboard();
   const { groups } = parse(readFileSync(new URL('../../deploy/prometheus-alerts.yml', import.meta.url), 'utf8')) as {

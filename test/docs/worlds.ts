@@ -73,7 +73,6 @@ const pageNeeds: Readonly<Record<string, PageNeeds>> = {
 const machine = [
   ['/etc/oddslake', 'etc'],
   ['/var/lib/oddslake', ''],
-  ['/var/lib/prometheus/node-exporter', ''],
   ['/srv/other-lake', 'lake'],
 ] as const;
 

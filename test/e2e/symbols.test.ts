@@ -1,8 +1,8 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
-import { dayMs, fixedNow, folder, manifestOf, sandbox } from './lake.ts';
+import { dayMs, fixedNow, folder, manifestOf, sandbox, startLongRunning } from './lake.ts';
 
 interface Listed {
   readonly known: number;
@@ -137,7 +137,6 @@ describe('the selection of symbols', () => {
       'archive. To list the known symbols: bin/oddslake symbols --output',
     );
 
-    const textfile = join(folder(), 'oddslake.prom');
     const expectForgotten = async () => {
       expect(await find(victim)).toMatchObject({ state: 'forgotten', not_collected: { reason: 'too thin' } });
       const status = await read<{ symbols: object; lag_ms: number; gaps: object }>('status');
@@ -146,8 +145,12 @@ describe('the selection of symbols', () => {
       expect((await run(['status', '--output', output])).stdout).toMatch(
         /^ {2}symbols .* live, 1 forgotten(, \d+ not polled)?$/m,
       );
-      const night = await nightly('--set', `metrics.textfile=${textfile}`);
-      const metrics = readFileSync(textfile, 'utf8');
+      const night = await nightly();
+      const service = await startLongRunning(['serve', '--output', output, '--json', '--set', 'service.port=0']);
+      const { url } = JSON.parse(service.first) as { url: string };
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      service.child.kill('SIGTERM');
+      await service.ended;
       for (const line of ['{kind="excluded"} 0', '{kind="forgotten"} 1'])
         expect(metrics).toContain(`\noddslake_symbols_not_collected${line}\n`);
       expect(night.code, JSON.stringify(night.summary.failures)).toBe(0);

@@ -68,7 +68,7 @@ describe('checkSettings', () => {
 poll: {confirm: nwo}
 symbols: [A, 7]
 schedule: {nightly: "61 3 * * *"}
-metrics: {textfile: here.txt}
+notify: {when: here}
 upstream_: 1
 source: 4
 `);
@@ -80,7 +80,7 @@ source: 4
       ['poll.confirm', 4],
       ['symbols[1]', 5],
       ['schedule.nightly', 6],
-      ['metrics.textfile', 7],
+      ['notify.when', 7],
       ['upstream_', 8],
       ['source', 9],
       ['log.level', '--set'],

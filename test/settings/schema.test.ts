@@ -33,7 +33,7 @@ describe('config/default.yaml', () => {
 test('config/example.env names only variables that are read', () => {
   const text = readFileSync(new URL('../../config/example.env', import.meta.url), 'utf8');
   const named = [...text.matchAll(/^#?(ODDSLAKE_[A-Z_]+)=/gm)].map(([, name]) => name!);
-  expect(named.length).toBe(17);
+  expect(named.length).toBe(15);
   for (const name of named.filter((name) => name !== 'ODDSLAKE_CONFIG')) {
     expect(readEnvironmentLayers({ [name]: name.endsWith('SECOND') ? '1' : 'x'.repeat(32) }), name).toHaveLength(1);
   }

@@ -10,7 +10,6 @@ import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { judgeArchive, probeArchive } from '../../src/doctor/archive.ts';
 import type { Sample } from '../../src/metrics/metric-definitions.ts';
-import { parseExposition } from '../../src/metrics/prometheus.ts';
 import { readReportData } from '../../src/report/data/report-data.ts';
 import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';
 import { dayMs } from './world.ts';
@@ -87,10 +86,18 @@ async function readPort(context: Context): Promise<Pick<Surfaces, 'metrics' | 'h
     const [metrics, ready] = await Promise.all([fetch(`${url}/metrics`), fetch(`${url}/readyz`)]);
     const { archive_state } = (await ready.json()) as { archive_state: string | null };
     return {
-      metrics: parseExposition(await metrics.text()),
+      metrics: listSamples(await metrics.text()),
       health: { status: ready.status, archiveState: archive_state },
     };
   } finally {
     watch.close();
   }
 }
+
+/** The samples of the program, with their labels. */
+const listSamples = (text: string): Sample[] =>
+  [...text.matchAll(/^(oddslake_\w+)(?:\{(.*)\})? (\S+)$/gm)].map(([, name, labels = '', value]) => ({
+    name: name!,
+    labels: Object.fromEntries([...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, label]) => [key!, label!])),
+    value: Number(value),
+  }));

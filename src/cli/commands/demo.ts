@@ -31,8 +31,6 @@ export function addDemo(command: Command, shell: CliContext): void {
       'notify.webhook_url=null',
       'notify.webhook_url_file=null',
       'notify.ping_jobs=[]',
-      'notify.email.to=[]',
-      'metrics.textfile=null',
     ];
     const amend = (sources: { set: readonly string[]; output?: string }) => ({
       set: [...sources.set, ...overrides],

@@ -13,13 +13,6 @@ interface AfterRunStep {
 
 const steps: readonly AfterRunStep[] = [
   {
-    label: 'the metrics file',
-    async run(context, summary) {
-      if (context.settings.metrics.textfile === null) return;
-      await (await import('./textfile-metrics.ts')).writeTextfileMetrics(context, summary);
-    },
-  },
-  {
     label: 'the notification',
     async run(context, summary) {
       if (context.settings.notify.webhookUrl === null) return;
@@ -32,13 +25,6 @@ const steps: readonly AfterRunStep[] = [
     async run(context, summary) {
       if (!isPinged(context.settings, summary.job)) return;
       await (await import('./ping.ts')).pingRunEnd(context, summary);
-    },
-  },
-  {
-    label: 'the mail',
-    async run(context, summary) {
-      if (context.settings.notify.email.to.length === 0) return;
-      await (await import('./mail.ts')).mailRunEnd(context, summary);
     },
   },
   // Last, because it takes the longest.

@@ -1,9 +1,6 @@
-import { createLayout } from '../../archive/format/layout.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { parseRunSummary, readLastEndedRuns } from '../../archive/journal/runs.ts';
-import { openState, toStateFilePath } from '../../archive/journal/state.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
-import type { Context } from '../../context/context.ts';
 import type { LastRun } from '../../metrics/samples.ts';
 
 /** The last run of a job, and when the job last exited with code 0 (epoch ms). */
@@ -28,19 +25,6 @@ function parseLastRun(summary: string | null): LastRun | null {
     return isComplete ? (run as LastRun) : null;
   } catch {
     return null;
-  }
-}
-
-/** Does the same for an archive whose state is not open. Empty if there is no state. */
-export function readLastRunRecords({ settings, disk, clock, openDatabase }: Context): LastRunRecord[] {
-  const { privateFolder: folder } = createLayout(settings.archive.output);
-  // A reader does not create the state.
-  if (disk.size(toStateFilePath(folder)) === null) return [];
-  const state = openState(folder, { upstream: '', parts: settings.archive.parts }, openDatabase);
-  try {
-    return listLastRunRecords(state.db, clock.nowMs());
-  } finally {
-    state.close();
   }
 }
 

@@ -5,9 +5,10 @@ import { computeLatenessMs } from '../../../src/archive/journal/recheck-results.
 import { readLastEndedRuns, startRun } from '../../../src/archive/journal/runs.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { runJob } from '../../../src/collector/job.ts';
-import { readLastRunRecords } from '../../../src/collector/run/last-runs.ts';
+import { listLastRunRecords } from '../../../src/collector/run/last-runs.ts';
 import { publishJournal } from '../../../src/collector/steps/publish-step.ts';
 import { type Context, InterruptedError } from '../../../src/context/context.ts';
+import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { answer, append, opened, scratchFolder } from '../../archive/scratch.ts';
 
@@ -114,7 +115,9 @@ test.each([0, 1])(
     });
     expect(summary.exit_code).toBe(fails);
     expect(lastRuns).toEqual([]);
-    const [run] = readLastRunRecords(context);
+    const archive = openConfiguredArchive(context, false);
+    const [run] = listLastRunRecords(archive.state.db, context.clock.nowMs());
+    archive.close();
     expect([run!.run.exit_code, run!.succeededAt === null]).toEqual([fails, fails === 1]);
   },
 );

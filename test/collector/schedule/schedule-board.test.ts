@@ -21,8 +21,6 @@ const ended = (started_at: number, exit_code = 0): LastRun => ({
   throttled_ms: 0,
   recovered: 0,
   gaps: 0,
-  generation: 1,
-  watermark: null,
   ticks: { accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
   published: { files: 0, rows: 0, bytes: 0 },

@@ -1,9 +1,7 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { SMTPServer } from 'smtp-server';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
 import { runHere } from './here.ts';
@@ -23,12 +21,10 @@ import {
 
 const input = { seed: 5, nowMs: fixedNow, markets: 2, ticksPerDay: 20 };
 const secretPath = '/ping/0f2a9c3e-nobody-may-see-this';
-const password = 'p4ss%20w:rd';
 
-/** Neither the address nor the password is in any printed or logged text. */
+/** Neither the address nor the key is in any printed or logged text. */
 function expectNoSecret({ stdout, stderr }: Ended): void {
-  for (const secret of [secretPath, password, 'p4ss w:rd', 'sandbox-key'])
-    expect(stdout + stderr).not.toContain(secret);
+  for (const secret of [secretPath, 'sandbox-key']) expect(stdout + stderr).not.toContain(secret);
 }
 
 /** A dead man's switch on loopback, and the pings that it got. */
@@ -121,101 +117,5 @@ describe('a dead man’s switch', () => {
       );
       expectNoSecret(ended);
     }
-  });
-});
-
-/** A real SMTP server on loopback that requires the password, and the mails that it got. */
-async function openMailServer() {
-  const mails: { readonly from: string; readonly to: readonly string[]; readonly text: string }[] = [];
-  const server = new SMTPServer({
-    authOptional: false,
-    allowInsecureAuth: true,
-    disabledCommands: ['STARTTLS'],
-    onAuth: ({ username, password: given }, _session, done) =>
-      done(username === 'ops' && given === 'p4ss w:rd' ? null : new Error('wrong password'), { user: username }),
-    onData(stream, { envelope }, done) {
-      const pieces: Buffer[] = [];
-      stream.on('data', (piece: Buffer) => pieces.push(piece));
-      stream.on('end', () => {
-        const from = envelope.mailFrom === false ? '' : envelope.mailFrom.address;
-        const to = envelope.rcptTo.map(({ address }) => address);
-        mails.push({ from, to, text: Buffer.concat(pieces).toString() });
-        done();
-      });
-    },
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())));
-  const { port } = server.server.address() as AddressInfo;
-  return { url: (secret: string) => `smtp://ops:${secret}@127.0.0.1:${port}`, mails };
-}
-
-const addresses = [
-  '--set',
-  'notify.email.to=a@example.org,b@example.org',
-  '--set',
-  'notify.email.from=lake@example.org',
-];
-
-describe('a mail', () => {
-  test('is sent by SMTP about a run that failed, and about others only if enabled', async () => {
-    const [box, output, { url, mails }] = [await sandbox(input), folder(), await openMailServer()];
-    const file = join(folder(), 'smtp-url');
-    writeFileSync(file, `${url(password)}\n`);
-    const env = { ...access(box.url), ODDSLAKE_SMTP_URL_FILE: file };
-    const nightly = jobArgs('nightly', output, '--date', fixedDay, ...addresses);
-    expect((await runHere(nightly, env)).code).toBe(0);
-    expect(mails).toEqual([]);
-    const told = await launch([...nightly, '--set', 'notify.email.when=always'], env).ended;
-    expect(told.code, told.stderr).toBe(0);
-    expect(mails).toHaveLength(1);
-    const [symbol] = box.symbols();
-    box.set({ faultSymbols: { [symbol!]: 404 } });
-    const backfill = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', symbol!, '--all-known'];
-    const failed = await runHere(jobArgs('backfill', output, ...backfill, ...addresses), env);
-    expect(failed.code).toBe(4);
-    expect(mails[1]).toMatchObject({ from: 'lake@example.org', to: ['a@example.org', 'b@example.org'] });
-    expect(mails[1]!.text).toMatch(/^Subject: oddslake backfill on .*: incomplete \(exit 4\)\r$/m);
-    expect(mails[1]!.text).toContain(`${symbol}  2025-06-10T00:00:00Z`);
-    for (const ended of [told, failed]) expectNoSecret(ended);
-    for (const { text } of mails) for (const secret of [password, 'p4ss w:rd']) expect(text).not.toContain(secret);
-    const refused = await runHere([...nightly, '--set', 'notify.email.when=always'], {
-      ...access(box.url),
-      ODDSLAKE_SMTP_URL: url('wrong-secret'),
-    });
-    expect(refused.code).toBe(0);
-    expect(refused.stderr).toMatch(/"level":"warn".*Could not send the mail: .*wrong password/);
-    expect(refused.stderr).not.toContain('wrong-secret');
-    expect(mails).toHaveLength(2);
-  });
-
-  test('is passed to a local sendmail, whose failure is a warning', async () => {
-    const [output, at] = [folder(), folder()];
-    const [program, kept] = [join(at, 'sendmail'), join(at, 'mail.txt')];
-    writeFileSync(program, `#!/bin/sh\n{ echo "$@"; cat; } > ${kept}\n`);
-    chmodSync(program, 0o755);
-    const args = (path: string) => jobArgs('nightly', output, ...addresses, '--set', `notify.email.sendmail=${path}`);
-    expect((await runHere(args(program))).code).toBe(2);
-    const [command, ...mail] = readFileSync(kept, 'utf8').split('\n');
-    expect(command).toBe('-i -f lake@example.org a@example.org b@example.org');
-    expect(mail.join('\n')).toMatch(/^To: a@example.org, b@example.org$/m);
-    expect(mail.join('\n')).toMatch(/^Subject: oddslake nightly on .*: usage \(exit 2\)$/m);
-    const failing = await runHere(args('/bin/false'));
-    expect(failing.code).toBe(2);
-    expect(failing.stderr).toMatch(/Could not send the mail: \/bin\/false ended with exit code 1\./);
-    const missing = await runHere(args('/nonexistent/sendmail'));
-    expect(missing.stderr).toMatch(/\/nonexistent\/sendmail could not be started \(ENOENT\)/);
-  });
-
-  test.each([
-    ['without a sender', ['notify.email.to=a@b.org', 'notify.email.sendmail=/bin/true'], /needs notify.email.from/],
-    ['without a way to send it', ['notify.email.to=a@b.org', 'notify.email.from=c@d.org'], /smtp_url or notify/],
-    ['by two ways', ['notify.email.sendmail=/bin/true', 'notify.email.smtp_url=smtp://x'], /not both/],
-    ['to what is no address', ['notify.email.to=a@b.org\nBcc: x@y.org'], /is not an address/],
-    ['by an address of another kind', ['notify.email.smtp_url=http://secret@host'], /is \(hidden\): expected smtp:/],
-  ])('%s is refused', async (_, set, message) => {
-    const ended = await runHere(jobArgs('publish', folder(), ...set.flatMap((one) => ['--set', one])));
-    expect(ended.code).toBe(2);
-    expect(ended.stderr).toMatch(message);
   });
 });
