@@ -156,10 +156,8 @@ def check_manifest(document: dict, body: bytes, etag: str, url: str) -> Manifest
     section = document.get("bucket")
     if section is None:
         raise Refusal(f"{url}/manifest.json is of an archive that was copied there, not pushed.")
-    if section["format"] > BUCKET_FORMAT or document["format_version"] > FORMAT["format_version"]:
-        raise Refusal(f"{url} was written by a newer oddslake. Use the sync_delta.py of that version.")
-    if document["format_version"] < FORMAT["format_version"]:
-        raise Refusal(f"{url} has an archive of an older format. Run oddslake upgrade, and push again.")
+    if section["format"] != BUCKET_FORMAT or document["format_version"] != FORMAT["format_version"]:
+        raise Refusal(f"{url} has another format. Use the sync_delta.py of the oddslake that pushed it.")
     if not section["conditional_writes"]:
         raise Refusal(f"The server of {url} has no conditional writes, so two commits at once could be lost.")
     sequence = section["sequence"]

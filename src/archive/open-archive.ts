@@ -8,7 +8,6 @@ import {
   createEmptyManifest,
   formatManifest,
   formatOwner,
-  formatVersion,
   type PublishedFile,
   readOwner,
   type SourceIdentity,
@@ -56,7 +55,7 @@ export function archiveExists(root: string, disk: Disk): boolean {
   return disk.size(layout.manifestPath) !== null || disk.size(toStateFilePath(layout.privateFolder)) !== null;
 }
 
-/** Opens the archive at `root`. Rejects a missing archive (unless `create`), another owner and a newer format. */
+/** Opens the archive at `root`. Rejects a missing archive (unless `create`), another owner and another format. */
 export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabase?: OpenDatabase | undefined): Archive {
   const { root, upstream, sources = [] } = options;
   const caller = upstream === null && sources.length === 0 ? null : { upstream: upstream ?? '', sources };
@@ -163,7 +162,8 @@ function readPublishedManifest(layout: ArchiveLayout, disk: Disk, isRepairing: b
   try {
     return parseManifestBytes(readManifestBytes(layout, disk), layout.manifestPath);
   } catch (error) {
-    if (isRepairing && disk.size(toStateFilePath(layout.privateFolder)) !== null) return undefined;
+    const isDamaged = !(error instanceof UsageError);
+    if (isRepairing && isDamaged && disk.size(toStateFilePath(layout.privateFolder)) !== null) return undefined;
     throw error;
   }
 }
@@ -210,16 +210,4 @@ function readManifestBytes(layout: ArchiveLayout, disk: Disk): Uint8Array {
     );
   }
   return disk.read(layout.manifestPath);
-}
-
-/**
- * Throws UsageError if the archive has an older format. It can be read, but an older oddslake may still use it, so only
- * `upgrade` may write.
- */
-export function requireCurrentFormat(archive: Archive): void {
-  const { format_version: format } = archive.readManifest();
-  if (format >= formatVersion) return;
-  throw new UsageError(
-    `The archive at ${archive.layout.root} has format ${format}, and this oddslake writes format ${formatVersion}. Once no older oddslake uses it, run: oddslake upgrade`,
-  );
 }

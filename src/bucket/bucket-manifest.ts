@@ -144,15 +144,17 @@ const formatDocument = (document: object): string => `${JSON.stringify(document,
 /**
  * Parses the manifest of a bucket.
  * @param url its address, for errors
- * @throws OddslakeError if it is not one (exit code 6), UsageError if its format is newer or it is not of a bucket
+ * @throws OddslakeError if it is not one (exit code 6), UsageError if it has another format or is not of a bucket
  */
 export function parseRemoteManifest(text: string, url: string): RemoteManifest {
   const manifest = parseManifest(text, url) as Manifest & { readonly bucket?: Partial<BucketSection> };
   const { bucket } = manifest;
   if (bucket === undefined)
     throw new UsageError(`${url} is the manifest of an archive that was copied there, not pushed. Use another prefix.`);
-  if (typeof bucket.format === 'number' && bucket.format > bucketFormat)
-    throw new UsageError(`${url} was written by a newer oddslake. Upgrade oddslake.`);
+  if (typeof bucket.format === 'number' && bucket.format !== bucketFormat)
+    throw new UsageError(
+      `${url} has bucket format ${bucket.format}, and this oddslake reads and writes only ${bucketFormat}: use the oddslake that wrote it, or another prefix.`,
+    );
   const files = listManifestFiles(manifest) as StoredFile[];
   const isComplete =
     Number.isSafeInteger(bucket.sequence) &&

@@ -185,12 +185,6 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
         description: 'download the generation in object storage as a local archive, or update an earlier pull',
         load: async () => (await import('./commands/bucket.ts')).addPull,
       },
-      {
-        name: 'upgrade',
-        usage: '[options]',
-        description: 'upgrade an archive from an older format; writes one new generation and changes no ticks',
-        load: async () => (await import('./commands/upgrade.ts')).addUpgrade,
-      },
     ],
   },
   {

@@ -75,7 +75,7 @@ export const completeHelp = (text: string): string => createCommandCompleter(get
 /** Commands with a command of their own behind them, such as `gaps accept`. */
 const groups = 'backtest|config|gaps|keys|symbols|tokens';
 const commands =
-  'backfill|changes|completion|demo|doctor|export|help|import|init|markets|nightly|orderbook|publish|pull|push|report|sandbox|schedule|serve|snapshot|sql|status|tail|ticks|upgrade|verify';
+  'backfill|changes|completion|demo|doctor|export|help|import|init|markets|nightly|orderbook|publish|pull|push|report|sandbox|schedule|serve|snapshot|sql|status|tail|ticks|verify';
 /** The name, the command, flags without a value, and whether other flags that select the archive follow. */
 const commandPattern = new RegExp(
   `(?<![\\w./-])oddslake(?: (?:(${commands})|(?:${groups})(?: (?:accept|check|create|files|forget|issue|list|retry|revoke|rotate|run|usage|show|watch))?)(?![\\w-])(?: --(?:dry-run|force|json|now|repair)(?![\\w-]))*| (?=--help))`,

@@ -9,7 +9,6 @@ import { openSharedRateStore, type SharedRateStore } from '../archive/journal/ra
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
 import { readUnselectedSymbols } from '../archive/journal/symbols.ts';
-import { requireCurrentFormat } from '../archive/open-archive.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
@@ -300,11 +299,8 @@ async function openRun(
   if (archive.addedSources.length > 0)
     context.log.info({ sources: archive.addedSources }, 'sources were added to the archive');
   // A repair must not read the archive before it is repaired.
-  if (mode === undefined) {
-    requireCurrentFormat(archive);
-    // Scratch files of a killed import may fill the disk.
-    removeAbandonedScratch(archive);
-  }
+  // Scratch files of a killed import may fill the disk.
+  if (mode === undefined) removeAbandonedScratch(archive);
   await finishInterruptedPublish(archive, context);
   const shapes = createResponseShapes();
   const openClient = async (run: Run): Promise<Upstream> => {

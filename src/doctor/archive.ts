@@ -1,14 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLayout } from '../archive/format/layout.ts';
-import {
-  formatOwner,
-  formatVersion,
-  listManifestFiles,
-  type Manifest,
-  readOwner,
-  sumFileSizes,
-} from '../archive/format/manifest.ts';
+import { formatOwner, listManifestFiles, type Manifest, readOwner, sumFileSizes } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
 import { computeVerifiedThrough } from '../archive/journal/published-files.ts';
 import type { StateInspection } from '../archive/journal/state.ts';
@@ -101,13 +94,6 @@ function judgeManifest({ root, manifest: found, upstream, sources = [], state }:
       exitCodes.usage,
       `${root} is an archive of the upstream ${manifest.upstream}, not of ${upstream}`,
       'Use another output folder, or set source.name if both are the same service.',
-    );
-  if (manifest.format_version < formatVersion)
-    return problem(
-      'archive',
-      exitCodes.usage,
-      `${root} has format ${manifest.format_version}; this version of oddslake writes format ${formatVersion}`,
-      'When no older version of oddslake uses it any more, run: oddslake upgrade',
     );
   const { rows } = sumFileSizes(manifest.datasets.ticks.files);
   const { bytes } = sumFileSizes(listManifestFiles(manifest));

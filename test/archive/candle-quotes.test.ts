@@ -15,7 +15,6 @@ import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { share } from '../harness/share.ts';
 import { findWrongCandles } from './candle-files.ts';
 import { repairNow } from './damaged.ts';
-import { turnedBack } from './older.ts';
 import { appendQuotes, publishedQuotes, type Quote, quote, quoteAnswer } from './quotes.ts';
 import {
   answer,
@@ -418,26 +417,4 @@ describe('candles and damage', () => {
     expect(readJournalLoad(archive.state.db)).toBe(0);
     expect(findWrongCandles(archive)).toEqual([]);
   });
-});
-
-test.each([2, 3])('an upgrade from format %i gives candles the bytes of a publish without quotes', async (format) => {
-  const [root, current] = [scratchFolder(), scratchFolder()];
-  const archive = await filled(root, ['quotes', 'ticks', 'publish']);
-  archive.close();
-  const expected = candles((await filled(current, ['ticks', 'publish'])).layout.root);
-  turnedBack(root, format);
-  expect(Object.values(candles(root)).some((hash) => Object.values(expected).includes(hash))).toBe(false);
-  const older = opened({ root, create: false });
-  const sql = await openArchiveQuery(older, 'FROM candles_1h', Math.random);
-  const read = 'SELECT count(*)::DOUBLE AS n, count(bid)::DOUBLE AS bids FROM candles_1h';
-  expect(await sql.query.readRows(read)).toEqual([{ n: 4, bids: 0 }]);
-  await sql.close();
-  const { refused } = await publishNow(older, now, 'upgrade', { upgrades: true });
-  expect(refused).toEqual([]);
-  expect(candles(root)).toEqual(expected);
-  expect(findWrongCandles(older)).toEqual([]);
-  expect(await verifyArchive(older, null)).toMatchObject({ findings: [], state: null });
-  appendQuotes(older, quoteAnswer(one, quotes));
-  await publishNow(older);
-  expect(sidesOf(root, 'candles_1h')).toEqual(expectedHours);
 });

@@ -1,9 +1,8 @@
-import { existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { formatVersion, type Manifest } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { TickRecord } from '../../src/archive/journal/journal.ts';
 import {
@@ -171,24 +170,6 @@ describe('candles that published ticks lack', () => {
     expect(candles(late)).toEqual(candles(early));
   });
 
-  test('are made of an archive of format 1, whose manifest knows no candles', async () => {
-    const root = scratchFolder();
-    const archive = opened({ root });
-    append(archive, ofDays(one, 2));
-    await publishNow(archive, now, 'run', { candles: [] });
-    archive.close();
-    const file = join(root, 'manifest.json');
-    const { candles_1h: _h, candles_1d: _d, orderbooks: _o, ...rest } = manifestAt(root).datasets;
-    writeFileSync(file, JSON.stringify({ ...manifestAt(root), format_version: 1, datasets: rest }));
-    rmSync(join(root, 'views.sql'));
-    rmSync(join(root, '.oddslake'), { recursive: true });
-    const again = opened({ root });
-    const { manifest } = await publishNow(again, now, 'run', { upgrades: true });
-    expect(manifest).toMatchObject({ format_version: formatVersion, generation: 2 });
-    expect(publishedRows(root, 'candles_1h')).toHaveLength(8);
-    expect(existsSync(join(root, 'views.sql'))).toBe(true);
-  });
-
   test('are left out where the ticks are damaged, which is said, and made of all others', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
@@ -214,6 +195,3 @@ describe('candles that published ticks lack', () => {
     expect(Object.keys(candles(root))).toHaveLength(4);
   });
 });
-
-const manifestAt = (root: string): Manifest =>
-  JSON.parse(readFileSync(join(root, 'manifest.json'), 'utf8')) as Manifest;

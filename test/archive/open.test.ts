@@ -15,6 +15,7 @@ import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-
 import { locateFile } from '../../src/archive/read-published-file.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { systemClock } from '../../src/base/system.ts';
+import { hashTree } from '../harness/hash-tree.ts';
 import {
   answer,
   append,
@@ -173,22 +174,30 @@ describe('opening an archive', () => {
     expect((await publishNow(again)).manifest.datasets.ticks.files).toHaveLength(2);
   });
 
-  test('of a newer format or a newer state is refused with the advice to upgrade', async () => {
-    const root = scratchFolder();
-    const archive = opened({ root });
-    append(archive, answer('AAA', [[day0, 0.5]]));
-    await publishNow(archive);
-    archive.state.db.run("update meta set value = '99' where key = 'schema_version'");
-    archive.close();
-    expect(() => opened({ root })).toThrow(usage(/has schema 99, and this oddslake uses only schema /));
-    const text = readFileSync(join(root, 'manifest.json'), 'utf8');
-    writeFileSync(
-      join(root, 'manifest.json'),
-      text.replace(`"format_version": ${formatVersion}`, '"format_version": 99'),
-    );
-    rmSync(join(root, '.oddslake'), { recursive: true });
-    expect(() => opened({ root })).toThrow(usage(/newer oddslake \(format 99.*Upgrade/));
-  });
+  test.each([1, formatVersion - 1, formatVersion + 1])(
+    'of format %i is refused, and nothing of it changes, with its state or without',
+    async (format) => {
+      const root = scratchFolder();
+      const archive = opened({ root });
+      append(archive, answer('AAA', [[day0, 0.5]]));
+      await publishNow(archive);
+      archive.close();
+      const path = join(root, 'manifest.json');
+      const current = `"format_version": ${formatVersion}`;
+      writeFileSync(path, readFileSync(path, 'utf8').replace(current, `"format_version": ${format}`));
+      const expectRefused = (): void => {
+        const before = hashTree(root);
+        for (const mends of [false, true])
+          expect(() => opened({ root, mends })).toThrow(
+            usage(/has format \d+, and this oddslake reads and writes only/),
+          );
+        expect(hashTree(root)).toEqual(before);
+      };
+      expectRefused();
+      rmSync(join(root, '.oddslake'), { recursive: true });
+      expectRefused();
+    },
+  );
 
   test('whose .oddslake is lost rebuilds coverage, symbols and generation from the published files', async () => {
     const root = scratchFolder();

@@ -21,7 +21,7 @@ const open = { from: null, to: null };
 test('only files whose times may lie in the half-open window are looked at', () => {
   const at = file('ticks/date=2026-06-01/part-00.parquet', day0 + 10, day0 + 20);
   const held = (from: number | null, to: number | null) =>
-    createFileFilter({ parts: 4, format_version: 4 }, 'ticks', [], { from, to })(at);
+    createFileFilter({ parts: 4 }, 'ticks', [], { from, to })(at);
   expect(held(null, null)).toBe(true);
   expect(held(day0 + 20, null)).toBe(true);
   expect(held(day0 + 21, null)).toBe(false);
@@ -29,15 +29,13 @@ test('only files whose times may lie in the half-open window are looked at', () 
   expect(held(null, day0 + 10)).toBe(false);
   expect(held(day0, day0 + dayMs)).toBe(true);
   expect(
-    createFileFilter({ parts: 4, format_version: 4 }, 'symbols', [], { from: 0, to: 1 })(
-      file('symbols/part-00.parquet', null, null),
-    ),
+    createFileFilter({ parts: 4 }, 'symbols', [], { from: 0, to: 1 })(file('symbols/part-00.parquet', null, null)),
   ).toBe(true);
 });
 
 test('a file without rows is never looked at', () => {
   const empty = { ...file('quotes/date=2026-06-01/part-00.parquet', null, null), rows: 0, symbols: 0 };
-  expect(createFileFilter({ parts: 4, format_version: 4 }, 'quotes', [], open)(empty)).toBe(false);
+  expect(createFileFilter({ parts: 4 }, 'quotes', [], open)(empty)).toBe(false);
 });
 
 test('a symbol is looked for in its part alone, where days are split by symbol', () => {
@@ -46,11 +44,10 @@ test('a symbol is looked for in its part alone, where days are split by symbol',
   const kept = (
     dataset: 'ticks' | 'candles_1h' | 'coverage' | 'markets' | 'orderbooks' | 'quotes',
     symbols: string[],
-    format_version = 4,
   ) =>
     Array.from({ length: parts }, (_, part) => part).filter((part) =>
       createFileFilter(
-        { parts, format_version },
+        { parts },
         dataset,
         symbols,
         open,
@@ -60,7 +57,5 @@ test('a symbol is looked for in its part alone, where days are split by symbol',
   expect(kept('candles_1h', ['KXBTC-1'])).toEqual([a]);
   expect(kept('ticks', [])).toHaveLength(parts);
   expect(kept('markets', ['KXBTC-1'])).toHaveLength(parts);
-  // Older formats have one file of coverage for each day.
-  expect(kept('coverage', ['KXBTC-1'], 3)).toHaveLength(parts);
   for (const dataset of ['orderbooks', 'quotes', 'coverage'] as const) expect(kept(dataset, ['KXBTC-1'])).toEqual([a]);
 });

@@ -53,13 +53,13 @@ async function publishConflict(archive: Archive): Promise<void> {
 
 test('one file for each day and part has the quotes, and selections find them', async () => {
   const archive = await published();
-  const { parts, format_version, datasets: held } = archive.readManifest();
+  const { parts, datasets: held } = archive.readManifest();
   const paths = globSync('quotes/**/*.parquet', { cwd: archive.layout.root }).sort();
   expect(held.quotes.files.map(({ path }) => path)).toEqual(paths);
   expect(held.quotes.files.reduce((sum, { rows }) => sum + rows, 0)).toBe(quotes.length);
   for (const symbol of symbols)
     for (const [day, from] of [day0, day0 + dayMs].entries()) {
-      const isWanted = createFileFilter({ parts, format_version }, 'quotes', [symbol], { from, to: from + 5 });
+      const isWanted = createFileFilter({ parts }, 'quotes', [symbol], { from, to: from + 5 });
       const [file, ...others] = held.quotes.files.filter(isWanted);
       expect([file?.date, others]).toEqual([`2026-06-0${day + 1}`, []]);
       const rows = decodeRows(datasets.quotes.columns, readFileSync(join(archive.layout.root, file!.path)));

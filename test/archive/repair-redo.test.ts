@@ -108,7 +108,6 @@ test('a repair or publish that is locked out says what became of the damage or t
   append(archive, answer('AAA', [[day0, 0.5]]));
   const journaled = /^Another run is still writing .* journal.*next publish/;
   await expect(publishNow(archive)).rejects.toThrow(journaled);
-  await expect(publishNow(archive, now, 'run', { upgrades: true })).rejects.toThrow(/ Nothing was changed; run again/);
   lock.release();
 });
 

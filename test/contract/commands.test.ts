@@ -63,7 +63,6 @@ test('every command accepts the common flags and lists those that it uses', () =
     completion: ['--config', '--output', '--set', ...reads],
     'config show': reads,
     'config check': reads,
-    upgrade: ['--strict'],
     'gaps accept': ['--no-progress', '--strict'],
     'gaps revoke': ['--no-progress', '--strict'],
     'symbols forget': ['--no-progress', '--strict'],

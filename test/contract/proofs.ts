@@ -219,7 +219,6 @@ export const proofs: Proofs = {
     completion: completed('completes commands, subcommands, flags and values'),
     'config show': configShown,
     'config check': ['e2e/config.test.ts', 'config check lists every problem, exits 2, and never contacts the network'],
-    upgrade: ['e2e/upgrade.test.ts', 'reads an older archive, and publishes into it only after oddslake upgrade'],
     init: ['e2e/init.test.ts', 'writes a config for the new archive, without the key'],
   },
   commonFlags: {
@@ -525,7 +524,7 @@ export const proofs: Proofs = {
   manifest: {
     format_version: [
       'archive/open.test.ts',
-      'of a newer format or a newer state is refused with the advice to upgrade',
+      'of format %i is refused, and nothing of it changes, with its state or without',
     ],
     generation: ['archive/publish.test.ts', 'without anything new makes no new generation and touches no file'],
     created_at: manifestShape,

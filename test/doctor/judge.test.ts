@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { formatVersion, type Manifest } from '../../src/archive/format/manifest.ts';
 import type { StateInspection } from '../../src/archive/journal/state.ts';
-import { DamageError, type ExitCode } from '../../src/base/errors.ts';
+import { DamageError, type ExitCode, UsageError } from '../../src/base/errors.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
 import type { DayState } from '../../src/contract/day-reasons.ts';
 import { type ArchiveFacts, judgeArchive } from '../../src/doctor/archive.ts';
@@ -297,7 +297,7 @@ describe('the archive', () => {
     ['none, not named', judged({ kind: 'none', isOutputNamed: false }), { archive: 'action_required 2' }],
     ['another upstream', judged({ upstream: 'other' }), { archive: 'action_required 2' }],
     ['a reader without an upstream', judged({ upstream: null }), { archive: 'ok' }],
-    ['an older format', judged(published({ format_version: formatVersion - 1 })), { archive: 'action_required 2' }],
+    ['another format', judged({ manifest: new UsageError('x') }), { archive: 'action_required 2' }],
     [
       'an unreadable manifest',
       judged({ manifest: new DamageError('x') }),

@@ -170,7 +170,6 @@ describe('commands over an archive in a bucket, as processes', needsObjectStorag
       [['import', csv, '--output', url], /oddslake pull/],
       [['publish', '--archive', url], /oddslake pull/],
       [['verify', '--repair', '--archive', url], /oddslake pull/],
-      [['upgrade', '--archive', url], /oddslake pull/],
       [['doctor', '--archive', url], /oddslake pull/],
       [['push', url, '--output', url], /oddslake pull/],
       [

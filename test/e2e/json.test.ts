@@ -116,7 +116,6 @@ describe('on an archive', () => {
       read('snapshot', join(cwd, 'copy')),
       read('export', '--out', join(cwd, 'ticks.csv')),
       read('sql', 'select 1 as one'),
-      read('upgrade'),
       read('keys', 'create', '--name', 'b'),
       read('keys', 'list'),
       read('keys', 'revoke', key),

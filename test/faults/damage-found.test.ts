@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { datasetNames } from '../../src/archive/format/datasets.ts';
-import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { formatVersion, listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { type VerifyResult, verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { exitCodes, OddslakeError } from '../../src/base/errors.ts';
 import { bytesOf, copyDamageLake, withLock } from './damage-lake.ts';
@@ -179,7 +179,7 @@ describe('verify', { timeout: searchMsMax }, () => {
 
 test('refuses an archive without a valid manifest with exit code 6', async () => {
   const archive = await copyDamageLake();
-  for (const text of ['', '{}', '{"format_version": 2}', 'null']) {
+  for (const text of ['', '{}', `{"format_version": ${formatVersion}}`, 'null']) {
     writeFileSync(archive.layout.manifestPath, text);
     expect(await runVerify(archive)).toMatchObject({ exitCode: exitCodes.damaged });
   }

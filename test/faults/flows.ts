@@ -12,7 +12,6 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
-import { publish } from '../../src/archive/publish/publish.ts';
 import { writeExport } from '../../src/archive/query/export.ts';
 import { requireWritableTarget } from '../../src/archive/read/export-file.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
@@ -26,7 +25,6 @@ import { publishJournal } from '../../src/collector/steps/publish-step.ts';
 import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { readLeaseId } from '../../src/server/jobs/archive-lease.ts';
-import { turnedBack } from '../archive/older.ts';
 import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { trade, tradeAnswer } from '../archive/trades.ts';
@@ -309,24 +307,6 @@ export const flows: readonly Flow[] = [
   { name: 'repair to the byte', prepare: damaged, run: repairing },
   { name: 'repair of a row group', prepare: damagePermanently, run: repairing },
   { name: 'repair of whole files', prepare: damageEverything, run: repairing },
-  {
-    name: 'upgrade',
-    async prepare(place) {
-      await published(place);
-      turnedBack(archiveOf(place));
-    },
-    run: (parts) =>
-      runOverArchive(parts, (archive, context) =>
-        publish(archive, {
-          runId: 'upgrade',
-          clock: context.clock,
-          waitMs: 0,
-          upgrades: true,
-          ...toCompletenessRules(context.settings),
-          candles: context.settings.archive.candles,
-        }),
-      ),
-  },
   {
     name: 'import',
     async prepare(place) {

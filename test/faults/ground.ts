@@ -14,7 +14,6 @@ import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { computeQuotes, computeTrades, createSeriesKey } from '../../src/sandbox/simulated-series.ts';
-import { turnedBack } from '../archive/older.ts';
 import { dayMs, fixedNow, manifestOf, rowsOf, sandbox, ticksOf, totalTicks } from '../e2e/lake.ts';
 import { type Contents, findArchiveErrors, findTreeErrors, readContents, sha256Of } from './archive-faults.ts';
 import { hookedJob, runHooked, scratch } from './hooked.ts';
@@ -141,8 +140,6 @@ async function makeBases(folder: string, box: Sandbox): Promise<Record<Base, str
   lock.release();
   cpSync(at('a day'), at('without its state'), { recursive: true });
   rmSync(join(at('without its state'), '.oddslake'), { recursive: true });
-  cpSync(at('a day'), at('older'), { recursive: true });
-  turnedBack(at('older'));
   cpSync(at('a day'), at('damaged'), { recursive: true });
   damage(at('damaged'));
   return Object.fromEntries(bases.map((base) => [base, at(base)])) as Record<Base, string>;

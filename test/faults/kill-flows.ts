@@ -13,7 +13,7 @@ export interface Place {
 }
 
 /** Initial states of an archive. */
-export const bases = ['new', 'a day', 'journaled', 'without candles', 'without its state', 'older', 'damaged'] as const;
+export const bases = ['new', 'a day', 'journaled', 'without candles', 'without its state', 'damaged'] as const;
 export type Base = (typeof bases)[number];
 
 export interface Flow {
@@ -67,7 +67,6 @@ export const flows: readonly Flow[] = [
     damaged: true,
     args: ({ archive }) => hookedJob('verify', archive, '--repair'),
   },
-  { name: 'upgrade', base: 'older', args: ({ archive }) => ['upgrade', '--output', archive] },
 ];
 
 /** Flows that can follow one another on the archive of one day, in any order. */

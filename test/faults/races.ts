@@ -195,27 +195,6 @@ const shortWaits: Race = {
   },
 };
 
-const upgrade = flowOf('upgrade');
-
-/** An older archive is upgraded once, whichever process does it. */
-const upgrades: Race = {
-  name: 'upgrades',
-  weight: 2,
-  async run(ground, place, draw) {
-    createPlace(ground, place, 'older');
-    const upgradeFlow = { args: (of: Place) => [...upgrade.args(of), '--json'], name: '', base: upgrade.base };
-    const running = startAll(ground, place, [upgradeFlow, upgradeFlow, upgradeFlow], [], draw);
-    const seen = startReaders(place, [readers[0]!], null);
-    const formats = (await allDone(running)).map(
-      ({ stdout }) => (JSON.parse(stdout) as { from_format: number }).from_format,
-    );
-    await seen();
-    expect(formats.filter((format) => format === 1).length, `formats ${formats}`).toBeGreaterThan(0);
-    expect(manifestOf(place.archive).generation).toBe(2);
-    await expectSettled(ground, place, [upgrade]);
-  },
-};
-
 const lostStateRace = flowOf('nightly on a lost state');
 
 /** The first runs after the state was lost: one of them rebuilds it. */
@@ -264,7 +243,7 @@ const targets: Race = {
   },
 };
 
-const races: readonly Race[] = [writers, first, inits, stopped, shortWaits, upgrades, lostStateBases, targets, repairs];
+const races: readonly Race[] = [writers, first, inits, stopped, shortWaits, lostStateBases, targets, repairs];
 
 export function drawRace(draw: Draw): Race {
   let drawn = draw() * races.reduce((sum, { weight }) => sum + weight, 0);

@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 FORMAT_VERSION = 4
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
-PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades")
-PARTED_SINCE_4 = ("coverage", "conflicts", "quote_conflicts", "trade_conflicts")
+PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades", "coverage", "conflicts", "quote_conflicts", "trade_conflicts")
 COVERED = ("ticks", "orderbooks", "quotes", "trades")
 ORIGINS = ("poll", "backfill", "import")
 EVIDENCE = ("stated", "confirmed", "declared", "inferred")
@@ -326,7 +325,7 @@ class Checker:
         return self.manifest.get("day_parts", {}).get(date, self.manifest["parts"])
 
     def is_parted(self, dataset: str) -> bool:
-        return dataset in PARTED or (dataset in PARTED_SINCE_4 and self.manifest["format_version"] >= 4)
+        return dataset in PARTED
 
     def check_entry(self, dataset: str, file: dict) -> None:
         path = file["path"]

@@ -8,10 +8,6 @@ export interface Column {
   readonly meaning: string;
   /** The unit of a number; default: none. The unit of a timestamp is the millisecond. */
   readonly unit?: string;
-  /** The version of the format that added the column; files of older formats do not have it. Default: the first. */
-  readonly since?: number;
-  /** The value for files of older formats, which do not have the column. */
-  readonly absent?: string | number;
   /** Set if no writer sets the column yet. Our readers skip it, because a nullable column needs the slower decoder. */
   readonly isReserved?: true;
 }
@@ -45,8 +41,6 @@ export interface DatasetDefinition {
    * day only; or not at all.
    */
   readonly partition: 'day and part' | 'day' | 'none';
-  /** The version of the format that split the files of a day by symbol; older ones have one file per day. Default: the first. */
-  readonly splitSince?: number;
   /**
    * `collected`: the rows are from responses and imports, and a repair keeps the intact ones. `derived`: a repair rebuilds
    * the rows from other datasets and the state database.
@@ -86,7 +80,7 @@ const optional = (...facts: Parameters<typeof column>): Column => ({ ...column(.
 
 const fraction = 'fraction of 1';
 
-/** Columns that format 4 added to markets and, except for the text of the rules, to symbols. */
+/** Details of markets and, except for the text of the rules, of symbols. */
 const detailColumns = [
   optional('outcome_source', 'string', 'reported if the record states the outcome, derived if it was computed'),
   optional('event', 'string', 'identifier of the event that the market belongs to'),
@@ -98,7 +92,7 @@ const detailColumns = [
   optional('rules_sha256', 'string', 'SHA-256 of the UTF-8 text of the rules, in hexadecimal'),
   optional('fee_schedule', 'string', 'fee schedule, as the record names it'),
   optional('tick_size', 'double', 'smallest step of the price', fraction),
-].map((one) => ({ ...one, since: 4 }));
+];
 
 /** The numbers of a quote. */
 const quoteNumbers = [
@@ -124,15 +118,14 @@ const tradeTexts = [
 
 const moment = { first: 't', last: 't', isLastIncluded: true } as const;
 
-/** Columns that format 4 added to candles: those from quotes and trades, null where there are none. */
-const defineCandleSeriesColumns = (interval: string): Column[] =>
-  [
-    optional('bid', 'double', `bid of the UTC day's last quote before the end of the ${interval}`, fraction),
-    optional('ask', 'double', `ask of the UTC day's last quote before the end of the ${interval}`, fraction),
-    optional('volume', 'double', `sum of the sizes of the trades in the ${interval}`, 'as defined by the venue'),
-    optional('trades', 'int32', `trades in the ${interval}`, 'trades'),
-    optional('vwap', 'double', `mean price of the trades in the ${interval}, weighted by their sizes`, fraction),
-  ].map((one) => ({ ...one, since: 4 }));
+/** The columns of candles from quotes and trades, null where there are none. */
+const defineCandleSeriesColumns = (interval: string): Column[] => [
+  optional('bid', 'double', `bid of the UTC day's last quote before the end of the ${interval}`, fraction),
+  optional('ask', 'double', `ask of the UTC day's last quote before the end of the ${interval}`, fraction),
+  optional('volume', 'double', `sum of the sizes of the trades in the ${interval}`, 'as defined by the venue'),
+  optional('trades', 'int32', `trades in the ${interval}`, 'trades'),
+  optional('vwap', 'double', `mean price of the trades in the ${interval}, weighted by their sizes`, fraction),
+];
 
 const defineCandles = (interval: string) =>
   ({
@@ -327,11 +320,7 @@ export const datasets = {
       ),
       column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
       column('origin', 'string', 'poll, backfill or import'),
-      {
-        ...column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
-        since: 3,
-        absent: 'inferred',
-      },
+      column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
       {
         ...optional(
           'grain_ms',
@@ -339,7 +328,6 @@ export const datasets = {
           "the source's time step in milliseconds, if it does not provide individual ticks",
           'ms',
         ),
-        since: 3,
         isReserved: true,
       },
     ],
@@ -347,7 +335,6 @@ export const datasets = {
     order: ['dataset', 'symbol', 't_from'],
     time: { first: 't_from', last: 't_to', isLastIncluded: false },
     partition: 'day and part',
-    splitSince: 4,
     source: 'derived',
     mergeRule: 'overlay windows',
     hasCoverage: false,
@@ -360,18 +347,12 @@ export const datasets = {
       column('kept', 'double', 'the price that was kept', fraction),
       column('dropped', 'double', 'the price that was dropped', fraction),
       column('seen_at', 'timestamp', 'when the other price was observed'),
-      {
-        ...column('seq', 'int32', 'from 0, among the dropped prices of the same symbol, t and seen_at', 'prices'),
-        since: 4,
-        // An upgrade counts them.
-        absent: 0,
-      },
+      column('seq', 'int32', 'from 0, among the dropped prices of the same symbol, t and seen_at', 'prices'),
     ],
     key: ['symbol', 't', 'seen_at', 'seq'],
     order: ['symbol', 't', 'seen_at', 'seq'],
     time: moment,
     partition: 'day and part',
-    splitSince: 4,
     source: 'collected',
     mergeRule: 'replace row',
     hasCoverage: false,
@@ -384,22 +365,16 @@ export type DatasetName = keyof typeof datasets;
 
 export const datasetNames = Object.keys(datasets) as DatasetName[];
 
-/** The fields that every definition has. */
-type FieldOfAll = Exclude<keyof DatasetDefinition, 'splitSince'>;
-
 /** The names of the datasets whose definition has such a value in a field. */
-export type DatasetsWith<Field extends FieldOfAll, Value extends DatasetDefinition[Field]> = {
+export type DatasetsWith<Field extends keyof DatasetDefinition, Value extends DatasetDefinition[Field]> = {
   [Name in DatasetName]: (typeof datasets)[Name][Field] extends Value ? Name : never;
 }[DatasetName];
 
 /** Whether a dataset has a folder for each UTC day. */
 export const isDated = (name: DatasetName): boolean => datasets[name].partition !== 'none';
 
-/** Whether the files of a day are split by symbol, in an archive of this format version. */
-export function isSplitBySymbol(name: DatasetName, formatVersion: number): boolean {
-  const { partition, splitSince = 1 }: DatasetDefinition = datasets[name];
-  return partition === 'day and part' && formatVersion >= splitSince;
-}
+/** Whether the files of a day are split by symbol. */
+export const isSplitBySymbol = (name: DatasetName): boolean => datasets[name].partition === 'day and part';
 
 /** A dataset whose fetched windows are listed in `coverage`. */
 export type CoveredDataset = DatasetsWith<'hasCoverage', true>;
@@ -412,15 +387,6 @@ export const coveredDatasets: readonly CoveredDataset[] = datasetNames
 /** The columns of a dataset that our readers decode. */
 export const listReadColumns = (name: DatasetName): readonly Column[] =>
   (datasets[name].columns as readonly Column[]).filter(({ isReserved }) => isReserved !== true);
-
-/** The columns of a dataset, with a constant for those that files of this format version do not have. */
-export const listFileColumns = (
-  name: DatasetName,
-  formatVersion: number,
-): readonly (Column & { readonly constant?: string | number | null })[] =>
-  (datasets[name].columns as readonly Column[]).map((column) =>
-    (column.since ?? 1) > formatVersion ? { ...column, constant: column.absent ?? null } : column,
-  );
 
 /** The dataset that holds the candles of each interval. */
 export const candleDatasets = {

@@ -8,10 +8,7 @@ import { type DatasetName, datasetNames } from './datasets.ts';
 import type { PublishedSelection } from './selection.ts';
 import type { PublishedWithdrawal } from './withdrawals.ts';
 
-/**
- * The archive format that this program writes. Format 2 added order books, candles and views.sql; format 3 added the
- * evidence of coverage and day states. docs/FORMAT.md lists what format 4 added.
- */
+/** The archive format of this program. An archive of any other format is refused. */
 export const formatVersion = 4;
 
 /** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, inclusive. */
@@ -90,18 +87,18 @@ export interface Manifest {
   readonly reached: number | null;
   /**
    * Every published byte was hashed or written at or after this time, epoch ms; null if some were never hashed, absent
-   * in older manifests.
+   * before the first publish.
    */
   readonly verified_through?: number | null;
   /**
-   * Coverage that was fetched before this time has no usable evidence, so that a poll cannot confirm it: the archive was upgraded
-   * from an older format, or its state was lost. Epoch ms; absent if there is no such coverage.
+   * Coverage that was fetched before this time has no usable evidence, so that a poll cannot confirm it: the state of the
+   * archive was lost. Epoch ms; absent if there is no such coverage.
    */
   readonly evidence_since?: number;
-  /** ID of the commit that wrote it; absent in manifests of older versions. */
+  /** ID of the commit that wrote it; absent before the first publish. */
   readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;
-  /** Completeness of the generation when it was published; absent in manifests of older versions. */
+  /** Completeness of the generation when it was published; absent before the first publish. */
   readonly completeness?: CompletenessCounts;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>> & {
     /** `withdrawn`: tick coverage that was withdrawn and not proven again; absent if there is none. */
@@ -164,10 +161,6 @@ export const readOwner = ({ upstream = '', sources = [] }: Manifest): ArchiveOwn
 export const formatOwner = ({ upstream, sources }: ArchiveOwner): string =>
   sources.length === 0 ? `upstream ${upstream}` : `sources ${sources.map(({ name }) => name).join(', ')}`;
 
-/** Whether the coverage of an archive was recorded without regard to evidence. */
-export const lacksEvidence = ({ format_version: version, generation }: Manifest): boolean =>
-  version < 3 && generation > 0;
-
 /** Generation 0: an archive before its first publish. */
 export const createEmptyManifest = (
   writer: string,
@@ -195,42 +188,33 @@ const createEmptyDatasets = (): Manifest['datasets'] =>
 export const formatManifest = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 1)}\n`;
 
 /**
- * Parses manifest.json. `path` appears in errors. A newer format is rejected before anything else is read.
- * @throws OddslakeError if the text is not a manifest, UsageError if its format is newer
+ * Parses manifest.json. `path` appears in errors. Another format is rejected before anything else is read.
+ * @throws OddslakeError if the text is not a manifest, UsageError if it has another format
  */
 export function parseManifest(text: string, path: string): Manifest {
-  let parsed: Partial<Manifest> & LegacyManifest;
+  let parsed: Partial<Manifest>;
   try {
-    parsed = JSON.parse(text) as Partial<Manifest> & LegacyManifest;
+    parsed = JSON.parse(text) as Partial<Manifest>;
   } catch (error) {
     throw new OddslakeError(exitCodes.damaged, `${path} is damaged: not valid JSON. Run oddslake verify --repair.`, {
       cause: error,
     });
   }
-  if (typeof parsed?.format_version === 'number' && parsed.format_version > formatVersion) {
+  const { format_version: format, generation, parts, datasets } = parsed ?? {};
+  if (typeof format === 'number' && format !== formatVersion) {
     throw new UsageError(
-      `${path} was written by a newer oddslake (format ${parsed.format_version}, this version supports up to ${formatVersion}). Upgrade oddslake.`,
+      `${path} has format ${format}, and this oddslake reads and writes only format ${formatVersion}: use the oddslake that wrote it, or another archive.`,
     );
   }
-  const { generation, parts, datasets } = parsed ?? {};
-  const isComplete = typeof generation === 'number' && hasOwner(parsed ?? {}) && typeof parts === 'number';
-  if (!isComplete || !datasets || !Object.values(datasets).every(isFileListing)) {
+  const isComplete =
+    typeof format === 'number' && typeof generation === 'number' && hasOwner(parsed) && typeof parts === 'number';
+  if (!isComplete || !datasetNames.every((name) => isFileListing(datasets?.[name]))) {
     throw new OddslakeError(
       exitCodes.damaged,
       `${path} is damaged: not a valid manifest. Run oddslake verify --repair.`,
     );
   }
-  // Older formats do not have the newer datasets, nor evidence.
-  const days = Object.fromEntries(Object.entries(parsed.days ?? {}).map(([day, state]) => [day, parseDayState(state)]));
-  const { verdict, ...rest } = parsed;
-  const { watermark = null, reached = watermark, completeness = toCompleteness(verdict) } = rest;
-  return {
-    ...(rest as Manifest),
-    reached,
-    days,
-    ...(completeness !== undefined && { completeness }),
-    datasets: { ...createEmptyDatasets(), ...datasets },
-  };
+  return parsed as Manifest;
 }
 
 function hasOwner({ upstream, sources }: Partial<Manifest>): boolean {
@@ -238,33 +222,6 @@ function hasOwner({ upstream, sources }: Partial<Manifest>): boolean {
   const isSource = (one: Partial<SourceIdentity> | null): boolean =>
     typeof one?.name === 'string' && typeof one.upstream === 'string';
   return Array.isArray(sources) && sources.length > 0 && sources.every(isSource);
-}
-
-/** Fields that have other names in manifests of older versions. */
-interface LegacyManifest {
-  readonly verdict?: Omit<CompletenessCounts, 'inferred_windows' | 'lists_complete'> & {
-    readonly provisional: number;
-    readonly listed: boolean;
-  };
-}
-
-function toCompleteness(verdict: LegacyManifest['verdict']): CompletenessCounts | undefined {
-  if (verdict === undefined) return undefined;
-  const { provisional, listed, ...rest } = verdict;
-  return { ...rest, inferred_windows: provisional, lists_complete: listed };
-}
-
-/** Parses the state of a day. A complete day in an older format is provisional, since its windows count as inferred. */
-function parseDayState(day: DayState | LegacyDayState): DayState {
-  if (!('complete' in day)) return day;
-  const { complete, ...rest } = day;
-  const state = rest.expected === 0 ? 'empty' : complete ? 'provisional' : 'incomplete';
-  return { state, ...rest, exceptions: 0 };
-}
-
-/** A day in formats 1 and 2. */
-interface LegacyDayState extends Omit<DayState, 'state' | 'exceptions'> {
-  readonly complete: boolean;
 }
 
 /** Whether a dataset has a valid list of files. */
@@ -292,7 +249,7 @@ export const listManifestFiles = (manifest: Manifest): PublishedFile[] =>
 export function findManifestFile(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined {
   const files = manifest.datasets[dataset]?.files ?? [];
   const sorted = files[findFirstIndex(0, files.length, (i) => files[i]!.path >= path)];
-  // A manifest need not be sorted: older versions and other programs may have written it.
+  // Another program may have written a manifest that is not sorted.
   return sorted?.path === path ? sorted : files.find((file) => file.path === path);
 }
 

@@ -59,15 +59,3 @@ export const unknownDetails: MarketDetails = {
   feeSchedule: null,
   tickSize: null,
 };
-
-/** Older versions did not store the source of an outcome. They took every outcome from a record that stated it. */
-export const getOlderOutcomeSource = (outcome: unknown): OutcomeSource | null => (outcome === null ? null : 'reported');
-
-/** A market as an older version journaled it, with the details that it lacks. */
-export const completeDetails = <T extends { readonly outcome: number | null }>(
-  market: T & Partial<MarketDetails>,
-): T & MarketDetails => ({
-  ...unknownDetails,
-  outcomeSource: getOlderOutcomeSource(market.outcome),
-  ...market,
-});

@@ -18,7 +18,6 @@ import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
 import { isTable, stageTable, type TableName } from '../publish/day-tables.ts';
 import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/empty-files.ts';
-import { stageRowsOfOtherParts } from '../publish/split-tables.ts';
 import { stageSymbols } from '../publish/stage-symbols.ts';
 import {
   createNextManifest,
@@ -192,8 +191,7 @@ function repairRows(
   const { readableFile, intactGroups, lostRanges } = salvage();
   const rows = readableFile === null ? [] : decodeRows(datasets[dataset].columns, readableFile, intactGroups);
   const bin = { day: parseDayStart(file.date!), part: parsePartNumber(file.path) };
-  const own = dataset === 'conflicts' ? stageRowsOfOtherParts(archive, stage, dataset, bin, rows) : rows;
-  if (own.length > 0) stageTable(archive, stage, dataset, bin, own);
+  if (rows.length > 0) stageTable(archive, stage, dataset, bin, rows);
   else stageRemoval(stage, file.path);
   losses.rowsLost.set(file.path, file.rows - rows.length);
   for (const range of lostRanges)

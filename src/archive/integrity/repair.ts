@@ -18,7 +18,6 @@ import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { type CommitState, readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
 import { readRecordedManifestText } from '../journal/recorded-manifest.ts';
-import { requireCurrentFormat } from '../open-archive.ts';
 import { commitIntent, finishIntent, replaceRootFile } from '../publish/commit.ts';
 import { type Stage, stageBytes, startStage } from '../publish/staging.ts';
 import { moveToQuarantine, quarantineCopy } from './quarantine-file.ts';
@@ -93,7 +92,6 @@ const toRepairedManifest = ({ kind, movedTo }: ManifestRepair): RepairedFile => 
 
 async function repairFindings(archive: Archive, verified: VerifyResult, options: RepairOptions): Promise<RepairReport> {
   requirePublishedManifest(archive);
-  requireCurrentFormat(archive);
   requireLinkTargets(archive, verified.findings);
   const builtOn = readCommitState(archive.state.db);
   const base = archive.readManifest();

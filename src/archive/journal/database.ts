@@ -231,13 +231,10 @@ export const manifestHashKey = 'manifest_sha256';
 export const manifestPartsKey = 'manifest_parts';
 
 /**
- * Epoch ms of the upgrade to format 3, or of the rebuild of a lost state. Older windows were joined without regard to
- * evidence, so a poll must not confirm them. Absent in an archive created with format 3.
+ * Epoch ms of the last generation before a rebuild of a lost state: published windows are joined without regard to what
+ * each response proved, so a poll must not confirm those fetched before. Absent if the state was never lost.
  */
 export const evidenceSinceKey = 'evidence_since';
-
-/** JSON: the last upgrade from an older format; see publish/upgrade-files.ts. */
-export const upgradedKey = 'upgraded';
 
 /** JSON: the SHA-256 of each generated text at the root, by name. */
 export const rootTextsKey = 'root_texts_sha256';

@@ -1,6 +1,5 @@
 import { zstdDecompressSync } from 'node:zlib';
 import type { MarketFacts } from '../format/market.ts';
-import { completeDetails } from '../format/market-details.ts';
 import type { Database } from './database.ts';
 import { assertIntact, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
 
@@ -32,10 +31,8 @@ function readMarketPoll(db: Database, recordId: number): JournaledMarkets | unde
   >(`${selectWithHeader('journal_markets', 'observed_at', 'payload')} where k.record_id = ?`, recordId);
   if (row === undefined) return undefined;
   assertIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
-  const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as Parameters<
-    typeof completeDetails<MarketFacts>
-  >[0][];
-  return { recordId, observedAt: row.observed_at, markets: markets.map(completeDetails) };
+  const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[];
+  return { recordId, observedAt: row.observed_at, markets };
 }
 
 /** The last poll of the market lists that is not published. */

@@ -1,7 +1,7 @@
 import { getSymbolRange } from '../../base/source-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
-import { getOlderOutcomeSource, type SymbolDetails, symbolDetailColumns } from '../format/market-details.ts';
+import { type SymbolDetails, symbolDetailColumns } from '../format/market-details.ts';
 import type { Database } from './database.ts';
 import type { ListedState } from './nightly-comparison.ts';
 import { attachSelection, attachSelections } from './selection-store.ts';
@@ -281,11 +281,8 @@ export function readListedStates(
 /** Restores a symbol from a row of the symbols dataset, in column order. */
 export function restoreSymbol(db: Database, row: readonly unknown[]): void {
   const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;
-  const [firstSeen, lastSeen, firstTick, lastTick, ticks, outcomeSource, ...details] = row.slice(10);
-  const detailValues = [
-    outcomeSource ?? getOlderOutcomeSource(outcome),
-    ...details.map((value) => (typeof value === 'boolean' ? Number(value) : value)),
-  ];
+  const [firstSeen, lastSeen, firstTick, lastTick, ticks, ...details] = row.slice(10);
+  const detailValues = details.map((value) => (typeof value === 'boolean' ? Number(value) : value));
   const active = isActive === null ? null : Number(isActive);
   const values = [symbol, canonicalId, source, question, category, active, opensAt, closesAt, resolvedAt, outcome];
   db.run(

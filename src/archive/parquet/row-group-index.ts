@@ -26,14 +26,10 @@ export function createFileRecord(path: string, bytes: Uint8Array, hash: string, 
 /** Reads the sort keys from the file itself. */
 export function readFileKeys(dataset: DatasetName, bytes: Uint8Array): KeyReader {
   const table = decodeArrowTable(bytes);
-  const { columns, order }: DatasetDefinition = datasets[dataset];
-  const readers = order.map((name): ((row: number) => SortKey[number]) => {
+  const readers = datasets[dataset].order.map((name): ((row: number) => SortKey[number]) => {
     const column = table.getChild(name);
-    // Files of older formats may not have the column.
-    const absent = columns.find((one) => one.name === name)?.absent;
-    if (column !== null) return (row) => (column.get(row) as SortKey[number] | undefined) ?? null;
-    if (absent === undefined) throw new Error(`column ${name} is missing`);
-    return () => absent;
+    if (column === null) throw new Error(`column ${name} is missing`);
+    return (row) => (column.get(row) as SortKey[number] | undefined) ?? null;
   });
   return (row) => readers.map((read) => read(row));
 }

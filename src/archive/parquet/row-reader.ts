@@ -29,9 +29,7 @@ export function decodeFlatRows(
 ): CellValue[][] {
   const footer = readFooter(file);
   const schema = footer.schema.slice(1);
-  const isAbsent = ({ name, absent }: Column): boolean =>
-    absent !== undefined && schema.every((element) => element.name !== name);
-  for (const column of columns) if (!isAbsent(column)) requireColumnStored(column, schema);
+  for (const column of columns) requireColumnStored(column, schema);
   const pages = new Map(columns.map(({ name }): [string, DataPage[]] => [name, []]));
   let rows = 0;
   for (const group of selectRowGroups(footer, groups)) {
@@ -42,11 +40,7 @@ export function decodeFlatRows(
     }
     rows += group.num_rows;
   }
-  const values = columns.map((column) =>
-    isAbsent(column)
-      ? new Array<CellValue>(rows).fill(column.absent!)
-      : decodeColumn(file, pages.get(column.name)!, column.type, rows),
-  );
+  const values = columns.map(({ name, type }) => decodeColumn(file, pages.get(name)!, type, rows));
   return Array.from({ length: rows }, (_, row) => values.map((column) => column[row]!));
 }
 

@@ -112,15 +112,11 @@ export function decodeRowsWithArrow(
 ): CellValue[][] {
   const table = decodeArrowTable(bytes, groups);
   const vectors = columns.map((c) => table.getChild(c.name));
-  const missing = columns.filter((c, i) => vectors[i] === null && !c.nullable && c.absent === undefined);
+  const missing = columns.filter((_, i) => vectors[i] === null);
   if (missing.length > 0) throw new Error(`column ${missing.map((c) => c.name).join(', ')} is missing`);
   const rows: CellValue[][] = [];
   for (let r = 0; r < table.numRows; r++) {
-    rows.push(
-      vectors.map((vector, c) =>
-        vector === null ? (columns[c]!.absent ?? null) : toCellValue(columns[c]!.type, vector.get(r) ?? null),
-      ),
-    );
+    rows.push(vectors.map((vector, c) => toCellValue(columns[c]!.type, vector!.get(r) ?? null)));
   }
   return rows;
 }

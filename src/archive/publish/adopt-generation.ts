@@ -4,7 +4,7 @@ import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Archive } from '../archive.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
-import { formatVersion, listManifestFiles, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { listManifestFiles, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { getMeta, manifestHashKey, setMeta } from '../journal/database.ts';
 import { readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
@@ -127,9 +127,7 @@ async function adoptLocked(
       if (hasJournaledRows(db)) throw createNotCopyError(archive, origin);
       clearState(db);
       // Nothing was lost, so that polls go on confirming what the original had not confirmed yet.
-      const evidenceSince =
-        manifest.format_version < formatVersion ? manifest.created_at : (manifest.evidence_since ?? 0);
-      rebuildState(state, manifest, layout, next, options.settleMs, evidenceSince);
+      rebuildState(state, manifest, layout, next, options.settleMs, manifest.evidence_since ?? 0);
       setMeta(db, adoptedKey, formatAdopted(origin, hash));
     },
     manifest,

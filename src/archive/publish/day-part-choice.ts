@@ -2,7 +2,7 @@ import { formatDay } from '../../base/time.ts';
 import { dayMs } from '../../base/window.ts';
 import { type DatasetName, datasetNames, datasets, isSplitBySymbol } from '../format/datasets.ts';
 import { choosePartCount, getPartCount, type PartCounts } from '../format/day-parts.ts';
-import { formatVersion, listFilesWithRows, type Manifest } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest } from '../format/manifest.ts';
 import type { Database } from '../journal/database.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { ImportBuffer, SpilledChunk, TickSource } from './import-buffer.ts';
@@ -47,7 +47,7 @@ export function chooseDayParts({ base, dayParts }: StagedDayParts, input: Choice
   }
 }
 
-const splitNames = datasetNames.filter((name) => isSplitBySymbol(name, formatVersion));
+const splitNames = datasetNames.filter(isSplitBySymbol);
 
 /** The dates with rows of a dataset that is split by symbol. */
 const listSplitDates = ({ datasets: published }: Pick<Manifest, 'datasets'>): Set<string> =>

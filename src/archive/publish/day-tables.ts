@@ -14,9 +14,9 @@ import {
   listReadColumns,
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows, formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import type { MarketRow } from '../format/market.ts';
-import { detailColumns, getOlderOutcomeSource } from '../format/market-details.ts';
+import { detailColumns } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
 import type { SeriesConflict } from '../format/series.ts';
 import { listFactColumns, type SeriesDataset } from '../format/series-datasets.ts';
@@ -45,22 +45,9 @@ export function readTableRows(
   dataset: TableName,
   { day, part }: JournalBin,
 ): CellValue[][] {
-  const isSplit = isSplitBySymbol(dataset, base.format_version);
-  const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplit ? part : 0));
+  const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplitBySymbol(dataset) ? part : 0));
   if (file === undefined) return [];
-  const rows = decodePublished(file.path, () => decodeRows(listReadColumns(dataset), readPublishedFile(archive, file)));
-  const isSplitNow = isSplitBySymbol(dataset, formatVersion);
-  return isSplit === isSplitNow ? rows : (groupRowsByPart(dataset, rows, base.parts).get(part) ?? []);
-}
-
-/** Groups rows by the part of their symbol, in their order. */
-export function groupRowsByPart(
-  dataset: TableName,
-  rows: readonly CellValue[][],
-  parts: number,
-): Map<number, CellValue[][]> {
-  const at = datasets[dataset].columns.findIndex(({ name }) => name === 'symbol');
-  return Map.groupBy(rows, (row) => computePartNumber(row[at] as string, parts));
+  return decodePublished(file.path, () => decodeRows(listReadColumns(dataset), readPublishedFile(archive, file)));
 }
 
 /** Stages the file of a UTC day and part from sorted rows. No file without rows. */
@@ -256,11 +243,9 @@ export const parseMarketRows = (rows: readonly (readonly CellValue[])[]): Market
       closesAt,
       resolvedAt,
     };
-    const [outcomeSource = null] = details;
     return {
       ...facts,
       ...Object.fromEntries(detailColumns.map(([field], i) => [field, details[i]])),
-      outcomeSource: outcomeSource ?? getOlderOutcomeSource(outcome),
       opensAt: null,
       outcome,
       firstSeen,

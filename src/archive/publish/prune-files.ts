@@ -10,7 +10,7 @@ import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.t
  * A null end of the window is open. A file without rows is never selected. Uses the manifest only.
  */
 export function createFileFilter(
-  manifest: PartCounts & Pick<Manifest, 'format_version'>,
+  manifest: PartCounts,
   dataset: DatasetName,
   symbols: readonly string[],
   { from, to }: { readonly from: number | null; readonly to: number | null },
@@ -21,7 +21,7 @@ export function createFileFilter(
     partsByCount.set(count, known);
     return known;
   };
-  const bySymbol = isSplitBySymbol(dataset, manifest.format_version) && symbols.length > 0;
+  const bySymbol = isSplitBySymbol(dataset) && symbols.length > 0;
   return (file) =>
     hasRows(file) &&
     (from === null || file.t_max === null || file.t_max >= from) &&

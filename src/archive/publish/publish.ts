@@ -5,14 +5,14 @@ import { createBackgroundWrites } from '../disk/background-writes.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
-import { formatVersion, hasRows, lacksEvidence, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { overlayPublishedCoverage, readAllPublishedCoverage, retractCoverage } from '../journal/coverage-store.ts';
-import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
+import type { Database } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
-import { consumeJournal, emptyIndex, indexJournal } from '../journal/journal-check.ts';
+import { consumeJournal, indexJournal } from '../journal/journal-check.ts';
 import { countJournaledTicks, countJournaledWindows, isJournalDamage } from '../journal/journal-rows.ts';
 import { consumeSeries } from '../journal/journal-series.ts';
 import { takeWriteLock, type WriteLock } from '../journal/lock.ts';
@@ -28,7 +28,6 @@ import {
 import { addSeriesTally } from '../journal/series-counts.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import { addTickDeltas } from '../journal/tick-counts.ts';
-import { requireCurrentFormat } from '../open-archive.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { stageMissingEmptyFiles } from './empty-files.ts';
@@ -54,7 +53,6 @@ import {
   sortMoves,
   startStage,
 } from './staging.ts';
-import { listOutdatedFiles, recordUpgrade, stageOutdatedFiles } from './upgrade-files.ts';
 
 export interface PublishOptions extends JudgeContext {
   readonly runId: string;
@@ -82,8 +80,6 @@ export interface PublishOptions extends JudgeContext {
   readonly quietWindowsMax?: number;
   /** Create a generation even without input, because the rules for judging days and watermark have changed. */
   readonly judges?: boolean;
-  /** Upgrade an older format, without publishing the journal. Any other publish rejects an older format. */
-  readonly upgrades?: boolean;
 }
 
 export interface PublishResult {
@@ -141,13 +137,7 @@ async function takePublishLock(archive: Archive, options: PublishOptions): Promi
   const describe = (): string =>
     `${formatUnfinishedRuns(archive.state.db, options.runId)}The collected ticks are in the journal; the next publish includes them.`;
   try {
-    return await takeWriteLock(
-      archive.layout.lockPath,
-      waitMs,
-      clock,
-      signal,
-      options.upgrades === true ? undefined : describe,
-    );
+    return await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, describe);
   } catch (error) {
     // If another process holds the lock for a long time, the imported ticks stay in the journal, like collected ticks.
     if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.journalTo(archive.state);
@@ -177,10 +167,6 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const builtOn = readCommitState(db);
   requirePublishedManifest(archive);
   const base = archive.readManifest();
-  const isUpgrade = options.upgrades === true;
-  if (!isUpgrade) requireCurrentFormat(archive);
-  else if (base.format_version === formatVersion && listOutdatedFiles(db, base).length === 0)
-    return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused: [] };
   const writes = createBackgroundWrites();
   const stage = startStage(archive, base, builtOn, writes);
   try {
@@ -195,11 +181,10 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
 async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOptions): Promise<LockedPublishResult> {
   const { db } = archive.state;
   const { base } = stage;
-  const isUpgrade = options.upgrades === true;
-  const index = isUpgrade ? emptyIndex : indexJournal(db);
+  const index = indexJournal(db);
   const { end } = index;
   const { intake } = options;
-  if (!isUpgrade) chooseDayParts(stage, { db, intake, partRows: archive.partRows, nowMs: options.clock.nowMs() });
+  chooseDayParts(stage, { db, intake, partRows: archive.partRows, nowMs: options.clock.nowMs() });
   const source = joinDayParts(
     joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]),
     getStagePartCounts(stage),
@@ -232,7 +217,6 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const { bins: results, answers: coveredResponses } = stagedDays;
   // Coverage and conflicts of a part are read for its series and for its ticks.
   const refused = [...new Set([...books.refused, ...series.refused, ...stagedDays.refused])];
-  if (isUpgrade) refused.push(...stageOutdatedFiles(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
     onProgress: (candlesDone, total) => options.onProgress?.(bins.length + candlesDone, bins.length + total),
@@ -242,13 +226,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax);
   const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
-  const isFormatUpgrade = isUpgrade && base.format_version !== formatVersion;
-  if (
-    !hasInput &&
-    !isFormatUpgrade &&
-    options.judges !== true &&
-    !isPublishedCompletenessOutdated(archive, base, options)
-  ) {
+  if (!hasInput && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
     if (intake !== undefined)
       db.transaction(() => {
         intake.commitTo(archive.state, []);
@@ -259,7 +237,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   // In the order in which the commit inserts unknown symbols into the state.
   const seen = [...(intake?.series.seen ?? []), ...(intake?.seen ?? [])];
   const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, options.clock.nowMs());
-  if (!isUpgrade) stageSymbols(archive, stage, symbols);
+  stageSymbols(archive, stage, symbols);
   const after = {
     symbols,
     coverage: computeCoverageAfter(db, results),
@@ -270,7 +248,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     countJournaledWindows(db) <= (options.quietWindowsMax ?? -1) &&
     options.judges !== true &&
     intake === undefined &&
-    !(hasRejected || hasOthers || isUpgrade) &&
+    !(hasRejected || hasOthers) &&
     refused.length === 0 &&
     results.every(hasNothingNew);
   // A quiet publish needs no file of markets that were only seen again.
@@ -304,8 +282,6 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
       end,
       polls,
     );
-    recordUpgrade(db, stage);
-    if (lacksEvidence(base)) setMeta(db, evidenceSinceKey, String(manifest.created_at));
   });
   const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);

@@ -12,7 +12,6 @@ import {
   findFileWithRows,
   findManifestFile,
   formatVersion,
-  lacksEvidence,
   listFilesWithRows,
   type Manifest,
   type PublishedFile,
@@ -337,11 +336,11 @@ export function createNextManifest(
     ...toManifestOwner(identity),
     parts: identity.parts,
     ...listNextDayParts(stage, files),
-    previous_sha256: stage.base.generation === 0 ? null : hashPreviousManifest(archive),
+    previous_sha256: stage.base.generation === 0 ? null : getMeta(db, manifestHashKey)!,
     watermark: completeness.watermark,
     reached: completeness.reached,
     verified_through: computeManifestVerifiedThrough(archive, stage, files, nowMs),
-    ...toManifestEvidence(stage.base, db, nowMs),
+    ...toManifestEvidence(db),
     commit_id: stage.commitId,
     days: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
     completeness: completeness.counts,
@@ -353,15 +352,10 @@ export function createNextManifest(
   };
 }
 
-/** As the commit records it in the state: an upgrade records its own time. */
-function toManifestEvidence(base: Manifest, db: Database, nowMs: number): Pick<Manifest, 'evidence_since'> {
-  const since = lacksEvidence(base) ? nowMs : readEvidenceSince(db);
+function toManifestEvidence(db: Database): Pick<Manifest, 'evidence_since'> {
+  const since = readEvidenceSince(db);
   return since === 0 ? {} : { evidence_since: since };
 }
-
-/** The publish has checked that manifest.json has the recorded hash. A rebuilt state of an older version may have none. */
-const hashPreviousManifest = (archive: Archive): string =>
-  getMeta(archive.state.db, manifestHashKey) ?? sha256(archive.readManifestBytes());
 
 /** The time since which every byte of the next generation has been hashed, epoch ms; null if some never were. */
 function computeManifestVerifiedThrough(

@@ -7,7 +7,7 @@ import { type Disk, sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasetNames, isSplitBySymbol, listReadColumns } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { type ArchiveLayout, parsePartNumber } from '../format/layout.ts';
-import { formatVersion, listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type SeriesColumns, type SeriesConflict, sliceSeries } from '../format/series.ts';
 import { conflictDatasets, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Conflict, PartColumns } from '../format/tick-columns.ts';
@@ -57,7 +57,7 @@ export interface Union {
   readonly files: ReadonlyMap<string, readonly PublishedFile[]>;
 }
 
-const splitNames = datasetNames.filter((name) => isSplitBySymbol(name, formatVersion));
+const splitNames = datasetNames.filter(isSplitBySymbol);
 const takenNames = splitNames.filter((name) => !name.startsWith('candles_'));
 
 export function openUnion(archive: Archive, stage: Stage, other: OtherArchive, runId: string): Union {

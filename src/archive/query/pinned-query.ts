@@ -1,6 +1,6 @@
 import type { Random } from '../../base/ports.ts';
 import type { Archive } from '../archive.ts';
-import { type DatasetName, datasetNames, isDated, listFileColumns } from '../format/datasets.ts';
+import { type DatasetName, datasetNames, datasets, isDated } from '../format/datasets.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import type { ViewDefinition } from '../publish/market-data-views.ts';
 import { formatDaysText, hasDailyCandles, listViewDefinitions, selectViewDefinitions } from '../publish/views-sql.ts';
@@ -42,7 +42,7 @@ export async function openPinned(archive: Archive, slice: PinnedQueryScope, rand
   const pinned = pinGeneration(archive, names, id, slice.wanted);
   const sources = names.map((name) => ({
     dataset: name,
-    columns: listFileColumns(name, pinned.manifest.format_version),
+    columns: datasets[name].columns,
     dated: isDated(name),
     paths: pinned.listPaths(name),
   }));

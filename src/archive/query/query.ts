@@ -10,8 +10,6 @@ export interface DatasetFiles {
   readonly columns: readonly {
     readonly name: string;
     readonly type: DatasetColumnType;
-    /** The value of every row, if the files do not have the column. */
-    readonly constant?: string | number | null;
   }[];
   /** Whether files are in `date=YYYY-MM-DD` folders. The view then has a `date` column, by which files are pruned. */
   readonly dated: boolean;

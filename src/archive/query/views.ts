@@ -66,10 +66,7 @@ function buildViewSql({ dataset, columns, dated, paths }: DatasetFiles): string 
     if (dated) typedColumns.push('CAST(NULL AS DATE) AS "date"');
     return `SELECT ${typedColumns.join(', ')} WHERE false`;
   }
-  const names = columns.map(({ name, type, constant }) => {
-    if (constant === undefined) return quoteIdentifier(name);
-    return `CAST(${constant === null ? 'NULL' : quoteLiteral(String(constant))} AS ${sqlTypes[type]}) AS ${quoteIdentifier(name)}`;
-  });
+  const names = columns.map(({ name }) => quoteIdentifier(name));
   if (dated) {
     const stray = paths.find((path) => !/^date=\d{4}-\d\d-\d\d$/.test(basename(dirname(path))));
     if (stray !== undefined) throw new Error(`${stray} of ${dataset} is not in a day folder`);

@@ -2,7 +2,7 @@ import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
 import { type Disk, sha256 } from '../../archive/disk/file-system.ts';
-import { type DatasetName, listFileColumns } from '../../archive/format/datasets.ts';
+import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
 import { getPartCount } from '../../archive/format/day-parts.ts';
 import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
@@ -129,7 +129,7 @@ export async function openBacktestData(
         );
     const sourceOf = (name: DatasetName, dataset: string, someFiles: readonly PublishedFile[]): DatasetFiles => ({
       dataset,
-      columns: listFileColumns(name, manifest.format_version),
+      columns: datasets[name].columns,
       dated: true,
       paths: someFiles.map(({ path }) => join(root, path)),
     });

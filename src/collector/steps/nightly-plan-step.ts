@@ -3,7 +3,6 @@ import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
 import { readLastNights, readListCounts } from '../../archive/journal/nightly-memory.ts';
 import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
-import { requireCurrentFormat } from '../../archive/open-archive.ts';
 import { dayMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getLingerRules, requireKnownSources } from '../../context/open-configured.ts';
@@ -39,7 +38,6 @@ export interface NightlyPlan {
  * @param day start of the UTC day up to whose end ticks are polled, epoch ms; null: up to now
  */
 export function planNightly(context: Context, archive: Archive, day: number | null): NightlyPlan[] {
-  requireCurrentFormat(archive);
   requireKnownSources(archive, context);
   const end = computePollEnd(context, day);
   return planSourceRuns(context, [], false).map((run) => planSource(run.context, archive, run.source, end, day));

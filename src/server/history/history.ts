@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { type Archive, readCheckedManifest } from '../../archive/archive.ts';
-import { type DatasetName, isDated, listFileColumns } from '../../archive/format/datasets.ts';
+import { type DatasetName, datasets, isDated } from '../../archive/format/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { listViewDefinitions } from '../../archive/publish/views-sql.ts';
 import { openQueryEngine } from '../../archive/query/open-query.ts';
@@ -93,7 +93,7 @@ export function openHistory(
         try {
           return await work({
             manifest,
-            openQuery: createQueryOpener(openedPool, manifest.format_version, () => openEngine(openedPool), reading),
+            openQuery: createQueryOpener(openedPool, () => openEngine(openedPool), reading),
             readFiles: createFileReader(archive, openedPool, files, reading),
           });
         } catch (error) {
@@ -193,12 +193,7 @@ async function readBytes(archive: Archive, files: VerifiedFiles, file: Published
 }
 
 const createQueryOpener =
-  (
-    pool: PinPool,
-    formatVersion: number,
-    openEngine: () => Promise<QueryEngine>,
-    reading: Set<Promise<void>>,
-  ): GenerationReader['openQuery'] =>
+  (pool: PinPool, openEngine: () => Promise<QueryEngine>, reading: Set<Promise<void>>): GenerationReader['openQuery'] =>
   async (files, defined, signal) => {
     const pins = openPinSet(pool, reading);
     try {
@@ -209,8 +204,7 @@ const createQueryOpener =
         for (const file of listed) {
           paths.push((await pins.acquire(file, signal)).path);
         }
-        const columns = listFileColumns(dataset, formatVersion);
-        sources.push({ dataset, columns, dated: isDated(dataset), paths });
+        sources.push({ dataset, columns: datasets[dataset].columns, dated: isDated(dataset), paths });
       }
       const query = await engine.openQuery(sources, defined);
       return {

@@ -1,5 +1,5 @@
 import type { Archive } from '../../archive/archive.ts';
-import { requireCurrentFormat, requireSameOwner } from '../../archive/open-archive.ts';
+import { requireSameOwner } from '../../archive/open-archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { addLogFields } from '../../base/ports.ts';
 import { findSource } from '../../base/source-name.ts';
@@ -18,7 +18,6 @@ export function openLiveReads(context: Context, archive: Archive): LiveReads {
   const { settings } = context;
   const ofSources = listSourceSettings(settings);
   const [first] = ofSources.map(requireUpstream);
-  requireCurrentFormat(archive);
   const sources = listSourceIdentities(settings.sources);
   const upstream = sources.length === 0 ? (settings.source.name ?? new URL(first!.baseUrl).origin) : '';
   requireSameOwner(archive.layout.root, archive.state.identity, { upstream, sources });

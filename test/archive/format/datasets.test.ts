@@ -7,10 +7,8 @@ import {
   datasets,
   isDated,
   isSplitBySymbol,
-  listFileColumns,
   listReadColumns,
 } from '../../../src/archive/format/datasets.ts';
-import { formatVersion } from '../../../src/archive/format/manifest.ts';
 import { toArrowSchema } from '../../../src/archive/parquet/arrow-data.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
 import * as promised from '../../contract/promises.ts';
@@ -65,7 +63,7 @@ describe.each(datasetNames)('the definition of %s', (name) => {
 
   test('has the columns by which its rows are split into files', () => {
     expect(isDated(name)).toBe(time !== null);
-    expect(isSplitBySymbol(name, formatVersion)).toBe(partition === 'day and part');
+    expect(isSplitBySymbol(name)).toBe(partition === 'day and part');
     // Rows of one symbol are adjacent, so that a reader can skip those of others; those of coverage within their dataset.
     if (partition === 'day and part')
       expect([order.find((column) => column !== 'dataset'), columnOf('symbol')!.nullable]).toEqual(['symbol', false]);
@@ -76,17 +74,8 @@ describe.each(datasetNames)('the definition of %s', (name) => {
     if (mergeRule === 'recompute') expect(source).toBe('derived');
   });
 
-  test('gives every reader a value for a column that older files do not have', () => {
-    for (const { name: column, since = 1, absent, nullable, isReserved } of columns) {
-      expect(since, column).toBeLessThanOrEqual(formatVersion);
-      expect(since > 1 ? nullable || absent !== undefined : absent === undefined, column).toBe(true);
-      if (isReserved) expect(nullable, column).toBe(true);
-    }
-    const constants = listFileColumns(name, 1).filter(({ constant }) => constant !== undefined);
-    expect(constants.map((column) => column.name)).toEqual(
-      columns.filter(({ since = 1 }) => since > 1).map((column) => column.name),
-    );
-    expect(listFileColumns(name, formatVersion)).toEqual(columns);
+  test('has reserved columns that may be null, which our readers skip', () => {
+    for (const { name: column, nullable, isReserved } of columns) if (isReserved) expect(nullable, column).toBe(true);
     expect(columns.filter((column) => !listReadColumns(name).includes(column))).toEqual(
       columns.filter(({ isReserved }) => isReserved),
     );
