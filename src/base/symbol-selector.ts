@@ -1,11 +1,11 @@
 import { findNearestName } from './nearest-name.ts';
 
 /** What a selector compares its pattern with. `venue` is the source that a market record names. */
-export const selectorFields = ['venue', 'category', 'symbol', 'question', 'event'] as const;
+const selectorFields = ['venue', 'category', 'symbol', 'question', 'event'] as const;
 type SelectorField = (typeof selectorFields)[number];
 
 /** What selectors compare. Null: the records do not say. */
-export interface SelectableSymbol {
+interface SelectableSymbol {
   /** Qualified by its source, in an archive of several. */
   readonly symbol: string;
   readonly source: string | null;

@@ -5,7 +5,7 @@ import { quoteShellWord } from '../base/shell-quote.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
 
 /** What decides how a user starts this program again. */
-export interface Launch {
+interface Launch {
   /** Absolute path of the launcher, bin/oddslake. */
   readonly launcher: string;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -199,7 +199,7 @@ function formatCalibration({ calibration }: BacktestResult, style: TerminalStyle
 
 const formatSigned = (value: number): string => `${value > 0 ? '+' : ''}${formatDecimals(value, 4)}`;
 
-export interface WrittenFile {
+interface WrittenFile {
   readonly file: string;
   readonly bytes: number;
   readonly sha256: string;

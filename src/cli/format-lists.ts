@@ -167,7 +167,7 @@ function formatTickDays({ first_tick, last_tick }: ListedSymbol): string {
 }
 
 /** A saved backtest as printed by `backtest list --json`. Times in epoch ms. */
-export interface BacktestListEntry
+interface BacktestListEntry
   extends Pick<ListedBacktest, 'id' | 'owner' | 'workspace' | 'state' | 'value' | 'error' | 'created_at'> {
   readonly name: string;
   readonly version: number | null;

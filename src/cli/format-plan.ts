@@ -17,7 +17,7 @@ const namesShown = 3;
 const windowsShown = 3;
 
 /** A plan of ticks, and the requests that the job sends besides. */
-export interface ShownPlan {
+interface ShownPlan {
   /** The source, of an archive's several; null: the only service. */
   readonly source: string | null;
   readonly ticks: FetchEstimate;

@@ -108,7 +108,7 @@ const readVersion = (): string =>
   (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version;
 
 /** The commands that a program is created with: all, or those of these names. Of the others it has only what the list shows. */
-export type LoadedCommands = 'all' | readonly string[];
+type LoadedCommands = 'all' | readonly string[];
 
 /** The commands that a run needs. Only the list of commands needs none, and a completion also that of the line. */
 function selectCommands([first, second, ...rest]: readonly string[]): LoadedCommands {

@@ -24,7 +24,7 @@ export interface ProgressOptions {
 }
 
 /** Call `stop` even after a failure. Updates after `stop` have no effect. */
-export type Progress = ProgressDisplay;
+type Progress = ProgressDisplay;
 
 /** Minimum time between two log lines, in milliseconds. */
 const lineIntervalMs = 10_000;
@@ -256,7 +256,7 @@ export function formatRemaining(ms: number): string {
 }
 
 /** Recent growth rate of a value. Changes older than a few times `memoryMs` hardly count. */
-export interface SpeedMeter {
+interface SpeedMeter {
   /** Records the value at a time. Times must not decrease. */
   record(nowMs: number, value: number): void;
   /** Growth per second at a time; 0 before the first growth. Time without growth lowers it. */
@@ -289,7 +289,7 @@ export function createSpeedMeter(startMs: number, memoryMs: number): SpeedMeter 
 }
 
 /** A displayed remaining time that follows estimates without jumps. */
-export interface RemainingMeter {
+interface RemainingMeter {
   /** Returns the time to display, in ms. @param estimateMs the current estimate; null if there is none */
   smooth(nowMs: number, estimateMs: number | null): number | null;
 }
@@ -333,7 +333,7 @@ export function createRemainingMeter(): RemainingMeter {
 }
 
 /** Estimates the remaining time of a task from the share that is done at each update. */
-export interface RemainingEstimator {
+interface RemainingEstimator {
   /** Notes the share, 0 to 1. Times must not decrease. */
   note(nowMs: number, share: number): void;
   /** The time to display, in ms; null if unknown. */

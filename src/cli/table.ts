@@ -4,7 +4,7 @@ import { createPaints, escapeControls, type Paint, type TerminalStyle } from './
 import { measureText, wrapLines } from './text-width.ts';
 
 /** The line under a table. */
-export interface TableFooter {
+interface TableFooter {
   /** Number of rows, as text. */
   readonly counted: string;
   /** Advice, printed if not all columns fit. */

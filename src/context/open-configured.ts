@@ -2,16 +2,17 @@ import type { Archive } from '../archive/archive.ts';
 import type { CompletenessRules } from '../archive/completeness/completeness.ts';
 import type { LingerRules } from '../archive/completeness/symbol-lifetime.ts';
 import type { SourceIdentity } from '../archive/format/manifest.ts';
+import { qualifyMarket } from '../archive/format/qualify-market.ts';
 import { computeOverlapMs, type RecheckHistory } from '../archive/journal/recheck-results.ts';
 import { recordSources } from '../archive/journal/state.ts';
 import { openArchive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
 import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
+import { qualifySymbol, unqualifySymbol } from '../base/source-name.ts';
 import { dayMs, minuteMs } from '../base/window.ts';
 import type { ReceivedResponse, Upstream, UpstreamLimits } from '../client/upstream.ts';
 import type { Settings, UpstreamAccess } from '../settings/settings.ts';
 import type { Context } from './context.ts';
-import { qualifyUpstream } from './qualified-upstream.ts';
 
 /**
  * Opens the archive that the settings name. Only a run with `canCollect` may create one, and only such a run checks the
@@ -170,5 +171,25 @@ export const toCompletenessRules = ({
     lookbackMs: source.firstLookbackDays * dayMs,
     lingerMs: source.lingerDays * dayMs,
     settleMs: archive.settleMinutes * minuteMs,
+  },
+});
+
+/**
+ * Wraps the client of one of an archive's several sources. The collector knows qualified symbols only, and the source
+ * knows its own: requests are translated on their way out, market records on their way in. Errors stay those of the
+ * source: `symbol` in an UpstreamError is its own name, which the text of a response may contain.
+ */
+const qualifyUpstream = (upstream: Upstream, source: string, symbolPaths: readonly string[]): Upstream => ({
+  ...upstream,
+  // Async, so that the symbol of another source is a rejection, as any other error is.
+  ticks: async (query, signal) => upstream.ticks({ ...query, symbol: unqualifySymbol(source, query.symbol) }, signal),
+  async orderbook(query, signal) {
+    const requestedSymbol = unqualifySymbol(source, query.symbol);
+    return { ...(await upstream.orderbook({ ...query, symbol: requestedSymbol }, signal)), requestedSymbol };
+  },
+  async markets(query, signal) {
+    const page = await upstream.markets(query, signal);
+    const qualify = (name: string): string => qualifySymbol(source, name);
+    return { ...page, markets: page.markets.map((record) => qualifyMarket(record, qualify, symbolPaths)) };
   },
 });

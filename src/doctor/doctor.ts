@@ -28,7 +28,7 @@ export interface Diagnosis {
 }
 
 /** A setting that differs from the default. */
-export interface NonDefaultSetting {
+interface NonDefaultSetting {
   readonly path: string;
   /** As JSON; `(hidden)` for a secret. */
   readonly value: string;

@@ -194,7 +194,7 @@ export async function listChosenSettings(
 }
 
 /** The settings of all sources of settings, merged. */
-export interface MergedLayers {
+interface MergedLayers {
   readonly values: MergedSettings;
   /** Line of each key of the config file, counted from 1. */
   readonly lines: ReadonlyMap<string, number>;

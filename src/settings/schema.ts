@@ -200,7 +200,7 @@ export const settingsSchema = createSection({
 });
 
 /** What JSON Schema does not say of a setting. */
-export interface SettingTraits {
+interface SettingTraits {
   /** Whether users choose it; the others are for the few whose service, disk or memory differs. */
   readonly isCommon?: boolean;
   /** Environment variable. Those of `upstream` exist for each source too, with its name at the end. */

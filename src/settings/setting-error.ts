@@ -1,7 +1,7 @@
 import { UsageError } from '../base/errors.ts';
 
 /** The parts of a problem of the settings, as far as they are known. No part has a secret. */
-export interface SettingErrorParts {
+interface SettingErrorParts {
   /** The config file, the environment variable or the flag. */
   readonly from: string;
   /** The dotted path of the setting. */

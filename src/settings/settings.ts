@@ -4,7 +4,7 @@ import type { SchemaValues, settingsSchema } from './schema.ts';
 import { nameVariables } from './source.ts';
 
 /** The values of all settings, with camelCase names. */
-export type SettingValues = SchemaValues<typeof settingsSchema>;
+type SettingValues = SchemaValues<typeof settingsSchema>;
 
 /** All settings of a run, deeply frozen. Secrets: see `listSecrets`. */
 export interface Settings extends Omit<SettingValues, 'archive' | 'bucket'> {

@@ -292,7 +292,7 @@ function describeBounds({ minimum, exclusiveMinimum, maximum }: LeafSchema): str
  * Parses a text from the environment or a flag. If the text cannot be parsed, it is returned unchanged, so that the
  * validation reports it. A list is separated by commas or is JSON. `null` and the empty string are null.
  */
-export function parseSettingText(schema: LeafSchema, text: string): unknown {
+function parseSettingText(schema: LeafSchema, text: string): unknown {
   if (schema.anyOf !== undefined) {
     if (text === 'null' || text === '') return null;
     return parseSettingText(schema.anyOf[0]!, text);
@@ -318,7 +318,7 @@ function parseList(text: string): unknown {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The setting of each environment variable. */
-export const settingByVariable: ReadonlyMap<string, string> = new Map(
+const settingByVariable: ReadonlyMap<string, string> = new Map(
   [...settingSchemas].flatMap(([path, { variable }]) => (variable === undefined ? [] : [[variable, path]])),
 );
 

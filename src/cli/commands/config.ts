@@ -2,7 +2,9 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { exitCodes, UsageError } from '../../base/errors.ts';
+import { formatCount } from '../../base/format-quantity.ts';
 import { readProcessEnvironment } from '../../settings/environment.ts';
+import type { ListedSetting, SettingOrigin, SettingProblem } from '../../settings/inspect.ts';
 import type { SettingSources } from '../../settings/load.ts';
 import {
   type CliContext,
@@ -13,8 +15,10 @@ import {
   printResult,
   withCommonFlags,
 } from '../command-context.ts';
+import { toShortPath } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
+import { renderList, wrapText } from '../table.ts';
+import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from '../terminal-style.ts';
 
 interface ShowFlags extends CommonFlags {
   readonly all?: boolean;
@@ -35,10 +39,7 @@ function addShow(config: Command): void {
   withNotes(show, showNotes);
   withExamples(show, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action(async (file: string | undefined, flags: ShowFlags) => {
-    const [{ listSettings }, { formatSettings, isChanged }] = await Promise.all([
-      import('../../settings/inspect.ts'),
-      import('../format-config.ts'),
-    ]);
+    const { listSettings } = await import('../../settings/inspect.ts');
     const sources = await collectSources(file, flags);
     const { config, settings } = await listSettings(sources);
     const shown = flags.all === true ? settings : settings.filter(isChanged);
@@ -57,10 +58,7 @@ function addCheck(cli: CliContext, config: Command): void {
   withNotes(check, checkNotes);
   withExamples(check, checkExamples);
   withCommonFlags(check, flagsUnusedByReaders).action(async (file: string | undefined, flags: CommonFlags) => {
-    const [{ checkSettings }, { formatProblems }] = await Promise.all([
-      import('../../settings/inspect.ts'),
-      import('../format-config.ts'),
-    ]);
+    const { checkSettings } = await import('../../settings/inspect.ts');
     const sources = await collectSources(file, flags);
     const { config, problems } = await checkSettings(sources);
     const warnings = problems.length === 0 ? await findSettingWarnings(sources) : [];
@@ -106,6 +104,80 @@ async function collectSources(file: string | undefined, flags: CommonFlags): Pro
 function warnOfUnreadConfig(config: string | null, { quiet }: CommonFlags): void {
   if (config === null && quiet !== true && existsSync(configFileDefault))
     process.stderr.write(`${configFileDefault} exists but is not read: pass --config ${configFileDefault} to use it\n`);
+}
+
+/** Whether a setting differs from its default. A secret counts as changed if it is set. */
+const isChanged = ({ value, default: byDefault }: ListedSetting): boolean =>
+  JSON.stringify(value) !== JSON.stringify(byDefault);
+
+/** Formats settings as a table with their sources. Ends with a newline. */
+function formatSettings(
+  list: { config: string | null; settings: readonly ListedSetting[]; totalCount: number },
+  style: TerminalStyle,
+): string {
+  const { settings, totalCount } = list;
+  const head = list.config === null ? 'no config file' : `config file ${escapeControls(toShortPath(list.config))}`;
+  if (settings.length === 0) return `${head}\nall ${totalCount} settings have their defaults\n`;
+  const counted =
+    settings.length === totalCount
+      ? formatCount(totalCount, 'setting')
+      : `${settings.length} of ${totalCount} settings differ from their default; --all lists every setting`;
+  const cells = {
+    setting: ({ key }: ListedSetting) => key,
+    source: ({ from }: ListedSetting) => formatOrigin(from),
+    value: ({ value }: ListedSetting) => formatValue(value),
+  };
+  return `${head}\n\n${renderList(settings, cells, style, counted, { value: 'text', source: 'text' })}`;
+}
+
+/** A text without quotes, unless it could be read as another value; anything else as JSON. */
+function formatValue(value: unknown): string {
+  const isPlain = typeof value === 'string' && /^[\p{L}\p{N}(./~]/u.test(value);
+  return isPlain && !/^(null|true|false|[\d.]+)$/.test(value) ? value : JSON.stringify(value);
+}
+
+function formatOrigin({ kind, name, line }: SettingOrigin): string {
+  if (name === null) return kind;
+  return kind === 'config' ? `${toShortPath(name)}${line === null ? '' : `:${line}`}` : name;
+}
+
+/** Formats the problems of the settings. Ends with a newline. */
+function formatProblems(
+  given: {
+    config: string | null;
+    problems: readonly SettingProblem[];
+    /** Sentences. */
+    warnings?: readonly string[];
+  },
+  { width, hasColour }: TerminalStyle,
+): string {
+  const { config, problems, warnings = [] } = given;
+  const { bold, cyan, green, red, yellow } = createPaints(hasColour);
+  const checked = config === null ? 'the environment and the flags' : escapeControls(toShortPath(config));
+  if (problems.length === 0) {
+    const shown = warnings.flatMap((text) => wrapText(escapeControls(text), width, `${yellow('!')} `, '  '));
+    return `${[...shown, `${green('✓')} ${checked}: no problems`].join('\n')}\n`;
+  }
+  const lines = problems.flatMap((problem) => {
+    const { key, value, expected, suggestion, from, message } = problem;
+    if (key === null || from === null) return [...wrapText(escapeControls(message), width, `${red('✗')} `, '  '), ''];
+    const shown = escapeControls(key) + (value === null ? '' : ` is ${escapeControls(value)}`);
+    const isUnknown = value === null && expected === null;
+    const advice = [
+      ...(isUnknown ? [from.kind === 'environment' ? 'unknown environment variable' : 'unknown setting'] : []),
+      ...(expected === null ? [] : [`expected ${escapeControls(expected)}`]),
+      ...(from.kind === 'environment' && isUnknown ? [] : [`in ${escapeControls(formatOrigin(from))}`]),
+    ];
+    return [
+      ...wrapText(shown, width, `${red('✗')} `, '  ').map((line) => bold(line)),
+      ...advice.flatMap((line) => wrapText(line, width, '  ', '  ')),
+      ...(suggestion === null
+        ? []
+        : wrapText(cyan(`→ did you mean ${escapeControls(suggestion)}?`), width, '  ', '  ')),
+      '',
+    ];
+  });
+  return `${[...lines, red(`${checked}: ${formatCount(problems.length, 'problem')}`)].join('\n')}\n`;
 }
 
 const showNotes = `

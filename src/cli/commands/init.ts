@@ -62,7 +62,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   if (!existsSync(dirname(file)))
     throw new UsageError(`The folder of the config file does not exist: ${dirname(file)}`);
   const givenLayers = await collectLayers(flags);
-  const { askYesNo, requireUsableUpstream } = await import('../init-check.ts');
+  const { askYesNo, requireUsableUpstream } = await import('../init-config.ts');
   const terminal = process.stdin.isTTY && process.stderr.isTTY ? await openTerminal() : null;
   let runsNightly = flags.nightly === true;
   try {
