@@ -6,7 +6,7 @@ import type { ObjectStore } from './object-store.ts';
 // Paths of the objects of an archive in a bucket, below its prefix, and the manifest there. docs/BUCKET.md describes both.
 
 /** The version of the layout in a bucket. */
-export const bucketFormat = 1;
+const bucketFormat = 1;
 
 export const remoteManifestPath = 'manifest.json';
 export const remoteViewsPath = 'views.sql';
@@ -19,7 +19,7 @@ export const tablesFolder = 'tables/';
 export const probeFolder = '.probe/';
 
 /** What the manifest in a bucket states beyond that of the archive. */
-export interface BucketSection {
+interface BucketSection {
   readonly format: number;
   /** Counts the manifests that were swapped in, from 1. It never goes back, even if an older generation is restored. */
   readonly sequence: number;

@@ -66,7 +66,7 @@ export interface ObjectStore {
 }
 
 /** What a failed request means. */
-export type StoreFailure =
+type StoreFailure =
   /** The credential was refused, or has no permission. */
   | 'credential'
   /** The bucket or the region is wrong, or missing. */

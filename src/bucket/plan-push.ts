@@ -5,7 +5,7 @@ import type { ListedObject } from './object-store.ts';
 // What a push does, as functions of values.
 
 /** The archive's generation that is to be pushed. */
-export interface LocalGeneration {
+interface LocalGeneration {
   readonly manifest: Manifest;
   /** SHA-256 of its manifest.json. */
   readonly sha256: string;
@@ -116,7 +116,7 @@ export function placeFile(
 }
 
 /** What to do after a refused swap: another push came first. */
-export type SwapVerdict = 'done' | 'replan';
+type SwapVerdict = 'done' | 'replan';
 
 /** Judges the manifest that is in the bucket after a refused swap. */
 export const judgeRefusedSwap = (remote: RemoteManifest | null, ourText: string): SwapVerdict =>

@@ -16,7 +16,7 @@ export const toRetentionRules = (settings: { keepGenerations: number; keepDays: 
   keepMs: settings.keepDays * dayMs,
 });
 
-export interface KeptManifests {
+interface KeptManifests {
   /** Paths whose objects must stay, newest first. */
   readonly held: readonly string[];
   /** Paths of manifests that may be removed. */
@@ -55,7 +55,7 @@ export function splitManifests(
 }
 
 /** What tables need beyond the held manifests. */
-export interface TableNeeds {
+interface TableNeeds {
   /** Paths of manifests that may be removed. */
   readonly expired: readonly string[];
   /** The markers whose manifest is not held. Its objects of the marker's dataset must stay, and the manifest itself. */

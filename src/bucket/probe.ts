@@ -3,7 +3,7 @@ import { UsageError } from '../base/errors.ts';
 import { probeFolder } from './bucket-manifest.ts';
 import { type ObjectStore, StoreError, type WriteCondition } from './object-store.ts';
 
-export interface ProbeResult {
+interface ProbeResult {
   /** Whether a write is refused if its condition does not hold. */
   readonly hasConditionalWrites: boolean;
   /** Whether the server keeps the SHA-256 of objects, so that it can be compared without a download. */

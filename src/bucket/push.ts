@@ -1,15 +1,17 @@
+import { join } from 'node:path';
 import { type Archive, readCheckedManifestBytes } from '../archive/archive.ts';
 import { type Disk, sha256 } from '../archive/disk/file-system.ts';
 import { datasetNames } from '../archive/format/datasets.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
 import { hasHadGeneration } from '../archive/journal/generations.ts';
+import { type WriteLock, waitForLock } from '../archive/journal/lock.ts';
 import { decodeManifest } from '../archive/parsed-manifest.ts';
 import { recordPushed } from '../archive/publish/adopt-generation.ts';
 import { type GenerationPin, pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
 import { forEachConcurrent } from '../base/for-each-concurrent.ts';
 import { formatCount } from '../base/format-quantity.ts';
-import type { Log } from '../base/ports.ts';
+import type { Clock, Log } from '../base/ports.ts';
 import {
   formatRemoteManifest,
   manifestsFolder,
@@ -59,6 +61,27 @@ export interface PushResult {
   readonly removed: number;
   readonly requests: RequestCounts;
   readonly warnings: readonly string[];
+}
+
+/**
+ * Takes the lock under which one push of an archive runs at a time on a machine. Without conditional writes
+ * (`bucket.single_writer`), the slower of two pushes at once would put an earlier generation back. Waits up to `waitMs`. The
+ * system releases the lock of a process that is killed.
+ * @throws OddslakeError (busy) if another push still holds the lock
+ */
+export async function takePushLock(
+  { layout }: Archive,
+  waitMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<WriteLock> {
+  const path = join(layout.privateFolder, 'push-lock.sqlite');
+  const lock = await waitForLock(path, waitMs, clock, signal);
+  if (lock !== null) return lock;
+  throw new OddslakeError(
+    exitCodes.busy,
+    `Another push of this archive is still running after ${Math.round(waitMs / 1000)} s (${path}). Push again when it has ended.`,
+  );
 }
 
 /** Files that are uploaded at a time. Each is in memory while it is. */
@@ -301,7 +324,7 @@ async function readFile(disk: Disk, path: string): Promise<Uint8Array> {
  * Creates an object whose name contains its hash, unless it is there. Returns its ETag.
  * @throws OddslakeError if an object of that name has other contents
  */
-export async function createObject(
+async function createObject(
   store: ObjectStore,
   path: string,
   bytes: Uint8Array,
@@ -325,7 +348,7 @@ export async function createObject(
 }
 
 /** Whether an object is as expected, by its length and its hash. The recorded hash counts if the server keeps none. */
-export const isObjectIntact = (head: ObjectHead, expected: { bytes: number; sha256: string }): boolean =>
+const isObjectIntact = (head: ObjectHead, expected: { bytes: number; sha256: string }): boolean =>
   head.bytes === expected.bytes && (head.sha256 ?? head.recordedSha256) === expected.sha256;
 
 function requireObjectIntact(

@@ -29,7 +29,7 @@ export interface RemoteArchiveOptions {
 }
 
 /** A generation in a bucket, opened for reading. */
-export interface RemoteArchive {
+interface RemoteArchive {
   /** Its `fetchFiles` has to be called before a file is read, except for those of `stateDatasets`. */
   readonly archive: Archive;
   /** Closes the archive and removes its folder. */

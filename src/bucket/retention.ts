@@ -9,7 +9,7 @@ import {
 import { type ListedObject, type ObjectStore, StoreError } from './object-store.ts';
 import { keepForTables, listCandidates, type RetentionRules, splitManifests } from './plan-retention.ts';
 
-export interface RemovalResult {
+interface RemovalResult {
   readonly removed: number;
   readonly warnings: readonly string[];
 }

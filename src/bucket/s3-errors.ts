@@ -10,7 +10,7 @@ interface SdkError {
   readonly cause?: unknown;
 }
 
-export type RequestOutcome =
+type RequestOutcome =
   /** No such object. */
   | 'absent'
   /** A condition does not hold. */

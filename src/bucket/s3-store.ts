@@ -52,10 +52,30 @@ const sha256Meta = 'sha256';
  */
 export async function openS3Store(address: BucketAddress, options: StoreOptions): Promise<ObjectStore> {
   const sdk = await import('@aws-sdk/client-s3');
-  const { clock, random, log, signal, sse, kmsKey, pathStyle } = options;
   const limits = { ...limitsDefault, ...options.limits };
-  const client = new sdk.S3Client({
-    ...options.client,
+  const client = createClient(sdk, options, limits);
+  const counts: RequestCounts = { reads: 0, writes: 0, retries: 0, bytes: 0 };
+  const connection = { sdk, client, address, limits, counts, options };
+  const clockOfServer = watchResponses(client);
+  return {
+    url: address.url,
+    counts,
+    serverTimeMs: () => clockOfServer.nowMs,
+    get: (path) => getObject(connection, path),
+    head: (path) => readHead(connection, path),
+    put: (path, bytes, sha256, condition, contentType) =>
+      putObject(connection, { path, bytes, sha256, condition, contentType }),
+    list: (folder) => listObjects(connection, folder),
+    remove: (paths) => removeObjects(connection, paths),
+    close: () => client.destroy(),
+  };
+}
+
+type Sdk = typeof import('@aws-sdk/client-s3');
+
+const createClient = ({ S3Client }: Sdk, { client, pathStyle }: StoreOptions, limits: StoreLimits): S3Client =>
+  new S3Client({
+    ...client,
     forcePathStyle: pathStyle,
     // Retried here, so that waiting ends with the signal, and conflicts of conditional writes are retried too.
     maxAttempts: 1,
@@ -64,133 +84,168 @@ export async function openS3Store(address: BucketAddress, options: StoreOptions)
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: { connectionTimeout: limits.connectMsMax, socketTimeout: limits.idleMsMax },
   });
-  const clockOfServer = watchResponses(client);
-  const { bucket: Bucket } = address;
-  const counts: RequestCounts = { reads: 0, writes: 0, retries: 0, bytes: 0 };
-  const encryption = {
-    ...(sse !== null && { ServerSideEncryption: sse }),
-    ...(kmsKey !== null && { SSEKMSKeyId: kmsKey }),
-  };
 
-  /** Sends a request until there is an answer. Null for `absent` and `condition`, if the caller expects it. */
-  async function send<T>(
-    kind: 'reads' | 'writes',
-    what: string,
-    expected: 'absent' | 'condition' | null,
-    request: () => Promise<T>,
-    attemptsMax = limits.attemptsMax,
-  ): Promise<T | null> {
-    for (let attempt = 1; ; attempt++) {
+/** A bucket, and what its requests share. */
+interface Connection {
+  readonly sdk: Sdk;
+  readonly client: S3Client;
+  readonly address: BucketAddress;
+  readonly limits: StoreLimits;
+  readonly counts: RequestCounts;
+  readonly options: StoreOptions;
+}
+
+/** A request, before it is sent. */
+interface StoreRequest<T> {
+  readonly kind: 'reads' | 'writes';
+  /** For messages, e.g. `GET manifest.json`. */
+  readonly what: string;
+  /** The refusal that the caller expects; null: none. */
+  readonly expected: 'absent' | 'condition' | null;
+  readonly attemptsMax?: number;
+  send(): Promise<T>;
+}
+
+/** Sends a request until there is an answer. Null if it is the refusal that the caller expects. */
+async function sendRequest<T>(
+  { limits, counts, address, options: { clock, random, log, signal } }: Connection,
+  { kind, what, expected, attemptsMax = limits.attemptsMax, send }: StoreRequest<T>,
+): Promise<T | null> {
+  for (let attempt = 1; ; attempt++) {
+    signal.throwIfAborted();
+    counts[kind]++;
+    if (attempt > 1) counts.retries++;
+    try {
+      return await send();
+    } catch (error) {
       signal.throwIfAborted();
-      counts[kind]++;
-      if (attempt > 1) counts.retries++;
-      try {
-        return await request();
-      } catch (error) {
-        signal.throwIfAborted();
-        if (error instanceof UsageError) throw error;
-        const outcome = classifyOutcome(error);
-        if (outcome === expected) return null;
-        // If-Match on a missing object is 404 on some servers.
-        if (outcome === 'absent' && expected === 'condition' && (error as Error).name !== 'NoSuchBucket') return null;
-        if (outcome !== 'retry' || attempt >= attemptsMax) throw explainFailure(error, what, address.url, attempt);
-        log.debug({ request: what, attempt, reason: (error as Error).name }, 'retrying');
-        await clock.sleep(computeBackoffMs(attempt - 1, limits.delayMsMin, limits.delayMsMax, random), signal);
-      }
+      if (error instanceof UsageError) throw error;
+      const outcome = classifyOutcome(error);
+      if (outcome === expected) return null;
+      // If-Match on a missing object is 404 on some servers.
+      if (outcome === 'absent' && expected === 'condition' && (error as Error).name !== 'NoSuchBucket') return null;
+      if (outcome !== 'retry' || attempt >= attemptsMax) throw explainFailure(error, what, address.url, attempt);
+      log.debug({ request: what, attempt, reason: (error as Error).name }, 'retrying');
+      await clock.sleep(computeBackoffMs(attempt - 1, limits.delayMsMin, limits.delayMsMax, random), signal);
     }
   }
+}
 
-  return {
-    url: address.url,
-    counts,
-    serverTimeMs: () => clockOfServer.nowMs,
-    async get(path) {
-      const Key = toKey(address, path);
-      return send('reads', `GET ${path}`, 'absent', async () => {
-        const { Body, ETag } = await client.send(new sdk.GetObjectCommand({ Bucket, Key }), { abortSignal: signal });
-        const bytes = await Body!.transformToByteArray();
-        counts.bytes += bytes.length;
-        return { bytes, etag: ETag ?? '' };
-      });
+function getObject(connection: Connection, path: string): ReturnType<ObjectStore['get']> {
+  const { sdk, client, address, counts, options } = connection;
+  const input = { Bucket: address.bucket, Key: toKey(address, path) };
+  return sendRequest(connection, {
+    kind: 'reads',
+    what: `GET ${path}`,
+    expected: 'absent',
+    async send() {
+      const { Body, ETag } = await client.send(new sdk.GetObjectCommand(input), { abortSignal: options.signal });
+      const bytes = await Body!.transformToByteArray();
+      counts.bytes += bytes.length;
+      return { bytes, etag: ETag ?? '' };
     },
-    async head(path) {
-      const command = new sdk.HeadObjectCommand({ Bucket, Key: toKey(address, path), ChecksumMode: 'ENABLED' });
-      return send('reads', `HEAD ${path}`, 'absent', async () => {
-        const {
-          ContentLength = 0,
-          ETag = '',
-          ChecksumSHA256,
-          ChecksumType,
-          Metadata,
-        } = await client.send(command, {
-          abortSignal: signal,
-        });
-        // That of an upload in several parts is no hash of the file.
-        const isWhole = ChecksumSHA256 !== undefined && ChecksumType !== 'COMPOSITE' && !ChecksumSHA256.includes('-');
-        const sha256 = isWhole ? Buffer.from(ChecksumSHA256, 'base64').toString('hex') : null;
-        return {
-          bytes: ContentLength,
-          etag: ETag,
-          sha256,
-          recordedSha256: Metadata?.[sha256Meta] ?? null,
-        } satisfies ObjectHead;
-      });
+  });
+}
+
+function readHead(connection: Connection, path: string): Promise<ObjectHead | null> {
+  const { sdk, client, address, options } = connection;
+  const input = { Bucket: address.bucket, Key: toKey(address, path), ChecksumMode: 'ENABLED' } as const;
+  return sendRequest(connection, {
+    kind: 'reads',
+    what: `HEAD ${path}`,
+    expected: 'absent',
+    async send() {
+      const head = await client.send(new sdk.HeadObjectCommand(input), { abortSignal: options.signal });
+      const { ContentLength = 0, ETag = '', ChecksumSHA256, ChecksumType, Metadata } = head;
+      // That of an upload in several parts is no hash of the file.
+      const isWhole = ChecksumSHA256 !== undefined && ChecksumType !== 'COMPOSITE' && !ChecksumSHA256.includes('-');
+      const sha256 = isWhole ? Buffer.from(ChecksumSHA256, 'base64').toString('hex') : null;
+      return { bytes: ContentLength, etag: ETag, sha256, recordedSha256: Metadata?.[sha256Meta] ?? null };
     },
-    async put(path, bytes, sha256, condition, contentType) {
-      const command = () =>
-        new sdk.PutObjectCommand({
-          Bucket,
-          Key: toKey(address, path),
-          Body: bytes,
-          ContentType: contentType,
-          ChecksumSHA256: Buffer.from(sha256, 'hex').toString('base64'),
-          Metadata: { [sha256Meta]: sha256 },
-          ...encryption,
-          ...toHeaders(condition),
-        });
-      const answer = await send('writes', `PUT ${path}`, condition === 'always' ? null : 'condition', async () => {
-        const { ETag = '' } = await client.send(command(), { abortSignal: signal });
-        counts.bytes += bytes.length;
-        return { etag: ETag };
-      });
-      return answer;
-    },
-    async *list(folder) {
-      const Prefix = toKey(address, folder);
-      const skipped = Prefix.length - folder.length;
-      let ContinuationToken: string | undefined;
-      do {
-        const command = new sdk.ListObjectsV2Command({ Bucket, Prefix, ContinuationToken });
-        const page = (await send('reads', `LIST ${folder}`, null, () =>
-          client.send(command, { abortSignal: signal }),
-        ))!;
-        for (const { Key = '', Size = 0, ETag = '', LastModified } of page.Contents ?? [])
-          yield {
-            path: Key.slice(skipped),
-            bytes: Size,
-            etag: ETag,
-            modifiedAt: LastModified?.getTime() ?? Number.POSITIVE_INFINITY,
-          } satisfies ListedObject;
-        ContinuationToken = page.IsTruncated === true ? page.NextContinuationToken : undefined;
-      } while (ContinuationToken !== undefined);
-    },
-    async remove(paths) {
-      for (let at = 0; at < paths.length; at += removedPerRequest) {
-        const Objects = paths.slice(at, at + removedPerRequest).map((path) => ({ Key: toKey(address, path) }));
-        const command = new sdk.DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } });
-        const answer = (await send('writes', 'DELETE', null, () => client.send(command, { abortSignal: signal }), 1))!;
-        const [first] = (answer.Errors ?? []).filter(({ Code }) => Code !== 'NoSuchKey');
-        if (first !== undefined)
-          throw explainFailure(
-            { name: first.Code, message: '', $metadata: { httpStatusCode: first.Code === 'AccessDenied' ? 403 : 400 } },
-            'DELETE',
-            address.url,
-            1,
-          );
-      }
-    },
-    close: () => client.destroy(),
+  });
+}
+
+/** An object to write. */
+interface Upload {
+  readonly path: string;
+  readonly bytes: Uint8Array;
+  readonly sha256: string;
+  readonly condition: WriteCondition;
+  readonly contentType: string;
+}
+
+function putObject(
+  connection: Connection,
+  { path, bytes, sha256, condition, contentType }: Upload,
+): Promise<{ readonly etag: string } | null> {
+  const { sdk, client, address, counts, options } = connection;
+  const { sse, kmsKey, signal } = options;
+  const input = {
+    Bucket: address.bucket,
+    Key: toKey(address, path),
+    Body: bytes,
+    ContentType: contentType,
+    ChecksumSHA256: Buffer.from(sha256, 'hex').toString('base64'),
+    Metadata: { [sha256Meta]: sha256 },
+    ...(sse !== null && { ServerSideEncryption: sse }),
+    ...(kmsKey !== null && { SSEKMSKeyId: kmsKey }),
+    ...toHeaders(condition),
   };
+  return sendRequest(connection, {
+    kind: 'writes',
+    what: `PUT ${path}`,
+    expected: condition === 'always' ? null : 'condition',
+    async send() {
+      const { ETag = '' } = await client.send(new sdk.PutObjectCommand(input), { abortSignal: signal });
+      counts.bytes += bytes.length;
+      return { etag: ETag };
+    },
+  });
+}
+
+async function* listObjects(connection: Connection, folder: string): AsyncGenerator<ListedObject> {
+  const { sdk, client, address, options } = connection;
+  const Prefix = toKey(address, folder);
+  const skipped = Prefix.length - folder.length;
+  let ContinuationToken: string | undefined;
+  do {
+    const command = new sdk.ListObjectsV2Command({ Bucket: address.bucket, Prefix, ContinuationToken });
+    const page = (await sendRequest(connection, {
+      kind: 'reads',
+      what: `LIST ${folder}`,
+      expected: null,
+      send: () => client.send(command, { abortSignal: options.signal }),
+    }))!;
+    for (const { Key = '', Size = 0, ETag = '', LastModified } of page.Contents ?? [])
+      yield {
+        path: Key.slice(skipped),
+        bytes: Size,
+        etag: ETag,
+        modifiedAt: LastModified?.getTime() ?? Number.POSITIVE_INFINITY,
+      };
+    ContinuationToken = page.IsTruncated === true ? page.NextContinuationToken : undefined;
+  } while (ContinuationToken !== undefined);
+}
+
+/** Removes objects. A removal is not retried: by then, another push may have created its objects again. */
+async function removeObjects(connection: Connection, paths: readonly string[]): Promise<void> {
+  const { sdk, client, address, options } = connection;
+  for (let at = 0; at < paths.length; at += removedPerRequest) {
+    const Objects = paths.slice(at, at + removedPerRequest).map((path) => ({ Key: toKey(address, path) }));
+    const command = new sdk.DeleteObjectsCommand({ Bucket: address.bucket, Delete: { Objects, Quiet: true } });
+    const answer = (await sendRequest(connection, {
+      kind: 'writes',
+      what: 'DELETE',
+      expected: null,
+      attemptsMax: 1,
+      send: () => client.send(command, { abortSignal: options.signal }),
+    }))!;
+    const [first] = (answer.Errors ?? []).filter(({ Code }) => Code !== 'NoSuchKey');
+    if (first === undefined) continue;
+    const httpStatusCode = first.Code === 'AccessDenied' ? 403 : 400;
+    const reason = { name: first.Code, message: '', $metadata: { httpStatusCode } };
+    throw explainFailure(reason, 'DELETE', address.url, 1);
+  }
 }
 
 /** The most that a request may remove. */

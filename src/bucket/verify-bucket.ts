@@ -8,7 +8,7 @@ import { type StoredFile, toFileId } from './bucket-manifest.ts';
 import type { ObjectStore, RequestCounts } from './object-store.ts';
 import { requireRemoteManifest } from './pull.ts';
 
-export interface BucketFinding {
+interface BucketFinding {
   /** Path of the object below the prefix. */
   readonly key: string;
   readonly kind: 'missing' | 'length mismatch' | 'checksum mismatch';
@@ -30,7 +30,7 @@ export interface BucketVerifyResult {
   readonly requests: RequestCounts;
 }
 
-export interface BucketVerifyOptions {
+interface BucketVerifyOptions {
   /** Whether objects are downloaded and hashed here. */
   readonly downloads: boolean;
   /** The archive to upload damaged objects from; null: no repair. */

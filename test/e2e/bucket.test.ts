@@ -2,7 +2,7 @@ import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
-import { parseViewsSequence } from '../../src/bucket/root-objects.ts';
+import { parseViewsSequence } from '../../src/bucket/finish-push.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { hashesOf, publishedArchive, publishMore, readGeneration } from '../bucket/pushed.ts';
 import { openStore } from '../bucket/server.ts';

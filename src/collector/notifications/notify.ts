@@ -30,7 +30,7 @@ export const boundRetries = ({ exit_code }: Pick<Summary, 'exit_code'>): RetryBo
   exit_code === exitCodes.terminated ? terminatingBounds : defaultBounds;
 
 /** Where a run took place; not part of the summary. */
-export interface RunLocation {
+interface RunLocation {
   readonly host: string;
   /** Root folder of the archive. */
   readonly archive: string;
@@ -142,7 +142,7 @@ const truncateText = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;
 
 /** Limits on retries. Times are in milliseconds. */
-export interface RetryBounds {
+interface RetryBounds {
   /** Total time, including waits. */
   readonly totalMsMax: number;
   readonly attemptMsMax: number;

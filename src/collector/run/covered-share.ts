@@ -2,7 +2,7 @@ import { intersect, union, type Window } from '../../base/window.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
 
 /** How much of the planned work is done: half by the symbols, half by the time of their windows that has been fetched. */
-export interface CoveredShare {
+interface CoveredShare {
   /** Notes windows that a response covered. Windows outside the plan and repeated ones count nothing. */
   noteCovered(symbol: string, windows: readonly Window[]): void;
   /** Notes that a symbol is finished, whether or not all of its windows are covered. */

@@ -5,7 +5,7 @@ import type { Context } from '../../context/context.ts';
 import { requireUpstream } from '../../settings/settings.ts';
 
 /** The parts of a run that the raw capture needs. */
-export interface RawCaptureRun {
+interface RawCaptureRun {
   readonly context: Pick<Context, 'settings' | 'clock'>;
   readonly archive: Archive;
   readonly id: string;

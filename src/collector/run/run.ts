@@ -110,7 +110,7 @@ const createRunId = (startedAt: number, random: number): string =>
     .padStart(6, '0')}`;
 
 /** Counters of the polls of a run, for the summary of a night. */
-export interface NightCounters {
+interface NightCounters {
   /** When a tick counts as late; absent if the run polls no ticks. */
   lateRules?: LateTickRules;
   /** Whether responses to the polls contradicted each other. */
@@ -137,7 +137,7 @@ const createNightCounters = (): NightCounters => ({
 });
 
 /** What the polls of a run planned and covered. Other runs may collect at the same time. */
-export interface PolledState {
+interface PolledState {
   /** Windows that its responses covered, by symbol. */
   readonly covered: Map<string, readonly Window[]>;
   /** Symbols that were first seen after this time, epoch ms, became known after the polls were planned. Infinite without a poll. */
@@ -147,7 +147,7 @@ export interface PolledState {
 }
 
 /** How a run deals with lost windows. */
-export interface LostWindowState {
+interface LostWindowState {
   /** Lost windows that were requested completely, by symbol. */
   readonly requested: Map<string, readonly LostWindow[]>;
   /** Keys of requested windows without a failed request. */

@@ -137,7 +137,7 @@ const formatLastDaysFlags = ({ started_at: at }: Summary): string => {
 };
 
 /** The failures of a run, and the generation at its end. */
-export interface EndedRunFacts {
+interface EndedRunFacts {
   readonly failures: readonly RunFailure[];
   readonly generation: number;
 }

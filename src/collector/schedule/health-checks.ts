@@ -158,7 +158,7 @@ function openStatusReader(context: Context): StatusReader {
 }
 
 /** Content of the responses on the port. */
-export interface HealthHandlers {
+interface HealthHandlers {
   /** Faults by component; empty if there are none. */
   listFaults(): readonly { readonly name: string; readonly reason: string }[];
   /** Null if the archive cannot be read. */
@@ -168,7 +168,7 @@ export interface HealthHandlers {
   readonly metricsType: string;
 }
 
-export interface HealthServer {
+interface HealthServer {
   /** Base URL, e.g. http://127.0.0.1:9464 */
   readonly url: string;
   close(): void;
@@ -182,12 +182,7 @@ const connectionsMax = 64;
  * Opens the health and metrics port. Port 0 selects a free port.
  * @throws UsageError if that fails
  */
-export async function openHealthServer(
-  host: string,
-  port: number,
-  handlers: HealthHandlers,
-  log: Log,
-): Promise<HealthServer> {
+async function openHealthServer(host: string, port: number, handlers: HealthHandlers, log: Log): Promise<HealthServer> {
   const server = createServer(
     {
       maxHeaderSize: limits.headerBytesMax,

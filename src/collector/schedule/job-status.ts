@@ -30,7 +30,7 @@ export interface ScheduleStatus {
   readonly samples: readonly Sample[];
 }
 
-export interface BoardJob {
+interface BoardJob {
   readonly name: string;
   readonly timetable: Timetable;
 }

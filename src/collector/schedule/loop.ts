@@ -17,7 +17,7 @@ export interface ScheduledJob {
   run(): Promise<void>;
 }
 
-export interface ScheduleLoopContext {
+interface ScheduleLoopContext {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

@@ -24,7 +24,7 @@ export async function pushByUrl(
   const limit = new AbortController();
   const limited = { ...context, signal: AbortSignal.any([signal, limit.signal]) };
   return await withObjectStore(limited, url, async (store) => {
-    const { takePushLock } = await import('../../bucket/push-lock.ts');
+    const { takePushLock } = await import('../../bucket/push.ts');
     const lock = await takePushLock(archive, msMax, clock, signal);
     const ended = new AbortController();
     void clock.sleep(msMax, ended.signal).then(

@@ -17,7 +17,7 @@ import { listPolledSymbols } from './polled-symbols.ts';
 import { createForesight, listUnmatchedSelectors } from './selection-step.ts';
 
 /** What a nightly job of one source would request, as far as the archive knows. */
-export interface NightlyPlan {
+interface NightlyPlan {
   /** The source, of an archive's several; null: the only service. */
   readonly source: string | null;
   readonly ticks: FetchEstimate;

@@ -12,7 +12,7 @@ import { addTail, extendToLostWindows, planPoll, type SymbolPlan } from '../pagi
 import type { Run } from '../run/run.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
 
-export interface TickPollPlans {
+interface TickPollPlans {
   readonly plans: readonly SymbolPlan[];
   /** The facts of the symbols of the plans. */
   readonly facts: ReadonlyMap<string, SymbolFacts>;
