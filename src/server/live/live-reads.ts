@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache';
 import type { Archive } from '../../archive/archive.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
-import { keepCollectedEnd } from '../../archive/journal/collected-ends.ts';
 import {
   findInferredTails,
   readEvidenceSince,
@@ -11,22 +10,19 @@ import {
   readSymbolCoverage,
 } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
-import { appendTicks, includeJournaledTicks, type TickRecord } from '../../archive/journal/journal.ts';
-import { appendBooks, readJournalLoad } from '../../archive/journal/journal-books.ts';
+import { includeJournaledTicks } from '../../archive/journal/journal.ts';
+import { readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readPollBytes } from '../../archive/journal/journal-markets.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
 import { UpstreamError } from '../../base/errors.ts';
-import { collectBooks } from '../../collector/order-books/collect-books.ts';
-import { collectTicks } from '../../collector/paging/collect-ticks.ts';
 import { addTail, type SymbolPlan } from '../../collector/paging/plan.ts';
-import { pollMarkets } from '../../collector/paging/poll-markets.ts';
-import { createServerBehavior, type KnownPages } from '../../collector/paging/server-behavior.ts';
-import { journalMarketsPoll } from '../../collector/steps/poll-steps.ts';
+import { createServerBehavior, type KnownPages, type ServerBehavior } from '../../collector/paging/server-behavior.ts';
 import type { Context } from '../../context/context.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/service-context.ts';
-import { type LiveSession, openLiveRuns } from './live-run.ts';
+import { fetchMarkets, fetchOrderBook, fetchTicks, type PlannedTicks } from './live-fetch.ts';
+import { type LiveRuns, type LiveSession, openLiveRuns } from './live-run.ts';
 import { isStale, planTail, type TailFacts } from './refresh-policy.ts';
 import { createSingleFlight, type FetchResult, type SingleFlight } from './single-flight.ts';
 
@@ -56,68 +52,169 @@ type Route = (typeof routes)[number];
  * Opens the live reads of one source.
  * @param outer its settings are those of the source, see `selectSource`
  */
-export function openSourceLiveReads(outer: Context, archive: Archive): LiveReads {
-  const { settings, clock, log } = outer;
-  const { sourceName } = settings;
-  const { maxAgeSeconds, timeoutMs, rateShare } = settings.service.live;
-  const maxAgeMs = maxAgeSeconds * 1000;
-  const stopping = new AbortController();
-  const signal = AbortSignal.any([outer.signal, stopping.signal]);
-  const context: Context = { ...outer, signal };
-  const runs = openLiveRuns(context, archive);
-  const flightRules = {
-    maxAgeMs,
-    timeoutMs,
-    flightsMax: Math.max(flightsMin, Math.ceil(settings.upstream.requestsPerSecond * rateShare * waitSecondsMax)),
-  };
-  const openFlights = (): SingleFlight => createSingleFlight(flightRules, clock);
-  const flights = { ticks: openFlights(), markets: openFlights(), orderbook: openFlights() };
-  const counts = Object.fromEntries(liveOutcomes.map((name) => [name, 0])) as Record<LiveOutcome, number>;
-  const { db } = archive.state;
-  const behavior = createServerBehavior(
-    readOldestServedTick(db, sourceName),
-    readKnownPageCaps<KnownPages>(db, sourceName),
-  );
-  // If the upstream omits ticks, all windows are compared with narrower ones.
-  if (readRecheckHistory(db, sourceName).caughtAt !== null) behavior.contradictions = 1;
-  const coveredTo = new LRUCache<string, number>({ max: symbolsMax });
-  let checkedMs = Number.NEGATIVE_INFINITY;
-  let isJournalFull = false;
+export const openSourceLiveReads = (outer: Context, archive: Archive): LiveReads => new SourceLiveReads(outer, archive);
 
-  /** Without a publish the journal would grow without bound. The collector publishes; a live read never does. */
-  function hasRoom(): boolean {
+/** Whether the journal has room. Without a publish it would grow without bound, and a live read never publishes. */
+class JournalRoom {
+  private readonly context: Context;
+  private readonly db: Archive['state']['db'];
+  private checkedMs = Number.NEGATIVE_INFINITY;
+  private isFull = false;
+
+  constructor(context: Context, { state }: Archive) {
+    this.context = context;
+    this.db = state.db;
+  }
+
+  hasRoom(): boolean {
+    const { clock, settings, log } = this.context;
     const now = clock.monotonicMs();
-    if (now - checkedMs < loadCheckMs) return !isJournalFull;
-    checkedMs = now;
-    const wasFull = isJournalFull;
-    isJournalFull = readJournalLoad(db) >= settings.publish.journalTicksMax || readPollBytes(db) >= pollBytesMax;
-    if (isJournalFull && !wasFull) log.warn({}, 'no live reads: the journal is full; run oddslake publish');
-    return !isJournalFull;
+    if (now - this.checkedMs < loadCheckMs) return !this.isFull;
+    this.checkedMs = now;
+    const wasFull = this.isFull;
+    this.isFull =
+      readJournalLoad(this.db) >= settings.publish.journalTicksMax || readPollBytes(this.db) >= pollBytesMax;
+    if (this.isFull && !wasFull) log.warn({}, 'no live reads: the journal is full; run oddslake publish');
+    return !this.isFull;
+  }
+}
+
+/** Which routes of the upstream fail. */
+class FailingRoutes {
+  private readonly log: Context['log'];
+  private readonly routes = new Set<Route>();
+
+  constructor(log: Context['log']) {
+    this.log = log;
   }
 
-  const failing = new Set<Route>();
   /** Logs the first failure after a success, and the first success after it. */
-  function noteResult(route: Route, error: UpstreamError | null): void {
-    if (error === null ? failing.delete(route) : !failing.has(route)) {
-      if (error === null) log.info({ route }, 'live reads work again');
-      else log.warn({ route, reason: error.reason }, 'live reads fail; responses have what the archive has');
+  note(route: Route, error: UpstreamError | null): void {
+    if (error === null ? this.routes.delete(route) : !this.routes.has(route)) {
+      if (error === null) this.log.info({ route }, 'live reads work again');
+      else this.log.warn({ route, reason: error.reason }, 'live reads fail; responses have what the archive has');
     }
-    if (error !== null) failing.add(route);
+    if (error !== null) this.routes.add(route);
   }
 
-  function toResult(route: Route, error: UpstreamError | null): FetchResult {
+  toResult(route: Route, error: UpstreamError | null): FetchResult {
     // A status such as 404 shows that the upstream works.
     const isFailure = error !== null && error.failure !== 'refused';
-    noteResult(route, isFailure ? error : null);
+    this.note(route, isFailure ? error : null);
     if (error === null) return 'fetched';
     if (error.failure === 'credential') return 'refused-credential';
     return isFailure ? 'down' : 'unknown';
   }
+}
 
-  async function fetchWith(
+/** What a live read does in its run: the failure of the upstream, null, or `unknown` for a symbol that nobody has. */
+type Fetch = (session: LiveSession, signal: AbortSignal) => Promise<UpstreamError | null | 'unknown'>;
+
+class SourceLiveReads implements LiveReads {
+  private readonly context: Context;
+  private readonly archive: Archive;
+  private readonly maxAgeMs: number;
+  private readonly stopping = new AbortController();
+  private readonly runs: LiveRuns;
+  private readonly flights: Readonly<Record<Route, SingleFlight>>;
+  private readonly counts: Record<LiveOutcome, number>;
+  private readonly behavior: ServerBehavior;
+  private readonly journal: JournalRoom;
+  private readonly failing: FailingRoutes;
+  private readonly coveredTo = new LRUCache<string, number>({ max: symbolsMax });
+
+  constructor(outer: Context, archive: Archive) {
+    const { settings, clock, log } = outer;
+    const { maxAgeSeconds, timeoutMs, rateShare } = settings.service.live;
+    this.context = { ...outer, signal: AbortSignal.any([outer.signal, this.stopping.signal]) };
+    this.archive = archive;
+    this.maxAgeMs = maxAgeSeconds * 1000;
+    this.runs = openLiveRuns(this.context, archive);
+    const flightsMax = Math.max(
+      flightsMin,
+      Math.ceil(settings.upstream.requestsPerSecond * rateShare * waitSecondsMax),
+    );
+    const openFlights = (): SingleFlight =>
+      createSingleFlight({ maxAgeMs: this.maxAgeMs, timeoutMs, flightsMax }, clock);
+    this.flights = { ticks: openFlights(), markets: openFlights(), orderbook: openFlights() };
+    this.counts = Object.fromEntries(liveOutcomes.map((name) => [name, 0])) as Record<LiveOutcome, number>;
+    this.behavior = readServerBehavior(archive, settings.sourceName);
+    this.journal = new JournalRoom(this.context, archive);
+    this.failing = new FailingRoutes(log);
+  }
+
+  async refreshTicks(symbol: string, to: number): Promise<void> {
+    const nowMs = this.context.clock.nowMs();
+    // Most requests need no more than this: the archive is fresh, or the window is in the past.
+    const known = this.coveredTo.get(symbol) ?? null;
+    const isDue = known === null || (known < to && isStale(known, nowMs, this.maxAgeMs));
+    await this.refresh('ticks', symbol, isDue, () => {
+      const { covered, planned } = planTicks(this.context, this.archive, symbol, to, nowMs);
+      if (covered !== null) this.coveredTo.set(symbol, covered);
+      return planned === null ? null : () => this.fetchPlannedTicks(planned);
+    });
+  }
+
+  async refreshMarkets(polledAt: ReadonlyMap<string | null, number>): Promise<void> {
+    const { settings, clock } = this.context;
+    const isDue =
+      settings.source.views.length > 0 &&
+      isStale(polledAt.get(settings.sourceName) ?? null, clock.nowMs(), this.maxAgeMs);
+    await this.refresh(
+      'markets',
+      '',
+      isDue,
+      () => () => this.fetch('markets', (session, signal) => fetchMarkets(this.context, session, signal)),
+    );
+  }
+
+  async refreshOrderBook(symbol: string, fetchedAt: number | null): Promise<void> {
+    const isDue = isStale(fetchedAt, this.context.clock.nowMs(), this.maxAgeMs);
+    await this.refresh(
+      'orderbook',
+      symbol,
+      isDue,
+      () => () => this.fetch('orderbook', (session, signal) => fetchOrderBook(this.context, session, symbol, signal)),
+    );
+  }
+
+  getCounts(): Readonly<Record<LiveOutcome, number>> {
+    return { ...this.counts };
+  }
+
+  async close(): Promise<void> {
+    this.stopping.abort(new Error('the service stops'));
+    for (const route of routes) await this.flights[route].waitUntilIdle();
+    await this.runs.close();
+  }
+
+  private async refresh(
     route: Route,
-    fetch: (session: LiveSession, signal: AbortSignal) => Promise<UpstreamError | null | 'unknown'>,
-  ): Promise<FetchResult> {
+    key: string,
+    isDue: boolean,
+    prepare: () => (() => Promise<FetchResult>) | null,
+  ): Promise<void> {
+    const outcome = !isDue
+      ? 'fresh'
+      : this.journal.hasRoom()
+        ? await this.flights[route].join(key, prepare)
+        : 'crowded';
+    this.counts[outcome]++;
+  }
+
+  private async fetchPlannedTicks(planned: PlannedTicks): Promise<FetchResult> {
+    const { symbol } = planned.plan;
+    const result = await this.fetch('ticks', (session, signal) =>
+      fetchTicks(this.context, session, this.behavior, planned, signal),
+    );
+    const end = readSymbolCoverage(this.archive.state.db, symbol).at(-1)?.to;
+    if (end !== undefined) this.coveredTo.set(symbol, end);
+    return result;
+  }
+
+  /** Runs a fetch, with a limit of its time, in the run of live reads. */
+  private async fetch(route: Route, fetch: Fetch): Promise<FetchResult> {
+    const { clock, log, signal } = this.context;
     const limit = new AbortController();
     const done = new AbortController();
     clock.sleep(flightMsMax, done.signal).then(
@@ -125,175 +222,30 @@ export function openSourceLiveReads(outer: Context, archive: Archive): LiveReads
       () => {},
     );
     try {
-      return await runs.use(async (session) => {
+      return await this.runs.use(async (session) => {
         const result = await fetch(session, AbortSignal.any([signal, limit.signal]));
-        if (result === 'unknown') return 'unknown';
-        return toResult(route, result);
+        return result === 'unknown' ? 'unknown' : this.failing.toResult(route, result);
       });
     } catch (error) {
       if (signal.aborted) return 'down';
-      if (error instanceof UpstreamError) return toResult(route, error);
+      if (error instanceof UpstreamError) return this.failing.toResult(route, error);
       log.error({ err: error, route }, 'a live read failed');
       return 'down';
     } finally {
       done.abort();
     }
   }
+}
 
-  async function refresh(
-    route: Route,
-    key: string,
-    isDue: boolean,
-    prepare: () => (() => Promise<FetchResult>) | null,
-  ): Promise<void> {
-    const outcome = !isDue ? 'fresh' : hasRoom() ? await flights[route].join(key, prepare) : 'crowded';
-    counts[outcome]++;
-  }
-
-  async function fetchTicks(
-    { run, state, upstream, write }: LiveSession,
-    plan: SymbolPlan,
-    known: boolean,
-    flightSignal: AbortSignal,
-  ): Promise<UpstreamError | null | 'unknown'> {
-    const { symbol, windows } = plan;
-    let failure: UpstreamError | null = null;
-    // A symbol that nobody has ticks of must not enter the archive because someone asked for it.
-    let held: TickRecord[] | null = known ? null : [];
-    const append = async (record: TickRecord): Promise<void> => {
-      if (held !== null && record.ticks.t.length === 0) return void held.push(record);
-      const records = [...(held ?? []), record];
-      held = null;
-      await write(() => {
-        keepCollectedEnd(state.db, symbol, windows[0]!.from);
-        appendTicks(state, records);
-      });
-    };
-    const collected = await collectTicks(
-      {
-        upstream: {
-          ticks: (query, ownSignal) =>
-            upstream.ticks(query, ownSignal).then(
-              (page) => {
-                run.hasUpstreamResponded = true;
-                return page;
-              },
-              (error: unknown) => {
-                if (error instanceof UpstreamError) failure = error;
-                throw error;
-              },
-            ),
-        },
-        clock,
-        runId: run.id,
-        origin: 'poll',
-        behavior,
-        signal: flightSignal,
-        append,
-        drain: async () => {},
-        pageLimit: settings.poll.pageLimit,
-        futureSkewMs: getFutureSkewMs(context),
-        concurrency: 1,
-        getCoverage: (name) => readSymbolCoverage(state.db, name),
-        onPage() {
-          run.pages++;
-        },
-        onSymbol() {},
-      },
-      [plan],
-    );
-    flightSignal.throwIfAborted();
-    if (held !== null) return failure === null || collected.unknown.length > 0 ? 'unknown' : failure;
-    return collected.failed.length > 0 ? failure : null;
-  }
-
-  return {
-    async refreshTicks(symbol, to) {
-      const nowMs = clock.nowMs();
-      // Most requests need no more than this: the archive is fresh, or the window is in the past.
-      const known = coveredTo.get(symbol) ?? null;
-      const isDue = known === null || (known < to && isStale(known, nowMs, maxAgeMs));
-      await refresh('ticks', symbol, isDue, () => {
-        const { covered, planned } = planTicks(context, archive, symbol, to, nowMs);
-        if (covered !== null) coveredTo.set(symbol, covered);
-        if (planned === null) return null;
-        return async () => {
-          const result = await fetchWith('ticks', (session, flightSignal) =>
-            fetchTicks(session, planned.plan, planned.known, flightSignal),
-          );
-          const end = readSymbolCoverage(db, symbol).at(-1)?.to;
-          if (end !== undefined) coveredTo.set(symbol, end);
-          return result;
-        };
-      });
-    },
-    async refreshMarkets(polledAt) {
-      const { source, drops } = settings;
-      const isDue = source.views.length > 0 && isStale(polledAt.get(sourceName) ?? null, clock.nowMs(), maxAgeMs);
-      await refresh(
-        'markets',
-        '',
-        isDue,
-        () => () =>
-          fetchWith('markets', async ({ run, state, upstream, write }, flightSignal) => {
-            const poll = await pollMarkets({
-              upstream,
-              clock,
-              views: source.views,
-              signal: flightSignal,
-              paths: source,
-              futureSkewMs: getFutureSkewMs(context),
-            });
-            run.hasUpstreamResponded = true;
-            await write(() => journalMarketsPoll(state, run, poll, drops.marketsShareMax));
-            return null;
-          }),
-      );
-    },
-    async refreshOrderBook(symbol, fetchedAt) {
-      const isDue = isStale(fetchedAt, clock.nowMs(), maxAgeMs);
-      await refresh(
-        'orderbook',
-        symbol,
-        isDue,
-        () => () =>
-          fetchWith('orderbook', async ({ run, state, upstream, write }, flightSignal) => {
-            let failure: UpstreamError | null = null;
-            const collected = await collectBooks(
-              {
-                upstream: {
-                  orderbook: (query, ownSignal) =>
-                    upstream.orderbook(query, ownSignal).catch((error: unknown) => {
-                      if (error instanceof UpstreamError) failure = error;
-                      throw error;
-                    }),
-                },
-                clock,
-                runId: run.id,
-                concurrency: 1,
-                futureSkewMs: getFutureSkewMs(context),
-                signal: flightSignal,
-                append: (record) => write(() => appendBooks(state, [record])),
-                drain: async () => {},
-                onResponse() {
-                  run.hasUpstreamResponded = true;
-                },
-                onSymbol() {},
-              },
-              [symbol],
-            );
-            flightSignal.throwIfAborted();
-            return collected.done.length > 0 ? null : failure;
-          }),
-      );
-    },
-    getCounts: () => ({ ...counts }),
-    async close() {
-      stopping.abort(new Error('the service stops'));
-      for (const route of routes) await flights[route].waitUntilIdle();
-      await runs.close();
-    },
-  };
+/** What is known of how the upstream pages. */
+function readServerBehavior({ state: { db } }: Archive, sourceName: string | null): ServerBehavior {
+  const behavior = createServerBehavior(
+    readOldestServedTick(db, sourceName),
+    readKnownPageCaps<KnownPages>(db, sourceName),
+  );
+  // If the upstream omits ticks, all windows are compared with narrower ones.
+  if (readRecheckHistory(db, sourceName).caughtAt !== null) behavior.contradictions = 1;
+  return behavior;
 }
 
 /** Plans the live read of a symbol's ticks. `planned` is null if none is needed; `covered`: the end of its coverage. */
@@ -305,7 +257,7 @@ function planTicks(
   nowMs: number,
 ): {
   readonly covered: number | null;
-  readonly planned: { readonly plan: SymbolPlan; readonly known: boolean } | null;
+  readonly planned: PlannedTicks | null;
 } {
   const { poll, service } = context.settings;
   const stored = readSymbol(db, symbol);

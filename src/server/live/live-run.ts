@@ -24,7 +24,7 @@ export interface LiveSession {
   write<T>(work: () => T): Promise<T>;
 }
 
-interface LiveRuns {
+export interface LiveRuns {
   /** Runs `work` in the current run; starts one on the first call, and a new one every UTC day and after each night. */
   use<T>(work: (session: LiveSession) => Promise<T>): Promise<T>;
   /** Ends the current run. No work may be running. */

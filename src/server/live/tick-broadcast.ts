@@ -18,7 +18,7 @@ import {
   formatRow,
   type StreamPosition,
 } from './stream-events.ts';
-import { openTickLogKeeper } from './tick-log-keeper.ts';
+import { openTickLogKeeper, type TickLogKeeper } from './tick-log-keeper.ts';
 
 /** How often the state is checked for new rows, in ms. Other processes write it, and cannot notify this one. */
 const pollMs = 50;
@@ -89,27 +89,102 @@ interface OpenStream extends StreamRequest {
  * Sends what is appended to the tick log to all streams. Each row is read and formatted once, however many streams get it.
  * A client that reads slowly does not grow any buffer: its stream reads from the log at the pace of the client.
  */
-export function openTickBroadcast(context: ServiceContext): TickBroadcast {
-  const { archive, current, clock, log, settings } = context;
-  const { db } = archive.state;
-  const { streamsMax, streamsPerKeyMax } = settings.service.stream;
-  const stopping = new AbortController();
-  const streams = new Set<OpenStream>();
-  const bySymbol = new Map<string, Set<OpenStream>>();
-  const ended = Object.fromEntries(streamEnds.map((reason) => [reason, 0])) as Record<StreamEnd, number>;
-  const keeper = openTickLogKeeper(context);
-  let ticks = 0;
-  /** The last row that was broadcast. */
-  let sentTo = 0;
+export const openTickBroadcast = (context: ServiceContext): TickBroadcast => new StreamBroadcast(context);
 
-  function requireRoom(keyId: string): void {
-    if (streams.size >= streamsMax)
+class StreamBroadcast implements TickBroadcast {
+  private readonly context: ServiceContext;
+  private readonly db: ServiceContext['archive']['state']['db'];
+  private readonly keeper: TickLogKeeper;
+  private readonly stopping = new AbortController();
+  private readonly streams = new Set<OpenStream>();
+  private readonly bySymbol = new Map<string, Set<OpenStream>>();
+  private readonly ended = Object.fromEntries(streamEnds.map((reason) => [reason, 0])) as Record<StreamEnd, number>;
+  // Each loop ends by itself when there are no streams. One that still waits then must not keep the other from starting.
+  private readonly broadcasting: ReturnType<typeof createLoop>;
+  private readonly refreshing: ReturnType<typeof createLoop>;
+  private ticks = 0;
+  /** The last row that was broadcast. */
+  private sentTo = 0;
+  /**
+   * Lagging streams whose clients can take more. They take turns, and all of them share one slice of time: however many
+   * there are, and however fast their connections take data, other requests do not wait for them.
+   */
+  private readonly pulling = new Set<OpenStream>();
+  private isPullScheduled = false;
+
+  constructor(context: ServiceContext) {
+    this.context = context;
+    this.db = context.archive.state.db;
+    this.keeper = openTickLogKeeper(context);
+    const isRunning = (): boolean => this.isRunning();
+    this.broadcasting = createLoop(() => this.broadcastAll(), isRunning);
+    this.refreshing = createLoop(() => this.refresh(), isRunning);
+  }
+
+  async open(request: StreamRequest): Promise<Readable> {
+    this.requireRoom(request.keyId);
+    const now = this.context.clock.monotonicMs();
+    const stream: OpenStream = {
+      ...request,
+      logId: '',
+      position: { seq: 0, next: 0 },
+      isLagging: true,
+      isOpen: true,
+      loggedSince: new Map(),
+      body: null,
+      sentAt: now,
+      permittedAt: now,
+      endsAt: request.durationMs === null ? Number.POSITIVE_INFINITY : now + request.durationMs,
+    };
+    // From here on it counts, so that many requests at once do not exceed the maximum.
+    this.streams.add(stream);
+    try {
+      await this.keeper.keepLogging(request.symbols).catch(throwUnavailable);
+      const state = this.db.snapshot(() => {
+        stream.loggedSince = new Map(
+          request.symbols.map((symbol) => [symbol, readLoggedSymbol(this.db, symbol)?.since]),
+        );
+        return readTickLogState(this.db);
+      });
+      // All streams were ended meanwhile, or another process has reset the log.
+      if (!stream.isOpen || state === null || this.stopping.signal.aborted)
+        throw new ProblemError(503, 'The streams are restarted. Try again.', { headers: { 'retry-after': '1' } });
+      stream.position = findStartPosition(request, state, (symbol) => stream.loggedSince.get(symbol));
+      stream.logId = state.id;
+      stream.isLagging = request.lastEventId !== null;
+      this.startLoops(state.end);
+      stream.body = this.createBody(stream, request.lastEventId !== null);
+    } catch (error) {
+      this.remove(stream);
+      throw error;
+    }
+    for (const symbol of stream.symbols) {
+      const own = this.bySymbol.get(symbol) ?? new Set();
+      this.bySymbol.set(symbol, own.add(stream));
+    }
+    return stream.body;
+  }
+
+  get counts(): TickBroadcast['counts'] {
+    return { open: this.streams.size, ticks: this.ticks, ended: { ...this.ended } };
+  }
+
+  async close(): Promise<void> {
+    this.stopping.abort(new Error('the service stops'));
+    this.endAll('stopped');
+    await Promise.all([this.broadcasting.waitUntilEnded(), this.refreshing.waitUntilEnded()]);
+    await this.keeper.close();
+  }
+
+  private requireRoom(keyId: string): void {
+    const { streamsMax, streamsPerKeyMax } = this.context.settings.service.stream;
+    if (this.streams.size >= streamsMax)
       throw new ProblemError(503, `The service has ${streamsMax} open streams, its maximum. Try again later.`, {
         code: 'busy',
         headers: { 'retry-after': '10' },
       });
     let own = 0;
-    for (const stream of streams) if (stream.keyId === keyId) own++;
+    for (const stream of this.streams) if (stream.keyId === keyId) own++;
     if (own >= streamsPerKeyMax)
       throw new ProblemError(
         429,
@@ -121,49 +196,49 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       );
   }
 
-  function remove(stream: OpenStream): void {
+  private remove(stream: OpenStream): void {
     if (!stream.isOpen) return;
     stream.isOpen = false;
-    streams.delete(stream);
+    this.streams.delete(stream);
     for (const symbol of stream.symbols) {
-      const own = bySymbol.get(symbol);
+      const own = this.bySymbol.get(symbol);
       own?.delete(stream);
-      if (own?.size === 0) bySymbol.delete(symbol);
+      if (own?.size === 0) this.bySymbol.delete(symbol);
     }
   }
 
-  function end(stream: OpenStream, reason: StreamEnd): void {
+  private end(stream: OpenStream, reason: StreamEnd): void {
     if (!stream.isOpen) return;
-    remove(stream);
-    ended[reason]++;
+    this.remove(stream);
+    this.ended[reason]++;
     stream.body?.push(null);
   }
 
-  const endAll = (reason: StreamEnd): void => {
-    for (const stream of [...streams]) end(stream, reason);
-  };
+  private endAll(reason: StreamEnd): void {
+    for (const stream of [...this.streams]) this.end(stream, reason);
+  }
 
   /** Sends a row, or what the stream has not sent of it. @returns whether the client can take more */
-  function send(stream: OpenStream, row: TickLogRow, formatted?: Buffer): boolean {
+  private send(stream: OpenStream, row: TickLogRow, formatted?: Buffer): boolean {
     const from = row.seq === stream.position.seq ? stream.position.next : 0;
     const bytes = from === 0 && formatted !== undefined ? formatted : formatRow(stream.logId, row, from);
     stream.position = { seq: row.seq + 1, next: 0 };
-    stream.sentAt = clock.monotonicMs();
-    ticks += row.t.length - from;
+    stream.sentAt = this.context.clock.monotonicMs();
+    this.ticks += row.t.length - from;
     const canTakeMore = stream.body!.push(bytes);
     if (!canTakeMore) stream.isLagging = true;
     return canTakeMore;
   }
 
   /** Sends the next rows of the log to a lagging stream. */
-  function catchUp(stream: OpenStream): void {
+  private catchUp(stream: OpenStream): void {
     if (!stream.isOpen) return;
-    const { state, rows } = db.snapshot(() => ({
-      state: readTickLogState(db),
-      rows: readTickLog(db, stream.position.seq, stream.symbols, catchUpRowsMax),
+    const { state, rows } = this.db.snapshot(() => ({
+      state: readTickLogState(this.db),
+      rows: readTickLog(this.db, stream.position.seq, stream.symbols, catchUpRowsMax),
     }));
     if (state?.id !== stream.logId || state.floor >= stream.position.seq) {
-      end(stream, 'expired');
+      this.end(stream, 'expired');
       return;
     }
     if (rows.length === 0) {
@@ -171,242 +246,189 @@ export function openTickBroadcast(context: ServiceContext): TickBroadcast {
       stream.isLagging = false;
       return;
     }
-    for (const row of rows) if (!send(stream, row)) return;
+    for (const row of rows) if (!this.send(stream, row)) return;
     // Until it has the last row, it stays lagging: a broadcast in between would skip rows.
-    pull(stream);
+    this.pull(stream);
   }
 
-  /**
-   * Lagging streams whose clients can take more. They take turns, and all of them share one slice of time: however many
-   * there are, and however fast their connections take data, other requests do not wait for them.
-   */
-  const pulling = new Set<OpenStream>();
-  let isPullScheduled = false;
-
-  function pull(stream: OpenStream): void {
-    pulling.add(stream);
-    if (isPullScheduled) return;
-    isPullScheduled = true;
-    setImmediate(pullForSlice);
+  private pull(stream: OpenStream): void {
+    this.pulling.add(stream);
+    if (this.isPullScheduled) return;
+    this.isPullScheduled = true;
+    setImmediate(() => this.pullForSlice());
   }
 
-  function pullForSlice(): void {
-    isPullScheduled = false;
-    const endsAt = clock.monotonicMs() + sliceMs;
-    for (const stream of pulling) {
-      pulling.delete(stream);
-      void guard(
-        () => catchUp(stream),
-        (reason) => end(stream, reason),
+  private pullForSlice(): void {
+    this.isPullScheduled = false;
+    const endsAt = this.context.clock.monotonicMs() + sliceMs;
+    for (const stream of this.pulling) {
+      this.pulling.delete(stream);
+      void this.guard(
+        () => this.catchUp(stream),
+        (reason) => this.end(stream, reason),
       );
-      if (clock.monotonicMs() >= endsAt) break;
+      if (this.context.clock.monotonicMs() >= endsAt) break;
     }
-    const [next] = pulling;
-    if (next !== undefined) pull(next);
+    const [next] = this.pulling;
+    if (next !== undefined) this.pull(next);
   }
 
   /** Runs `work`, and ends what it cannot continue. */
-  async function guard(work: () => Promise<void> | void, endFailed: (reason: StreamEnd) => void): Promise<void> {
+  private async guard(work: () => Promise<void> | void, endFailed: (reason: StreamEnd) => void): Promise<void> {
     try {
       await work();
     } catch (error) {
-      log.error({ err: error }, 'a stream of ticks failed; its clients have to reconnect');
+      this.context.log.error({ err: error }, 'a stream of ticks failed; its clients have to reconnect');
       endFailed('failed');
       if (!(error instanceof TickLogDamageError)) return;
       // Later rows cannot be trusted either. Clients that resume get 410, and read the ticks from the archive.
-      await keeper.reset();
-      endAll('failed');
+      await this.keeper.reset();
+      this.endAll('failed');
     }
   }
 
-  async function broadcast(): Promise<void> {
+  private async broadcast(): Promise<void> {
     for (;;) {
-      const { state, rows } = db.snapshot(() => ({
-        state: readTickLogState(db),
-        rows: readTickLog(db, sentTo + 1, null, broadcastRowsMax),
+      const { state, rows } = this.db.snapshot(() => ({
+        state: readTickLogState(this.db),
+        rows: readTickLog(this.db, this.sentTo + 1, null, broadcastRowsMax),
       }));
-      for (const stream of streams) if (stream.body !== null && stream.logId !== state?.id) end(stream, 'expired');
+      for (const stream of this.streams)
+        if (stream.body !== null && stream.logId !== state?.id) this.end(stream, 'expired');
       if (state === null) return;
-      if (state.floor > sentTo) {
+      if (state.floor > this.sentTo) {
         // Rows were removed before they were sent.
-        for (const stream of streams)
-          if (stream.body !== null && stream.position.seq <= state.floor) end(stream, 'expired');
-        sentTo = state.floor;
+        for (const stream of this.streams)
+          if (stream.body !== null && stream.position.seq <= state.floor) this.end(stream, 'expired');
+        this.sentTo = state.floor;
       }
       if (rows.length === 0) return;
-      let endsAt = clock.monotonicMs() + sliceMs;
+      let endsAt = this.context.clock.monotonicMs() + sliceMs;
       for (const row of rows) {
-        if (clock.monotonicMs() >= endsAt) {
+        if (this.context.clock.monotonicMs() >= endsAt) {
           await yieldToOthers();
-          endsAt = clock.monotonicMs() + sliceMs;
+          endsAt = this.context.clock.monotonicMs() + sliceMs;
         }
-        sentTo = row.seq;
-        const readers = bySymbol.get(row.symbol);
+        this.sentTo = row.seq;
+        const readers = this.bySymbol.get(row.symbol);
         if (readers === undefined) continue;
         const formatted = formatRow(state.id, row, 0);
         for (const stream of readers)
-          if (!stream.isLagging && stream.position.seq <= row.seq) send(stream, row, formatted);
+          if (!stream.isLagging && stream.position.seq <= row.seq) this.send(stream, row, formatted);
       }
       await yieldToOthers();
     }
   }
 
-  async function checkPermission(stream: OpenStream): Promise<void> {
-    stream.permittedAt = clock.monotonicMs();
+  private async checkPermission(stream: OpenStream): Promise<void> {
+    stream.permittedAt = this.context.clock.monotonicMs();
     // If the database is unavailable for long, nobody can tell.
-    if (!(await stream.isPermitted().catch(() => false))) end(stream, 'permission');
+    if (!(await stream.isPermitted().catch(() => false))) this.end(stream, 'permission');
   }
 
   /** Ends a stream if one of its symbols was not logged for a while: it may have missed ticks. */
-  function requireLogged(stream: OpenStream): boolean {
+  private requireLogged(stream: OpenStream): boolean {
     for (const [symbol, since] of stream.loggedSince)
-      if (readLoggedSymbol(db, symbol)?.since !== since) end(stream, 'expired');
+      if (readLoggedSymbol(this.db, symbol)?.since !== since) this.end(stream, 'expired');
     return stream.isOpen;
   }
 
-  function check(): void {
-    const now = clock.monotonicMs();
-    if (!archive.state.isFileCurrent()) endAll('failed');
-    for (const stream of [...streams]) {
+  private check(): void {
+    const now = this.context.clock.monotonicMs();
+    if (!this.context.archive.state.isFileCurrent()) this.endAll('failed');
+    for (const stream of [...this.streams]) {
       if (stream.body === null) continue;
-      if (now >= stream.endsAt) end(stream, 'duration');
-      else if (now - stream.permittedAt >= permissionMs) void checkPermission(stream);
-      if (!stream.isOpen || stream.isLagging || now - stream.sentAt < heartbeatMs || !requireLogged(stream)) continue;
+      if (now >= stream.endsAt) this.end(stream, 'duration');
+      else if (now - stream.permittedAt >= permissionMs) void this.checkPermission(stream);
+      if (!stream.isOpen || stream.isLagging || now - stream.sentAt < heartbeatMs || !this.requireLogged(stream))
+        continue;
       // Rows of other symbols have passed.
-      stream.position = { seq: Math.max(stream.position.seq, sentTo + 1), next: 0 };
+      stream.position = { seq: Math.max(stream.position.seq, this.sentTo + 1), next: 0 };
       stream.sentAt = now;
       stream.isLagging = !stream.body.push(formatHeartbeat(stream.logId, stream.position));
     }
   }
 
-  const isRunning = (): boolean => streams.size > 0 && !stopping.signal.aborted;
-  const sleep = (ms: number): Promise<void> => clock.sleep(ms, stopping.signal).catch(() => {});
+  private isRunning(): boolean {
+    return this.streams.size > 0 && !this.stopping.signal.aborted;
+  }
 
-  async function broadcastAll(): Promise<void> {
+  private sleep(ms: number): Promise<void> {
+    return this.context.clock.sleep(ms, this.stopping.signal).catch(() => {});
+  }
+
+  private async broadcastAll(): Promise<void> {
     let version: number | undefined;
-    let checkedAt = clock.monotonicMs();
+    let checkedAt = this.context.clock.monotonicMs();
     let maintainedAt = Number.NEGATIVE_INFINITY;
-    while (isRunning()) {
-      await guard(async () => {
-        const latest = current.getVersion();
-        if (latest !== version) await broadcast();
-        version = latest;
-        const now = clock.monotonicMs();
-        if (now - checkedAt < checkMs) return;
-        checkedAt = now;
-        check();
-        if (now - maintainedAt < maintainMs) return;
-        maintainedAt = now;
-        for (const stream of streams) requireLogged(stream);
-        keeper.maintain(bySymbol.keys());
-      }, endAll);
-      await sleep(pollMs);
+    while (this.isRunning()) {
+      await this.guard(
+        async () => {
+          const latest = this.context.current.getVersion();
+          if (latest !== version) await this.broadcast();
+          version = latest;
+          const now = this.context.clock.monotonicMs();
+          if (now - checkedAt < checkMs) return;
+          checkedAt = now;
+          this.check();
+          if (now - maintainedAt < maintainMs) return;
+          maintainedAt = now;
+          for (const stream of this.streams) this.requireLogged(stream);
+          this.keeper.maintain(this.bySymbol.keys());
+        },
+        (reason) => this.endAll(reason),
+      );
+      await this.sleep(pollMs);
     }
   }
 
   /** With live reads, streamed symbols are requested from the upstream as if somebody read them all the time. */
-  async function refresh(): Promise<void> {
-    const { live } = context;
-    const pauseMs = settings.service.live.maxAgeSeconds * 1000;
-    while (live != null && isRunning()) {
-      for (const symbol of [...bySymbol.keys()]) {
-        if (!isRunning()) return;
+  private async refresh(): Promise<void> {
+    const { live } = this.context;
+    const pauseMs = this.context.settings.service.live.maxAgeSeconds * 1000;
+    while (live != null && this.isRunning()) {
+      for (const symbol of [...this.bySymbol.keys()]) {
+        if (!this.isRunning()) return;
         // The streams still send what others journal.
         await live
-          .refreshTicks(symbol, clock.nowMs())
-          .catch((error: unknown) => log.error({ err: error }, 'a live read for streams failed'));
+          .refreshTicks(symbol, this.context.clock.nowMs())
+          .catch((error: unknown) => this.context.log.error({ err: error }, 'a live read for streams failed'));
       }
-      await sleep(pauseMs);
+      await this.sleep(pauseMs);
     }
   }
 
-  // Each loop ends by itself when there are no streams. One that still waits then must not keep the other from starting.
-  const broadcasting = createLoop(broadcastAll);
-  const refreshing = createLoop(refresh);
-
-  function createLoop(run: () => Promise<void>) {
-    let running: Promise<void> | undefined;
-    const start = (): void => {
-      running ??= run().finally(() => {
-        running = undefined;
-        // Streams that were opened while the loop ended.
-        if (isRunning()) start();
-      });
-    };
-    return { start, isRunning: () => running !== undefined, waitUntilEnded: async () => running };
+  private startLoops(end: number): void {
+    if (!this.broadcasting.isRunning()) this.sentTo = end;
+    this.broadcasting.start();
+    if (this.context.live != null) this.refreshing.start();
   }
 
-  function startLoops(end: number): void {
-    if (!broadcasting.isRunning()) sentTo = end;
-    broadcasting.start();
-    if (context.live != null) refreshing.start();
-  }
-
-  function createBody(stream: OpenStream, isResumed: boolean): Readable {
+  private createBody(stream: OpenStream, isResumed: boolean): Readable {
     const body = new Readable({
       highWaterMark: bufferBytes,
       read: () => {
-        if (stream.isLagging) pull(stream);
+        if (stream.isLagging) this.pull(stream);
       },
     });
-    body.once('close', () => remove(stream));
-    const facts = { symbols: stream.symbols, resumed: isResumed, generated_at: clock.nowMs() };
+    body.once('close', () => this.remove(stream));
+    const facts = { symbols: stream.symbols, resumed: isResumed, generated_at: this.context.clock.nowMs() };
     body.push(formatReadyEvent(stream.logId, stream.position, facts));
     return body;
   }
+}
 
-  return {
-    async open(request) {
-      requireRoom(request.keyId);
-      const now = clock.monotonicMs();
-      const stream: OpenStream = {
-        ...request,
-        logId: '',
-        position: { seq: 0, next: 0 },
-        isLagging: true,
-        isOpen: true,
-        loggedSince: new Map(),
-        body: null,
-        sentAt: now,
-        permittedAt: now,
-        endsAt: request.durationMs === null ? Number.POSITIVE_INFINITY : now + request.durationMs,
-      };
-      // From here on it counts, so that many requests at once do not exceed the maximum.
-      streams.add(stream);
-      try {
-        await keeper.keepLogging(request.symbols).catch(throwUnavailable);
-        const state = db.snapshot(() => {
-          stream.loggedSince = new Map(request.symbols.map((symbol) => [symbol, readLoggedSymbol(db, symbol)?.since]));
-          return readTickLogState(db);
-        });
-        // All streams were ended meanwhile, or another process has reset the log.
-        if (!stream.isOpen || state === null || stopping.signal.aborted)
-          throw new ProblemError(503, 'The streams are restarted. Try again.', { headers: { 'retry-after': '1' } });
-        stream.position = findStartPosition(request, state, (symbol) => stream.loggedSince.get(symbol));
-        stream.logId = state.id;
-        stream.isLagging = request.lastEventId !== null;
-        startLoops(state.end);
-        stream.body = createBody(stream, request.lastEventId !== null);
-      } catch (error) {
-        remove(stream);
-        throw error;
-      }
-      for (const symbol of stream.symbols) {
-        const own = bySymbol.get(symbol) ?? new Set();
-        bySymbol.set(symbol, own.add(stream));
-      }
-      return stream.body;
-    },
-    get counts() {
-      return { open: streams.size, ticks, ended: { ...ended } };
-    },
-    async close() {
-      stopping.abort(new Error('the service stops'));
-      endAll('stopped');
-      await Promise.all([broadcasting.waitUntilEnded(), refreshing.waitUntilEnded()]);
-      await keeper.close();
-    },
+/** Runs `run` until there is no work; `hasWork` is asked when it has ended. */
+function createLoop(run: () => Promise<void>, hasWork: () => boolean) {
+  let running: Promise<void> | undefined;
+  const start = (): void => {
+    running ??= run().finally(() => {
+      running = undefined;
+      // Streams that were opened while the loop ended.
+      if (hasWork()) start();
+    });
   };
+  return { start, isRunning: () => running !== undefined, waitUntilEnded: async () => running };
 }
 
 function throwUnavailable(error: unknown): never {

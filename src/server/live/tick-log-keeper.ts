@@ -15,7 +15,7 @@ import { openStateWriter, type StateWriter } from './state-writer.ts';
 const renewShare = 1 / 8;
 
 /** Keeps the tick log for the streams of a service: which symbols are logged, and for how long rows are kept. */
-interface TickLogKeeper {
+export interface TickLogKeeper {
   /**
    * Makes sure that these symbols are logged from now on, for as long as their streams may resume.
    * @throws OddslakeError (busy) if another process writes for too long; DiskFullError
