@@ -10,8 +10,7 @@ import { type UniteResult, unite } from '../../src/archive/publish/unite.ts';
 import { clockAt, judged, now, opened, publishedRows, publishedTicks, scratchFolder } from './scratch.ts';
 
 /** A copy of an archive, with or without its state. */
-export function copyOf(root: string, keepsState = true): string {
-  const copy = join(scratchFolder(), 'copy');
+export function copyOf(root: string, keepsState = true, copy = join(scratchFolder(), 'copy')): string {
   cpSync(root, copy, { recursive: true });
   if (!keepsState) rmSync(join(copy, privateFolderName), { recursive: true, force: true });
   return copy;

@@ -327,6 +327,31 @@ export const flows: readonly Flow[] = [
     },
   },
   {
+    name: 'import of another archive',
+    step: 5,
+    async prepare(place) {
+      const other = join(place, 'other');
+      await journaled(other);
+      await withArchive(other, async (archive) => {
+        await publishNow(archive, now, 'second', { candles: ['1h'] });
+      });
+      rmSync(privateOf(other), { recursive: true });
+      await published(place);
+      // A price that the other archive has too, and time that it does not cover.
+      await withArchive(place, async (archive) => {
+        append(archive, answer('AAA', ticksOf('AAA', day0, 12), { runId: 'own', observedAt: now - 1 }));
+        append(archive, answer('BBB', ticksOf('BBB', day0 + 50 * hourMs, 5), { runId: 'own' }));
+        await publishNow(archive, now, 'own', { candles: ['1h'] });
+      });
+    },
+    async run(parts) {
+      const context = await contextIn(parts);
+      const archive = { place: archiveOf(join(parts.place, 'other')), showPlan: null };
+      const summary = await importJob.run(context, { ...importFlags, paths: [], archive });
+      return { exitCode: summary.exit_code, error: summary.error };
+    },
+  },
+  {
     name: 'import of ticks and quotes',
     step: 5,
     async prepare(place) {
