@@ -63,6 +63,7 @@ const pageNeeds: Readonly<Record<string, PageNeeds>> = {
   'docs/CREDENTIALS.md': { replace: [['2027-01-01', '2099-12-31']] },
   'README.md': { startsWithout: true },
   'docs/COLLECTING.md': { prepare: writeRecordings },
+  'docs/OPERATING.md': { prepare: (cwd, { lake }) => cpSync(lake, join(cwd, 'other-lake'), { recursive: true }) },
   // The page creates this archive with a command that takes a minute.
   'docs/for-data-scientists.md': {
     prepare: (cwd, { lake }) => cpSync(lake, join(cwd, 'output/study'), { recursive: true }),
@@ -73,7 +74,7 @@ const pageNeeds: Readonly<Record<string, PageNeeds>> = {
 const machine = [
   ['/etc/oddslake', 'etc'],
   ['/var/lib/oddslake', ''],
-  ['/srv/other-lake', 'lake'],
+  ['/srv/other-lake', 'other-lake'],
 ] as const;
 
 /** Writes files to import. */
