@@ -65,6 +65,12 @@ test.each(['CHANGELOG.md', ...developers, ...pages])('every link of %s has a tar
   }
 });
 
+test('the pages have at most 55,000 words together', () => {
+  const words = pages.flatMap((page) => readPage(page).trim().split(/\s+/));
+  expect(words.length).toBeGreaterThan(10_000);
+  expect(words.length).toBeLessThanOrEqual(55_000);
+});
+
 test('docs/README.md lists every page', () => {
   const listed = [...readPage('docs/README.md').matchAll(/\]\(([^)#]+)\)/g)].map(([, target]) => join('docs', target!));
   expect(pages.filter((page) => page !== 'README.md' && page !== 'docs/README.md' && !listed.includes(page))).toEqual(
