@@ -27,9 +27,7 @@ export async function checkService({ settings, clock }: Pick<Context, 'settings'
     const found = await inspectWorkspace(location);
     const name = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
     if (found === null) return [ok('database', `${name}, not created yet: oddslake keys create creates it`)];
-    const { pending, keys } = found;
-    const age = pending === 0 ? '' : ', from an older version: the next oddslake serve upgrades it';
-    return [ok('database', `${name}${age}`), ...judgeKeys(keys, clock.nowMs())];
+    return [ok('database', name), ...judgeKeys(found, clock.nowMs())];
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
     return [

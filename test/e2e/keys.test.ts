@@ -238,7 +238,7 @@ overEachDatabase((kind) => {
     await sql`insert into oddslake_migrations values ('999_later', '2030-01-01T00:00:00.000Z')`.execute(db);
     await db.destroy();
     const newer = await run(['keys', 'list'], env, folder());
-    expect([newer.code, newer.stderr]).toEqual([2, expect.stringMatching(/^oddslake: .*newer oddslake.*\n$/)]);
+    expect([newer.code, newer.stderr]).toEqual([2, expect.stringMatching(/^oddslake: .*another oddslake.*\n$/)]);
     if (location.kind === 'postgres')
       expect(`${made.stderr}${service.said.stderr}${newer.stderr}`).not.toContain(new URL(location.url).password);
   });

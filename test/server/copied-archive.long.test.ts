@@ -23,7 +23,7 @@ test('a copy of a served archive cannot be served with the same database', async
   const root = copyOf(archive);
   const refused = await asking(opened({ root }), { database }).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(UsageError);
-  expect((refused as Error).message).toMatch(/is a copy of another archive .* remove its \.oddslake\/exports\/place/);
+  expect((refused as Error).message).toMatch(/is a copy of another archive .* remove its \.oddslake\/lease-id/);
   expect((await first.alice.json<Kept>(`${backtestPath}/${body.id}`)).body).toMatchObject({
     state: 'running',
     started_at,

@@ -109,17 +109,25 @@ function requireSchema(db: Database, folder: string): void {
 }
 
 /**
- * Refuses a state of another schema without changing its folder. Opening it could write: SQLite creates log files, and
- * applies those that an interrupted process left.
+ * Refuses a state of another schema without changing its folder: see `refuseUnopened`.
  * @throws UsageError
  */
-export function refuseOtherSchema(folder: string): void {
-  const path = toStateFilePath(folder);
+export const refuseOtherSchema = (folder: string): void =>
+  refuseUnopened(toStateFilePath(folder), (db) => {
+    if (hasSchema(db)) requireSchema(db, folder);
+  });
+
+/**
+ * Checks a database of this program, if there is one, without changing its folder. Opening it could write: SQLite creates
+ * log files, and applies those that an interrupted process left.
+ * @param check throws a UsageError to refuse it; other errors are left to what opens it
+ */
+export function refuseUnopened(path: string, check: (db: Database) => void): void {
   if (!existsSync(path)) return;
   try {
     const db = openDatabase(path, inspectBusyMsMax, () => openImmutable(path));
     try {
-      if (hasSchema(db)) requireSchema(db, folder);
+      check(db);
     } finally {
       db.close();
     }

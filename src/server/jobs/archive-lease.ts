@@ -83,17 +83,17 @@ export async function acquireArchiveLease(
   nowMs: number,
 ): Promise<boolean> {
   const claimed = await db
-    .insertInto('places')
-    .values({ place: leaseId, archive: archiveFile, served_at: nowMs })
+    .insertInto('archive_leases')
+    .values({ lease_id: leaseId, archive: archiveFile, served_at: nowMs })
     .onConflict((on) =>
       on
-        .column('place')
+        .column('lease_id')
         .doUpdateSet({ archive: archiveFile, served_at: nowMs })
         .where(({ or, eb }) =>
-          or([eb('places.archive', '=', archiveFile), eb('places.served_at', '<', nowMs - leaseMs)]),
+          or([eb('archive_leases.archive', '=', archiveFile), eb('archive_leases.served_at', '<', nowMs - leaseMs)]),
         ),
     )
-    .returning('place')
+    .returning('lease_id')
     .executeTakeFirst();
   return claimed !== undefined;
 }
@@ -104,9 +104,9 @@ export async function releaseArchiveLease(
   { leaseId, archiveFile }: ArchiveLease,
 ): Promise<void> {
   await db
-    .updateTable('places')
+    .updateTable('archive_leases')
     .set({ served_at: 0 })
-    .where('place', '=', leaseId)
+    .where('lease_id', '=', leaseId)
     .where('archive', '=', archiveFile)
     .execute();
 }
@@ -117,7 +117,7 @@ export async function requireArchiveLease(
   { leaseId, archiveFile }: ArchiveLease,
   nowMs: number,
 ): Promise<void> {
-  const lease = await db.selectFrom('places').where('place', '=', leaseId).selectAll().executeTakeFirst();
+  const lease = await db.selectFrom('archive_leases').where('lease_id', '=', leaseId).selectAll().executeTakeFirst();
   if (lease === undefined || lease.archive === archiveFile || lease.served_at < nowMs - leaseMs) return;
   throw createArchiveCopyError();
 }

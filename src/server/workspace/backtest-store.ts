@@ -22,7 +22,17 @@ export interface BacktestStore extends JobQueue {
 }
 
 const listedColumns = [
-  ...(['id', 'ordinal', 'owner', 'workspace', 'idempotency_key', 'created_at', 'place', 'state', 'request'] as const),
+  ...([
+    'id',
+    'ordinal',
+    'owner',
+    'workspace',
+    'idempotency_key',
+    'created_at',
+    'lease_id',
+    'state',
+    'request',
+  ] as const),
   ...(['strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done', 'batches_total'] as const),
   ...(['error', 'value', 'trades_rows', 'trades_bytes', 'trades_sha256'] as const),
 ];
@@ -30,7 +40,7 @@ const listedColumns = [
 /** @param leaseId lease ID of the archive */
 export function createBacktestStore(db: WorkspaceDatabase, leaseId: string): BacktestStore {
   const rows = (of: OwnerColumns | null) => {
-    const all = db.selectFrom('backtests').where('place', '=', leaseId);
+    const all = db.selectFrom('backtests').where('lease_id', '=', leaseId);
     return of === null ? all : all.where('owner', '=', of.owner).where('workspace', '=', of.workspace);
   };
   return {

@@ -61,9 +61,9 @@ type SelectDatabase = Pick<Kysely<Tables>, 'selectFrom'>;
 
 /** @param leaseId lease ID of the archive */
 export function createJobQueue(db: WorkspaceDatabase, leaseId: string): JobQueue {
-  const rows = (of: SelectDatabase = db) => of.selectFrom('backtests').where('place', '=', leaseId);
+  const rows = (of: SelectDatabase = db) => of.selectFrom('backtests').where('lease_id', '=', leaseId);
   const updateJobs = (state: JobState) =>
-    db.updateTable('backtests').where('place', '=', leaseId).where('state', '=', state);
+    db.updateTable('backtests').where('lease_id', '=', leaseId).where('state', '=', state);
   const updateOwn = (id: string, runner: number) =>
     updateJobs('running').where('id', '=', id).where('runner', '=', runner);
   async function updateOne(id: string, runner: number, values: Partial<BacktestRow>): Promise<boolean> {
@@ -87,7 +87,7 @@ export function createJobQueue(db: WorkspaceDatabase, leaseId: string): JobQueue
     const { latest } = await rows(tx)
       .select(({ fn }) => fn.max<number | null>('ordinal').as('latest'))
       .executeTakeFirstOrThrow();
-    const assigned = { place: leaseId, state, ordinal: (latest ?? 0) + 1 };
+    const assigned = { lease_id: leaseId, state, ordinal: (latest ?? 0) + 1 };
     const row = { ...waitingColumns, attempts: 0, ...job, ...assigned } as BacktestRow;
     return await tx.insertInto('backtests').values(row).returningAll().executeTakeFirstOrThrow();
   }
@@ -152,7 +152,7 @@ export function createJobQueue(db: WorkspaceDatabase, leaseId: string): JobQueue
         await removeOldJobs(tx, job, keptMax);
       }),
     remove: async (id) =>
-      void (await db.deleteFrom('backtests').where('place', '=', leaseId).where('id', '=', id).execute()),
+      void (await db.deleteFrom('backtests').where('lease_id', '=', leaseId).where('id', '=', id).execute()),
     async take(runner, nowMs) {
       for (;;) {
         const next = await findNextWaiting();

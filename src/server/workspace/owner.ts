@@ -25,15 +25,15 @@ const toColumn = (text: string): string =>
  */
 export async function nextOrdinal(tx: Transaction<Tables>, { owner, workspace }: OwnerColumns): Promise<number> {
   // The update locks the row. SQLite rejects a write after a read if another process has written in between.
-  const { made } = await tx
+  const { changes } = await tx
     .insertInto('owners')
-    .values({ owner, workspace, made: 1 })
+    .values({ owner, workspace, changes: 1 })
     .onConflict((on) =>
-      on.columns(['owner', 'workspace']).doUpdateSet(({ eb }) => ({ made: eb('owners.made', '+', 1) })),
+      on.columns(['owner', 'workspace']).doUpdateSet(({ eb }) => ({ changes: eb('owners.changes', '+', 1) })),
     )
-    .returning('made')
+    .returning('changes')
     .executeTakeFirstOrThrow();
-  return made;
+  return changes;
 }
 
 /** The authenticated caller. */

@@ -50,10 +50,10 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
     if (count >= ownMax) return 'full';
     const { latest } = await own(owner, tx)
       .where('name', '=', name)
-      .select(({ fn }) => fn.max<number | null>('versions_given').as('latest'))
+      .select(({ fn }) => fn.max<number | null>('versions_assigned').as('latest'))
       .executeTakeFirstOrThrow();
     const version = (latest ?? 0) + 1;
-    const row: StrategyRow = { ...owner, ...strategy, ordinal, version, versions_given: version };
+    const row: StrategyRow = { ...owner, ...strategy, ordinal, version, versions_assigned: version };
     await tx.insertInto('strategies').values(row).execute();
     return row;
   }
@@ -77,8 +77,8 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
       .where('owner', '=', owner.owner)
       .where('workspace', '=', owner.workspace)
       .where('name', '=', row.name)
-      .where('versions_given', '<', row.versions_given)
-      .set({ versions_given: row.versions_given })
+      .where('versions_assigned', '<', row.versions_assigned)
+      .set({ versions_assigned: row.versions_assigned })
       .execute();
     return { usedBy };
   }

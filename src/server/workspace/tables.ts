@@ -52,9 +52,9 @@ export interface Tables {
   strategies: StrategyRow;
   bots: BotRow;
   backtests: BacktestRow;
-  places: {
-    /** Lease ID of an archive. */
-    place: string;
+  archive_leases: {
+    /** See jobs/archive-lease.ts. */
+    lease_id: string;
     /** Identity of the archive that last held the lease; copies share the lease ID. */
     archive: string;
     served_at: number;
@@ -75,7 +75,7 @@ export interface OwnerColumns {
 /** An owner of strategies or bots. */
 interface OwnerRow extends OwnerColumns {
   /** Number of changes of the owner's strategies and bots; updating it serializes them. */
-  made: number;
+  changes: number;
 }
 
 interface ObjectRow extends OwnerColumns {
@@ -92,7 +92,7 @@ export interface StrategyRow extends ObjectRow {
   /** From 1, per owner and name. */
   version: number;
   /** Highest version that was assigned to this name, so that no number is reused. */
-  versions_given: number;
+  versions_assigned: number;
   /** JSON of src/backtest/strategy/strategy.ts. */
   definition: string;
   /** SHA-256 of the request body, to detect another request with the same idempotency key. */
@@ -116,7 +116,7 @@ export interface BotRow extends ObjectRow {
 /** A saved research backtest; its states are those of every job. */
 export interface BacktestRow extends ObjectRow {
   /** Lease ID of its archive: several services may share a database. */
-  place: string;
+  lease_id: string;
   state: JobState;
   /** JSON of src/backtest/backtest-spec.ts. */
   request: string;
@@ -139,7 +139,7 @@ export interface BacktestRow extends ObjectRow {
   value: number | null;
   /** A backtest result as JSON; see src/backtest/result.ts. */
   result: string | null;
-  /** Number of trades of the result; null until it is done, and in rows of versions that did not store the trades. */
+  /** Number of trades of the result; null until it is done. */
   trades_rows: number | null;
   /** The file with all trades; null if there is none. */
   trades_bytes: number | null;

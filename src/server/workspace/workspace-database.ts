@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { Kysely } from 'kysely';
-import { inspectDatabase } from '../../archive/journal/state.ts';
+import type { Database } from '../../archive/journal/database.ts';
+import { inspectDatabase, refuseUnopened } from '../../archive/journal/state.ts';
 import type { DatabaseLocation } from './database-url.ts';
 import { countMissingMigrations, listAppliedMigrations, migrate, migrations, migrationTable } from './migrations.ts';
 import { openPostgresDialect } from './postgres.ts';
@@ -11,10 +12,11 @@ export type WorkspaceDatabase = Kysely<Tables>;
 
 /**
  * Opens the database and brings its schema up to date.
- * @throws UsageError for an invalid URL, or if a newer oddslake has migrated the database; OddslakeError if it cannot
+ * @throws UsageError for an invalid URL, or if another oddslake has migrated the database; OddslakeError if it cannot
  *   be opened
  */
 export async function openWorkspaceDatabase(location: DatabaseLocation): Promise<WorkspaceDatabase> {
+  if (location.kind === 'sqlite') refuseOtherTables(location.path);
   const dialect =
     location.kind === 'sqlite' ? openSqliteDialect(location.path) : await openPostgresDialect(location.url);
   const db = new Kysely<Tables>({ dialect });
@@ -30,44 +32,40 @@ export async function openWorkspaceDatabase(location: DatabaseLocation): Promise
 /** When a key that is not revoked expires; null: never. Epoch milliseconds. */
 export type KeyExpiry = Pick<Tables['keys'], 'id' | 'name' | 'expires_at'>;
 
-/** The result of inspecting the service's database. */
-interface WorkspaceInspection {
-  /** Number of migrations not yet applied. */
-  readonly pending: number;
-  /** The keys that are not revoked. */
-  readonly keys: readonly KeyExpiry[];
+/**
+ * Reads the keys that are not revoked, without changing the database; null if its tables do not exist yet.
+ * @throws OddslakeError if the database cannot be read; UsageError if another oddslake has migrated it
+ */
+export async function inspectWorkspace(location: DatabaseLocation): Promise<readonly KeyExpiry[] | null> {
+  if (location.kind === 'postgres') return await inspectPostgres(location.url);
+  if (!existsSync(location.path)) return null;
+  refuseOtherTables(location.path);
+  return inspectDatabase(location.path, (db) =>
+    hasTables(db)
+      ? db.all<KeyExpiry>('select id, name, expires_at from keys where revoked_at is null order by id')
+      : null,
+  );
+}
+
+/** @throws UsageError if another oddslake has migrated the database */
+function hasTables(db: Database): boolean {
+  if (db.one('select 1 from sqlite_master where name = ?', migrationTable) === undefined) return false;
+  const applied = db.all<{ name: string }>(`select name from ${migrationTable}`).map(({ name }) => name);
+  return countMissingMigrations(applied) === 0;
 }
 
 /**
- * Inspects the service's database without changing anything; null if its file does not exist.
- * @throws OddslakeError if the database cannot be read; UsageError if a newer oddslake has migrated it
+ * Refuses a database that another oddslake has migrated, without changing its folder: see `refuseUnopened`.
+ * @throws UsageError
  */
-export async function inspectWorkspace(location: DatabaseLocation): Promise<WorkspaceInspection | null> {
-  if (location.kind === 'sqlite' && !existsSync(location.path)) return null;
-  return location.kind === 'sqlite' ? inspectSqlite(location.path) : inspectPostgres(location.url);
-}
+const refuseOtherTables = (path: string): void => refuseUnopened(path, (db) => void hasTables(db));
 
-/** Whether the table of keys exists: the first migration creates it, with the columns that are read here. */
-const hasKeys = (applied: readonly string[]): boolean => applied.includes('001_keys');
-
-const inspectSqlite = (path: string): WorkspaceInspection =>
-  inspectDatabase(path, (db) => {
-    const isNew = db.one('select 1 from sqlite_master where name = ?', migrationTable) === undefined;
-    const applied = isNew ? [] : db.all<{ name: string }>(`select name from ${migrationTable}`).map(({ name }) => name);
-    // First: the tables of a newer version are unknown.
-    const pending = countMissingMigrations(applied);
-    const sql = 'select id, name, expires_at from keys where revoked_at is null order by id';
-    return { pending, keys: hasKeys(applied) ? db.all<KeyExpiry>(sql) : [] };
-  });
-
-async function inspectPostgres(url: string): Promise<WorkspaceInspection> {
+async function inspectPostgres(url: string): Promise<readonly KeyExpiry[] | null> {
   const db: WorkspaceDatabase = new Kysely<Tables>({ dialect: await openPostgresDialect(url) });
   try {
-    const applied = await listAppliedMigrations(db);
-    const pending = countMissingMigrations(applied);
-    if (!hasKeys(applied)) return { pending, keys: [] };
+    if (countMissingMigrations(await listAppliedMigrations(db)) > 0) return null;
     const active = db.selectFrom('keys').where('revoked_at', 'is', null);
-    return { pending, keys: await active.select(['id', 'name', 'expires_at']).orderBy('id').execute() };
+    return await active.select(['id', 'name', 'expires_at']).orderBy('id').execute();
   } finally {
     await db.destroy();
   }

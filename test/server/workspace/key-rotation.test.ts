@@ -1,13 +1,8 @@
-import { createHash } from 'node:crypto';
-import { Kysely } from 'kysely';
 import { expect, test } from 'vitest';
 import type { UsageError } from '../../../src/base/errors.ts';
 import { systemClock, systemRandomBytes } from '../../../src/base/system.ts';
 import { dayMs } from '../../../src/base/window.ts';
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
-import { migrate, migrations } from '../../../src/server/workspace/migrations.ts';
-import { openPostgresDialect } from '../../../src/server/workspace/postgres.ts';
-import { openSqliteDialect } from '../../../src/server/workspace/sqlite.ts';
 import { openWorkspace } from '../../../src/server/workspace/workspace.ts';
 import { opened } from '../../archive/scratch.ts';
 import { serving } from '../serving.ts';
@@ -128,43 +123,6 @@ overEachDatabase((kind) => {
     expect(listed!.secrets.map(({ expires_at }) => expires_at === null)).toEqual([true, false, false, false, false]);
     for (const { key } of rotated) expect(await workspaces[1]!.authenticate(key, nowMs)).not.toBeNull();
     for (const workspace of workspaces) await workspace.close();
-  });
-
-  test('a key of an older version keeps its secret and has all permissions', async () => {
-    const location = await freshDatabase(kind);
-    const dialect =
-      location.kind === 'sqlite' ? openSqliteDialect(location.path) : await openPostgresDialect(location.url);
-    // biome-ignore lint/suspicious/noExplicitAny: the tables of an older version
-    const before = new Kysely<any>({ dialect });
-    const older = Object.entries(migrations).filter(([name]) => name < '007');
-    await migrate(before, kind, Object.fromEntries(older));
-    const secret = 'A'.repeat(43);
-    await before
-      .insertInto('keys')
-      .values({
-        id: '0123456789ab',
-        name: 'old',
-        digest: createHash('sha256').update(secret).digest('hex'),
-        created_at: 5,
-        expires_at: null,
-        revoked_at: null,
-        last_used_at: null,
-        requests_per_minute: null,
-      })
-      .execute();
-    // Two processes of the new version start at the same time.
-    const [workspace, other] = await Promise.all([workspaceAt(location), workspaceAt(location)]);
-    expect(await workspace!.authenticate(`olk_0123456789ab_${secret}`, nowMs)).toEqual({
-      kind: 'key',
-      id: '0123456789ab',
-      name: 'old',
-      requestsPerMinute: null,
-      scopes: ['read', 'export'],
-      datasets: null,
-    });
-    // A service of the older version that still runs fails instead of ignoring scopes.
-    expect(await before.selectFrom('keys').selectAll().executeTakeFirst()).not.toHaveProperty('digest');
-    await Promise.all([workspace!.close(), other!.close(), before.destroy()]);
   });
 });
 

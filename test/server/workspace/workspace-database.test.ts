@@ -1,14 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, globSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { OddslakeError, UsageError } from '../../../src/base/errors.ts';
 import { type DatabaseLocation, parseDatabaseUrl } from '../../../src/server/workspace/database-url.ts';
 import { migrations } from '../../../src/server/workspace/migrations.ts';
-import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
+import { inspectWorkspace, openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
+import { hashTree } from '../../harness/hash-tree.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 overEachDatabase((kind) => {
@@ -59,15 +60,23 @@ overEachDatabase((kind) => {
     await db.destroy();
   });
 
-  test('rejects the database of a newer oddslake', async () => {
-    const location = await freshDatabase(kind);
-    const db = await openWorkspaceDatabase(location);
-    await sql`insert into oddslake_migrations values ('999_later', '2030-01-01T00:00:00.000Z')`.execute(db);
-    await db.destroy();
-    const refused = await openWorkspaceDatabase(location).catch((error: unknown) => error);
-    expect(refused).toBeInstanceOf(UsageError);
-    expect((refused as Error).message).toMatch(/newer oddslake \(migration 999_later\)/);
-  });
+  test.each(['001_keys', '999_later'])(
+    'refuses a database with the migration %s, and changes nothing',
+    async (name) => {
+      const location = await freshDatabase(kind);
+      const db = await openWorkspaceDatabase(location);
+      await sql`insert into oddslake_migrations values (${name}, '2030-01-01T00:00:00.000Z')`.execute(db);
+      await db.destroy();
+      const hash = () => (location.kind === 'sqlite' ? hashTree(dirname(location.path)) : null);
+      const before = hash();
+      for (const open of [openWorkspaceDatabase, inspectWorkspace]) {
+        const refused = await open(location).catch((error: unknown) => error);
+        expect(refused).toBeInstanceOf(UsageError);
+        expect((refused as Error).message).toContain(`another oddslake (migration ${name})`);
+      }
+      expect(hash()).toEqual(before);
+    },
+  );
 
   test('concurrent queries do not join a transaction', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
