@@ -5,7 +5,7 @@ import { openState } from '../src/archive/journal/state.ts';
 import { systemClock, systemRandom } from '../src/base/system.ts';
 import { openUpstream } from '../src/client/client.ts';
 import { paths } from '../src/contract/paths.ts';
-import type { SandboxOptions } from '../src/sandbox/options.ts';
+import type { SandboxOptions } from '../src/sandbox/sandbox-options.ts';
 import type { Bench } from './bench.ts';
 import { atLeast, type Goal } from './goals.ts';
 import type { Comparison, Report } from './results.ts';

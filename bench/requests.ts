@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { formatIsoUtc } from '../src/base/time.ts';
 import { dayMs, isEmpty } from '../src/base/window.ts';
 import { confirmRequestsPerWindow } from '../src/collector/paging/plan.ts';
-import { sandboxDefaults } from '../src/sandbox/options.ts';
+import { sandboxDefaults } from '../src/sandbox/sandbox-options.ts';
 import { createSimulatedFeed } from '../src/sandbox/simulated-feed.ts';
 import type { Bench } from './bench.ts';
 import { atMost } from './goals.ts';

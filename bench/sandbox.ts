@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import type { SandboxOptions } from '../src/sandbox/options.ts';
+import type { SandboxOptions } from '../src/sandbox/sandbox-options.ts';
 import type { SandboxStats } from '../src/sandbox/stats.ts';
 
 /** A simulated service in a separate process. */

@@ -37,7 +37,7 @@ const chunks: Readonly<Record<string, readonly string[]>> = {
   /** What commands need that open an archive. */
   archive: [
     'src/cli/command-context.ts',
-    'src/cli/options.ts',
+    'src/cli/shared-options.ts',
     'src/cli/run-job.ts',
     'src/cli/log.ts',
     'src/cli/format-archive.ts',

@@ -20,7 +20,7 @@ test('every surface takes completeness from the one judge, and nobody else compu
     'src/archive/read/gaps.ts': 'completeness/completeness.ts',
     'src/collector/steps/gaps-step.ts': 'completeness/completeness.ts',
     'src/archive/read/archive-status.ts': 'contract/completeness-counts.ts',
-    'src/doctor/archive.ts': 'contract/completeness-counts.ts',
+    'src/doctor/check-archive.ts': 'contract/completeness-counts.ts',
     'src/report/data/report-data.ts': 'read/status.ts',
     'src/collector/job.ts': 'read/archive-status.ts',
     'src/collector/schedule/health-checks.ts': 'read/archive-status.ts',
@@ -117,7 +117,7 @@ describe('the check of the structure', () => {
     ['jobs/a.ts', "import { log } from '../src/cli/log.ts';"],
     ['bin/main.ts', "import { nightly } from '../jobs/nightly.ts';"],
     ['src/archive/journal/a.ts', "import { DatabaseSync } from 'node:sqlite';"],
-    ['src/settings/source.ts', 'export const env = process.env;'],
+    ['src/settings/layers.ts', 'export const env = process.env;'],
     ['src/base/system.ts', 'const now = Date.now();'],
     ['src/base/commonest.ts', 'export const date = new Date(0);'],
   ])('lets pass: %s %s', (path, text) => {

@@ -2,7 +2,7 @@ import { type BacktestSpec, parseBacktestSpec } from '../backtest/backtest-spec.
 import type { ObjectiveName } from '../backtest/engine/objectives.ts';
 import type { Fault } from '../backtest/strategy/json-validator.ts';
 import { UsageError } from '../base/errors.ts';
-import { parseTimeRange, readSymbolsFile, type TimeRangeFlags } from './options.ts';
+import { parseTimeRange, readSymbolsFile, type TimeRangeFlags } from './shared-options.ts';
 
 /** Flags of `backtest run`, without the common flags. */
 export interface BacktestRequestFlags extends TimeRangeFlags {

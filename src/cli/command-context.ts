@@ -129,7 +129,7 @@ export async function withContext<T>(
     await Promise.all([
       import('../settings/load.ts'),
       import('../settings/settings.ts'),
-      import('../settings/source.ts'),
+      import('../settings/layers.ts'),
       import('./log.ts'),
       import('../archive/disk/file-system.ts'),
     ]);

@@ -1,6 +1,6 @@
 import type { Argument, Command, Option } from 'commander';
 import { datasetNames } from '../archive/format/datasets.ts';
-import { settingSchemas } from '../settings/source.ts';
+import { settingSchemas } from '../settings/layers.ts';
 
 /** One of several words that can be completed to. */
 export interface Candidate {

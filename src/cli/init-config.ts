@@ -5,9 +5,9 @@ import type { Disk } from '../archive/disk/file-system.ts';
 import { OddslakeError, UsageError } from '../base/errors.ts';
 import type { Context } from '../context/context.ts';
 import type { Finding } from '../doctor/finding.ts';
+import { defaultLayer, type Environment, parseTextLayer, type SettingsLayer } from '../settings/layers.ts';
 import { loadSettings } from '../settings/load.ts';
 import type { Settings } from '../settings/settings.ts';
-import { defaultLayer, type Environment, parseTextLayer, type SettingsLayer } from '../settings/source.ts';
 
 /** Comments above the settings in a config that `init` writes. */
 const settingComments: Readonly<Record<string, string>> = {
@@ -274,7 +274,7 @@ export async function requireUsableUpstream(
   prompter: Prompter | null,
   print: (text: string) => void,
 ): Promise<void> {
-  const { judgeUpstream, probeUpstream } = await import('../doctor/upstream.ts');
+  const { judgeUpstream, probeUpstream } = await import('../doctor/check-upstream.ts');
   const facts = await probeUpstream(context, { isOnline: true, env, privateFolder: null, lastRunSummary: null });
   const findings = judgeUpstream(facts, context.settings.poll.futureSkewSeconds * 1000);
   const failure = findings.find((finding) => isFailure(finding, facts.hasKey));

@@ -2,8 +2,8 @@ import { exitCodes } from '../base/errors.ts';
 import type { Job } from '../collector/job.ts';
 import { emptyFacts, type Summary, summarize } from '../collector/run/summary.ts';
 import type { Context } from '../context/context.ts';
+import { isSecretSetting } from '../settings/layers.ts';
 import { listSecrets } from '../settings/settings.ts';
-import { isSecretSetting } from '../settings/source.ts';
 import { type CliContext, type CommonFlags, type SourceFlags, withContext } from './command-context.ts';
 import type { SummaryDetails } from './print-summary.ts';
 

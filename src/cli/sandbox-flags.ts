@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors.ts';
 import { parseDuration, parseTime } from '../base/time.ts';
-import type { SandboxOptions } from '../sandbox/options.ts';
+import type { SandboxOptions } from '../sandbox/sandbox-options.ts';
 
 /** A flag of `oddslake sandbox` and the option that it sets. */
 interface SandboxFlag {

@@ -5,13 +5,13 @@ import { formatCount } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { planSourceRuns } from '../collector/run/source-runs.ts';
 import type { Context } from '../context/context.ts';
-import { type Environment, settingSchemas } from '../settings/source.ts';
-import { type ArchiveFacts, judgeArchive, probeArchive, valueOrNull } from './archive.ts';
-import { judgeDisk, probeDisk } from './disk.ts';
+import { type Environment, settingSchemas } from '../settings/layers.ts';
+import { type ArchiveFacts, judgeArchive, probeArchive, valueOrNull } from './check-archive.ts';
+import { judgeDisk, probeDisk } from './check-disk.ts';
+import { judgeMachine, probeMachine } from './check-machine.ts';
+import { checkService } from './check-service.ts';
+import { judgeUpstream, probeUpstream } from './check-upstream.ts';
 import { type CheckName, checkGroups, computeDoctorExitCode, type Finding, ok, problem, warning } from './finding.ts';
-import { judgeMachine, probeMachine } from './machine.ts';
-import { checkService } from './service.ts';
-import { judgeUpstream, probeUpstream } from './upstream.ts';
 
 /** What `doctor --json` prints. Times are epoch milliseconds. */
 export interface Diagnosis {

@@ -1,12 +1,12 @@
 import { systemClock } from '../base/system.ts';
-import type { SandboxOptions } from '../sandbox/options.ts';
 import { type Sandbox, startSandbox as startSandboxServer } from '../sandbox/sandbox.ts';
+import type { SandboxOptions } from '../sandbox/sandbox-options.ts';
 
 // `oddslake/sandbox`: a simulated market data service for tests.
 
 export { UsageError } from '../base/errors.ts';
-export type { ChangeableOptions, SandboxOptions } from '../sandbox/options.ts';
 export type { Sandbox } from '../sandbox/sandbox.ts';
+export type { ChangeableOptions, SandboxOptions } from '../sandbox/sandbox-options.ts';
 export type { SandboxStats } from '../sandbox/stats.ts';
 
 /**

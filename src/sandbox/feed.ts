@@ -1,7 +1,7 @@
 import { drawAt, hashText } from '../base/random.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
 import { hourMs, intersectTwo, type Window } from '../base/window.ts';
-import type { SandboxOptions } from './options.ts';
+import type { SandboxOptions } from './sandbox-options.ts';
 
 /** A market record as the sandbox sends it. Times are epoch milliseconds. */
 export interface SandboxMarket {

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { drawAt } from '../base/random.ts';
 import { paths as service } from '../contract/paths.ts';
-import type { FaultKind, SandboxOptions } from './options.ts';
+import type { FaultKind, SandboxOptions } from './sandbox-options.ts';
 
 /** A complete response before it is sent, so that faults can truncate it. */
 export interface SandboxResponse {

@@ -1,7 +1,6 @@
 import { createRandom, hashNumber, hashText } from '../base/random.ts';
 import { dayMs, intersect, intersectTwo, isEmpty, isWithin, type Window } from '../base/window.ts';
 import { type Feed, readVisibleTicks, type SandboxMarket } from './feed.ts';
-import type { SandboxOptions } from './options.ts';
 import {
   createOrderBook,
   type ElementKind,
@@ -11,6 +10,7 @@ import {
   type SandboxTickPage,
 } from './page-formats.ts';
 import { createJsonResponse, createProblem, type SandboxResponse } from './responses.ts';
+import type { SandboxOptions } from './sandbox-options.ts';
 import {
   composePage,
   computeClampedWindow,

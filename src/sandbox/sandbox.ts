@@ -6,7 +6,12 @@ import type { Clock } from '../base/ports.ts';
 import type { TickColumns } from '../base/ticks.ts';
 import { minuteMs, type Window } from '../base/window.ts';
 import { computeVisibleTicks, type Feed } from './feed.ts';
-import { applyOptionChanges, type ChangeableOptions, checkSandboxOptions, type SandboxOptions } from './options.ts';
+import {
+  applyOptionChanges,
+  type ChangeableOptions,
+  checkSandboxOptions,
+  type SandboxOptions,
+} from './sandbox-options.ts';
 import { createRequestListener } from './server.ts';
 import { createSimulatedFeed } from './simulated-feed.ts';
 import { createStatsRecorder, type SandboxStats } from './stats.ts';

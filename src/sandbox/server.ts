@@ -3,7 +3,6 @@ import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { Clock } from '../base/ports.ts';
 import type { Feed } from './feed.ts';
-import type { FaultKind, SandboxOptions } from './options.ts';
 import { createRateLimit, formatRateHeaders, type RateLimitDecision } from './rate-limit.ts';
 import {
   createFaultResponse,
@@ -17,6 +16,7 @@ import {
   sandboxPaths,
 } from './responses.ts';
 import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from './routes.ts';
+import type { FaultKind, SandboxOptions } from './sandbox-options.ts';
 import type { RequestTracker, StatsRecorder } from './stats.ts';
 
 const routes = new Map<string, { readonly name: RouteName; readonly handle: RouteHandler }>([

@@ -2,7 +2,7 @@ import { UsageError } from '../base/errors.ts';
 import { drawAt, hashNumber, hashText } from '../base/random.ts';
 import { dayMs, minuteMs, type Window } from '../base/window.ts';
 import type { SandboxMarket } from './feed.ts';
-import type { SandboxOptions } from './options.ts';
+import type { SandboxOptions } from './sandbox-options.ts';
 
 export type Simulation = Pick<
   SandboxOptions,

@@ -1,6 +1,6 @@
-import type { FaultKind } from './options.ts';
 import { createSlidingCount } from './rate-limit.ts';
 import { type SandboxResponse, sandboxPaths } from './responses.ts';
+import type { FaultKind } from './sandbox-options.ts';
 
 /** Counters of a sandbox since its start. Requests to `/sandbox/stats` are not counted. */
 export interface SandboxStats {

@@ -1,5 +1,5 @@
 import { Cron } from 'croner';
-import type { Timetable } from '../base/schedule.ts';
+import type { Timetable } from '../base/timetable.ts';
 
 /**
  * Parses a cron expression of five fields, or a name such as `@daily`. Times are in UTC.

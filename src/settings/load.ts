@@ -2,17 +2,7 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
-import { readConfigFile, readKeyFile } from './files.ts';
-import { attemptStep, type ReportProblem, SettingError, throwProblem, throwProblems } from './setting-error.ts';
-import {
-  freezeDeep,
-  nestSettings,
-  parseServiceUrl,
-  type Settings,
-  type SourceSettings,
-  suggestServiceUrl,
-  type UpstreamOrigins,
-} from './settings.ts';
+import { readConfigFile, readKeyFile } from './config-file.ts';
 import {
   createBadValueError,
   defaultLayer,
@@ -27,7 +17,17 @@ import {
   sourceSettings,
   sourcesKey,
   toSourceVariable,
-} from './source.ts';
+} from './layers.ts';
+import { attemptStep, type ReportProblem, SettingError, throwProblem, throwProblems } from './setting-error.ts';
+import {
+  freezeDeep,
+  nestSettings,
+  parseServiceUrl,
+  type Settings,
+  type SourceSettings,
+  suggestServiceUrl,
+  type UpstreamOrigins,
+} from './settings.ts';
 
 /** A value and its source, as messages name it. */
 interface SourcedValue {

@@ -1,7 +1,7 @@
 import { UsageError } from '../base/errors.ts';
 import { isSymbolOf } from '../base/source-name.ts';
-import type { SchemaValues, settingsSchema } from './schema.ts';
-import { nameVariables } from './source.ts';
+import { nameVariables } from './layers.ts';
+import type { SchemaValues, settingsSchema } from './setting-table.ts';
 
 /** The values of all settings, with camelCase names. */
 type SettingValues = SchemaValues<typeof settingsSchema>;

@@ -13,7 +13,7 @@ import {
 } from '../../src/archive/disk/file-system.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
 import { collectAnswers, formatConfig, formatSchemaReference, writeConfig } from '../../src/cli/init-config.ts';
-import { isValid, parseDocumentLayer, parseTextLayer, settingSchemas } from '../../src/settings/source.ts';
+import { isValid, parseDocumentLayer, parseTextLayer, settingSchemas } from '../../src/settings/layers.ts';
 
 test('writes chosen settings with comments and a pointer to all others', () => {
   const text = formatConfig(

@@ -5,7 +5,7 @@ import {
   describeExpected,
   type SandboxOptions,
   sandboxDefaults,
-} from '../../src/sandbox/options.ts';
+} from '../../src/sandbox/sandbox-options.ts';
 
 test('help names the actual defaults', () => {
   const words = new Map<unknown, unknown>([

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { settingSchemas } from '../../src/settings/source.ts';
+import { settingSchemas } from '../../src/settings/layers.ts';
 import {
   columns,
   commands,

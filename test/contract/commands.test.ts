@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { exitCodes } from '../../src/base/errors.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import type { JobLoaders } from '../../src/collector/job.ts';
-import { readEnvironmentLayers } from '../../src/settings/source.ts';
+import { readEnvironmentLayers } from '../../src/settings/layers.ts';
 import { commands, commonFlags, exitCodes as promisedCodes, variables } from './promises.ts';
 
 const noJob = () => Promise.reject(new Error('commands must not run in this test'));

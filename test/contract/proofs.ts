@@ -168,7 +168,7 @@ const scheduled: Proof = [
   'runs every scheduled job, and catches up only within catch_up_hours',
 ];
 const feedFiles: Proof = ['e2e/sandbox-files.test.ts', 'writes files that import reads without further flags'];
-const jitter: Proof = ['base/schedule.test.ts', 'starts with jitter, before the next scheduled time'];
+const jitter: Proof = ['base/timetable.test.ts', 'starts with jitter, before the next scheduled time'];
 const changed: Proof = ['e2e/changes.test.ts', 'changes lists changed files since a generation, as paths or JSON'];
 const ofSources = (title: string): Proof => ['e2e/sources.test.ts', title];
 const sourceAlone = ofSources('collects a source alone, and its lists are no evidence about the markets of the other');

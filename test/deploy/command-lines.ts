@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { createProgram } from '../../src/cli/main.ts';
 import type { JobLoaders } from '../../src/collector/job.ts';
+import { settingSchemas } from '../../src/settings/layers.ts';
 import { parseSetOption } from '../../src/settings/load.ts';
-import { settingSchemas } from '../../src/settings/source.ts';
 import { variables } from '../contract/promises.ts';
 
 /** The errors of a command line in an example; empty if the program accepts it. */

@@ -1,9 +1,9 @@
 import { sourceNameRule } from '../../src/base/source-name.ts';
-import { type LeafSchema, type SectionSchema, settingsSchema } from '../../src/settings/schema.ts';
-import { describeExpected, sourceSettings } from '../../src/settings/source.ts';
+import { describeExpected, sourceSettings } from '../../src/settings/layers.ts';
+import { type LeafSchema, type SectionSchema, settingsSchema } from '../../src/settings/setting-table.ts';
 import type { parseComments } from './yaml-comments.ts';
 
-// config/schema.json: the JSON Schema of a config file, for editors. Types, bounds and defaults from src/settings/schema.ts,
+// config/schema.json: the JSON Schema of a config file, for editors. Types, bounds and defaults from src/settings/setting-table.ts,
 // meanings from config/default.yaml. Draft 7, which every editor supports.
 
 type Comments = ReturnType<typeof parseComments>;

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { LeafSchema } from '../../src/settings/schema.ts';
-import { describeExpected, settingSchemas } from '../../src/settings/source.ts';
+import { describeExpected, settingSchemas } from '../../src/settings/layers.ts';
+import type { LeafSchema } from '../../src/settings/setting-table.ts';
 import { expectUpToDate, project } from './kept-current.ts';
 import { type CommentedKey, parseComments } from './yaml-comments.ts';
 
 // docs/SETTINGS.md: ranges and defaults from the schema, meanings from config/default.yaml, which
-// test/settings/schema.test.ts compares with the schema key by key.
+// test/settings/setting-table.test.ts compares with the schema key by key.
 
 const { sections, settings } = parseComments(readFileSync(`${project}config/default.yaml`, 'utf8'));
 

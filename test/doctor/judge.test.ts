@@ -4,13 +4,13 @@ import type { StateInspection } from '../../src/archive/journal/state.ts';
 import { DamageError, type ExitCode, UsageError } from '../../src/base/errors.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
 import type { DayState } from '../../src/contract/day-reasons.ts';
-import { type ArchiveFacts, judgeArchive } from '../../src/doctor/archive.ts';
-import { type DiskFacts, judgeDisk, suggestPermissionFix } from '../../src/doctor/disk.ts';
+import { type ArchiveFacts, judgeArchive } from '../../src/doctor/check-archive.ts';
+import { type DiskFacts, judgeDisk, suggestPermissionFix } from '../../src/doctor/check-disk.ts';
+import { judgeMachine, type MachineFacts } from '../../src/doctor/check-machine.ts';
+import { judgeKeys } from '../../src/doctor/check-service.ts';
+import { judgeUpstream, type UpstreamFacts } from '../../src/doctor/check-upstream.ts';
 import { judgeSchedule, judgeSettings } from '../../src/doctor/doctor.ts';
 import { computeDoctorExitCode, type Finding, ok, problem, warning } from '../../src/doctor/finding.ts';
-import { judgeMachine, type MachineFacts } from '../../src/doctor/machine.ts';
-import { judgeKeys } from '../../src/doctor/service.ts';
-import { judgeUpstream, type UpstreamFacts } from '../../src/doctor/upstream.ts';
 
 // Findings from facts, without a real machine.
 

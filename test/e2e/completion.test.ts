@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { settingSchemas } from '../../src/settings/source.ts';
+import { settingSchemas } from '../../src/settings/layers.ts';
 import { program } from '../docs/program.ts';
 import { needsCommands } from '../harness/needs.ts';
 import { runHere } from './here.ts';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { settingSchemas } from '../../src/settings/source.ts';
+import { settingSchemas } from '../../src/settings/layers.ts';
 import { runHere } from './here.ts';
 import { access, folder, launch, sandbox } from './lake.ts';
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
+import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { access, dayMs, type Ended, folder, hashes, jobArgs, launch, sandbox } from './lake.ts';
 

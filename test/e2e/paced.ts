@@ -1,5 +1,5 @@
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { fixedNow, sandbox, sandboxProcess } from './lake.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
+import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { put } from './import-lake.ts';
 import { dayMs, findWrongWindows, fixedNow, folder, journaledTicks, sandbox, ticksOf } from './lake.ts';

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
+import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import { calmNights, folder, polled, rawOf } from '../collector/run/raw-nights.ts';
 import { importInto } from '../e2e/import-lake.ts';
 import { drawFrom, search } from './seeds.ts';

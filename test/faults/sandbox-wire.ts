@@ -1,8 +1,8 @@
 import type { OpenTransport } from '../../src/client/transport.ts';
 import type { Feed } from '../../src/sandbox/feed.ts';
-import { checkSandboxOptions, type SandboxOptions } from '../../src/sandbox/options.ts';
 import { sandboxPaths } from '../../src/sandbox/responses.ts';
 import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from '../../src/sandbox/routes.ts';
+import { checkSandboxOptions, type SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
 
 /** The sandbox's routes at a fixed time, called without a network. */

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { type FaultKind, faultKinds } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { type FaultKind, faultKinds } from '../../src/sandbox/sandbox-options.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
 import { waitFor } from '../harness/limits.ts';
 import { fetchPage, findBusiest, openSandbox, type Page, sendRequest } from './sandbox-requests.ts';

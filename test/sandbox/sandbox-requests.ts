@@ -2,8 +2,8 @@ import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
 import type { TickColumns } from '../../src/base/ticks.ts';
 import type { SandboxMarket } from '../../src/sandbox/feed.ts';
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, type SandboxDeps, startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 
 /** Current time of the sandboxes in these tests, unless a test changes it. */
 export const noon = Date.UTC(2026, 10, 19, 12);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { TickColumns } from '../../src/base/ticks.ts';
-import { checkSandboxOptions } from '../../src/sandbox/options.ts';
+import { checkSandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
 import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, openSandbox } from './sandbox-requests.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { ChangeableOptions } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { ChangeableOptions } from '../../src/sandbox/sandbox-options.ts';
 import { columns, dayMs, fetchPage, findBusiest, hourMs, noon, openSandbox, type Page } from './sandbox-requests.ts';
 
 // Each paging behaviour over HTTP: the response for a window whose ticks are known.

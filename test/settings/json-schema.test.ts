@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { UsageError } from '../../src/base/errors.ts';
 import { formatConfig } from '../../src/cli/init-config.ts';
-import { parseDocumentLayer } from '../../src/settings/source.ts';
+import { parseDocumentLayer } from '../../src/settings/layers.ts';
 import { buildConfigSchema } from '../docs/config-schema.ts';
 import { expectUpToDate, project } from '../docs/kept-current.ts';
 import { parseComments } from '../docs/yaml-comments.ts';

@@ -8,7 +8,7 @@ import { openScheduleMonitor } from '../../src/collector/schedule/health-checks.
 import { openJobStatusBoard } from '../../src/collector/schedule/job-status.ts';
 import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
-import { judgeArchive, probeArchive } from '../../src/doctor/archive.ts';
+import { judgeArchive, probeArchive } from '../../src/doctor/check-archive.ts';
 import type { Sample } from '../../src/metrics/metric-definitions.ts';
 import { readReportData } from '../../src/report/data/report-data.ts';
 import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';

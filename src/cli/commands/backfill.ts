@@ -4,6 +4,7 @@ import type { BackfillFlags } from '../../collector/job.ts';
 import type { BackfillPlan } from '../../collector/steps/estimate-step.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags } from '../command-context.ts';
 import { withExamples } from '../help.ts';
+import { runJobCommand } from '../run-job.ts';
 import {
   createFromOption,
   createSinceOption,
@@ -13,8 +14,7 @@ import {
   parseTimeWindow,
   readSymbolsFile,
   type TimeRangeFlags,
-} from '../options.ts';
-import { runJobCommand } from '../run-job.ts';
+} from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface BackfillOptions extends CommonFlags, TimeRangeFlags {

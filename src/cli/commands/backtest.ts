@@ -28,7 +28,7 @@ import {
   createSinceOption,
   createSymbolOption,
   createToOption,
-} from '../options.ts';
+} from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface ListFlags extends CommonFlags {

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { readProcessEnvironment } from '../../settings/environment.ts';
-import type { ListedSetting, SettingOrigin, SettingProblem } from '../../settings/inspect.ts';
+import type { ListedSetting, SettingOrigin, SettingProblem } from '../../settings/inspect-settings.ts';
 import type { SettingSources } from '../../settings/load.ts';
 import {
   type CliContext,
@@ -39,7 +39,7 @@ function addShow(config: Command): void {
   withNotes(show, showNotes);
   withExamples(show, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action(async (file: string | undefined, flags: ShowFlags) => {
-    const { listSettings } = await import('../../settings/inspect.ts');
+    const { listSettings } = await import('../../settings/inspect-settings.ts');
     const sources = await collectSources(file, flags);
     const { config, settings } = await listSettings(sources);
     const shown = flags.all === true ? settings : settings.filter(isChanged);
@@ -58,7 +58,7 @@ function addCheck(cli: CliContext, config: Command): void {
   withNotes(check, checkNotes);
   withExamples(check, checkExamples);
   withCommonFlags(check, flagsUnusedByReaders).action(async (file: string | undefined, flags: CommonFlags) => {
-    const { checkSettings } = await import('../../settings/inspect.ts');
+    const { checkSettings } = await import('../../settings/inspect-settings.ts');
     const sources = await collectSources(file, flags);
     const { config, problems } = await checkSettings(sources);
     const warnings = problems.length === 0 ? await findSettingWarnings(sources) : [];

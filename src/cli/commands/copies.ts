@@ -9,7 +9,7 @@ import {
   withCommonFlags,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createIntegerParser } from '../options.ts';
+import { createIntegerParser } from '../shared-options.ts';
 
 interface ChangesFlags extends CommonFlags {
   readonly since: number;

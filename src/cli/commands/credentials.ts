@@ -15,7 +15,7 @@ import {
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createIntegerParser } from '../options.ts';
+import { createIntegerParser } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface CreateFlags extends CommonFlags {

@@ -12,7 +12,7 @@ import {
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createSourceOption } from '../options.ts';
+import { createSourceOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface DoctorFlags extends CommonFlags {

@@ -25,7 +25,7 @@ import {
   parseCsvSafe,
   parseTimeRange,
   type TimeRangeFlags,
-} from '../options.ts';
+} from '../shared-options.ts';
 
 interface ExportFlags extends CommonFlags, SourceFlags, TimeRangeFlags {
   readonly out: string;

@@ -24,7 +24,7 @@ import {
   parseTimeRange,
   parseTimeWindow,
   type TimeRangeFlags,
-} from '../options.ts';
+} from '../shared-options.ts';
 import { escapeControls, getTerminalStyle } from '../terminal-style.ts';
 
 interface AcceptFlags extends CommonFlags, TimeRangeFlags {

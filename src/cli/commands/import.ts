@@ -27,8 +27,8 @@ import {
   readMapping,
   saveMapping,
 } from '../import-mapping.ts';
-import { createSourceOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
+import { createSourceOption } from '../shared-options.ts';
 
 interface ImportOptions extends CommonFlags {
   readonly dataset?: string;

@@ -6,8 +6,8 @@ import { quoteShellWord } from '../../base/shell-quote.ts';
 import { type Context, InterruptedError } from '../../context/context.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
 import { readProcessEnvironment } from '../../settings/environment.ts';
+import type { SettingsLayer } from '../../settings/layers.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { SettingsLayer } from '../../settings/source.ts';
 import { type CliContext, configFileDefault, createRepeatableOption, printResult } from '../command-context.ts';
 import { type CompleteCommands, createCommandCompleter, getCommandName } from '../command-name.ts';
 import { withNotes } from '../help.ts';
@@ -170,7 +170,7 @@ async function collectLayers({
   orderBooks,
 }: InitFlags): Promise<SettingsLayer[]> {
   const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers }, { parseSetOption }] = await Promise.all([
-    import('../../settings/source.ts'),
+    import('../../settings/layers.ts'),
     import('../../settings/load.ts'),
   ]);
   const flags: [string | undefined, string, string][] = [

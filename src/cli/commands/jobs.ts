@@ -10,8 +10,8 @@ import {
   withCommonFlags,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createSourceOption, createSymbolOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
+import { createSourceOption, createSymbolOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `nightly`: the main job. */

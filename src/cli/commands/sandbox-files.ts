@@ -14,8 +14,8 @@ import {
   withContext,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createFromOption, createToOption, parseTimeWindow } from '../options.ts';
 import { parseSandboxOptions, sandboxDataFlags } from '../sandbox-flags.ts';
+import { createFromOption, createToOption, parseTimeWindow } from '../shared-options.ts';
 
 interface SandboxFilesFlags extends CommonFlags {
   readonly from?: string;
@@ -49,7 +49,7 @@ export function addSandboxFiles(shell: CliContext, sandbox: Command): void {
           { isInside, writeFileAtomically },
         ] = await Promise.all([
           import('../../sandbox/feed-files.ts'),
-          import('../../sandbox/options.ts'),
+          import('../../sandbox/sandbox-options.ts'),
           import('../../sandbox/simulated-feed.ts'),
           import('../../archive/read/export-file.ts'),
         ]);

@@ -42,7 +42,7 @@ export function addSandbox(command: Command, shell: CliContext): void {
       withContext(flags, shell.version, false, async (context) => {
         const [{ startSandbox }, { checkSandboxOptions, describeExpected }] = await Promise.all([
           import('../../sandbox/sandbox.ts'),
-          import('../../sandbox/options.ts'),
+          import('../../sandbox/sandbox-options.ts'),
         ]);
         const options = checkSandboxOptions(parseSandboxOptions(command.opts(), describeExpected));
         const feed = await openFeed(flags, options.nowMs ?? context.clock.nowMs());

@@ -10,8 +10,8 @@ import type { PushTask } from '../../collector/schedule/push-task.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import { createSourceOption } from '../options.ts';
 import { summarizeNotStarted } from '../run-job.ts';
+import { createSourceOption } from '../shared-options.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */
 type ScheduledJobName = Exclude<keyof Settings['schedule'], OtherScheduleSetting>;

@@ -9,7 +9,7 @@ import {
   withReadableArchive,
 } from '../command-context.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
-import { createCsvSafeOption, createIntegerParser, parseCsvSafe } from '../options.ts';
+import { createCsvSafeOption, createIntegerParser, parseCsvSafe } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 interface SqlFlags extends CommonFlags {

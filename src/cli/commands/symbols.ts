@@ -10,10 +10,10 @@ import {
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { createIntegerParser, createSourceOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
+import { createIntegerParser, createSourceOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
-import { addSymbolsForget, addSymbolsWatch } from './symbol-selection.ts';
+import { addSymbolsForget, addSymbolsWatch } from './symbol-subcommands.ts';
 
 interface SymbolsFlags extends CommonFlags, SourceFlags {
   readonly rows: number;

@@ -15,7 +15,7 @@ import {
   withContext,
 } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { parseTimeRange } from '../options.ts';
+import { parseTimeRange } from '../shared-options.ts';
 import { escapeControls } from '../terminal-style.ts';
 
 interface TailFlags extends CommonFlags {

@@ -1,7 +1,7 @@
 import { OddslakeError, UpstreamError, UsageError } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
+import { nameVariables } from '../../settings/layers.ts';
 import type { UpstreamOrigins } from '../../settings/settings.ts';
-import { nameVariables } from '../../settings/source.ts';
 
 /**
  * Formats an error for the user: what happened, to what, and what to do.

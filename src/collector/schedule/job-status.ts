@@ -1,6 +1,6 @@
 import { clockAheadMsMax } from '../../base/ports.ts';
-import { computeNextStart, findLateMoment, type ScheduleEntry, type Timetable } from '../../base/schedule.ts';
 import { formatIsoUtc } from '../../base/time.ts';
+import { computeNextStart, findLateMoment, type ScheduleEntry, type Timetable } from '../../base/timetable.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
 import type { LastRun } from '../../metrics/samples.ts';
 import { type LastRunRecord, mergeLastRun } from '../run/last-runs.ts';

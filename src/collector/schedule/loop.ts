@@ -1,12 +1,12 @@
 import type { Clock, Log, Random } from '../../base/ports.ts';
+import { formatIsoUtc } from '../../base/time.ts';
 import {
   createScheduleEntry,
   decideRuns,
   type ScheduleEntry,
   type ScheduleRules,
   type Timetable,
-} from '../../base/schedule.ts';
-import { formatIsoUtc } from '../../base/time.ts';
+} from '../../base/timetable.ts';
 
 export interface ScheduledJob {
   readonly name: string;

@@ -15,7 +15,7 @@ import type { Random } from '../../base/ports.ts';
 import { findSource } from '../../base/source-name.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
-import { settingsSchema } from '../../settings/schema.ts';
+import { settingsSchema } from '../../settings/setting-table.ts';
 
 /** The market lists as last polled: of an archive with several sources, those of each source. */
 export interface MarketPoll {

@@ -1,7 +1,7 @@
 import { createUnknownSymbol, type SymbolFacts } from '../../../src/archive/format/market.ts';
 import type { MarketDetails } from '../../../src/archive/format/market-details.ts';
 import type { RecordPaths } from '../../../src/archive/format/parse-market.ts';
-import { settingsSchema } from '../../../src/settings/schema.ts';
+import { settingsSchema } from '../../../src/settings/setting-table.ts';
 
 const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
 const fields = field_paths.properties;

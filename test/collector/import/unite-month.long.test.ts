@@ -8,7 +8,7 @@ import { verifyArchive } from '../../../src/archive/integrity/verify.ts';
 import { openArchive } from '../../../src/archive/open-archive.ts';
 import { covers, dayMs, hourMs, union, type Window } from '../../../src/base/window.ts';
 import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
-import type { SandboxOptions } from '../../../src/sandbox/options.ts';
+import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { publishedRows, scratchFolder } from '../../archive/scratch.ts';
 import { contentsOf, copyOf, statesOf } from '../../archive/united.ts';
 import { archiveOf, contextIn } from '../../faults/place.ts';

@@ -12,8 +12,8 @@ import {
   moveSampleToFront,
   toBookRecord,
 } from '../../../src/collector/order-books/collect-books.ts';
-import type { SandboxOptions } from '../../../src/sandbox/options.ts';
 import { startSandbox } from '../../../src/sandbox/sandbox.ts';
+import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 
 const symbols = Array.from({ length: 60 }, (_, i) => `S${i}`);
 

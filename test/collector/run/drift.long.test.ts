@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { SandboxOptions } from '../../../src/sandbox/options.ts';
+import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { dayMs, fewFiles, firstNight, type Nights, startNights } from './nights.ts';
 
 const box: Partial<SandboxOptions> = { markets: 12, ticksPerDay: 40 };

@@ -9,8 +9,8 @@ import { systemClock } from '../../../src/base/system.ts';
 import { startProgress } from '../../../src/cli/progress.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import type { Context } from '../../../src/context/context.ts';
-import type { ChangeableOptions, SandboxOptions } from '../../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
+import type { ChangeableOptions, SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 

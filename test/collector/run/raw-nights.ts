@@ -2,7 +2,7 @@ import { globSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { union } from '../../../src/base/window.ts';
-import type { SandboxOptions } from '../../../src/sandbox/options.ts';
+import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { coverageOf, rowHashes, totalTicks } from '../../e2e/lake.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 import { dayMs, firstNight, type Nights, startNights } from './nights.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createScheduleEntry } from '../../../src/base/schedule.ts';
+import { createScheduleEntry } from '../../../src/base/timetable.ts';
 import type { LastRunRecord } from '../../../src/collector/run/last-runs.ts';
 import { openJobStatusBoard } from '../../../src/collector/schedule/job-status.ts';
 import type { LastRun } from '../../../src/metrics/samples.ts';

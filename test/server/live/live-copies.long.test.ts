@@ -9,7 +9,7 @@ import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { openOrderBookReader } from '../../../src/archive/read/read-order-book.ts';
 import { openVerifiedFiles } from '../../../src/archive/read/verified-files.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
-import type { SandboxOptions } from '../../../src/sandbox/options.ts';
+import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { startMs, startWorld } from './live-world.ts';
 
 // What others rely on: another archive that polls this service, and the collector of this archive.

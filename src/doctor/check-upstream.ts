@@ -13,9 +13,9 @@ import { parseInferredRate } from '../client/adaptive-rate.ts';
 import type { OpenTransport } from '../client/transport.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredUpstream } from '../context/open-configured.ts';
+import { type Environment, nameVariables } from '../settings/layers.ts';
 import type { UpstreamOrigins } from '../settings/settings.ts';
 import { requireUpstream } from '../settings/settings.ts';
-import { type Environment, nameVariables } from '../settings/source.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 export interface UpstreamFacts {

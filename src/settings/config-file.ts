@@ -1,8 +1,8 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { Document } from 'yaml';
 import { UsageError } from '../base/errors.ts';
+import { parseDocumentLayer, type SettingsLayer } from './layers.ts';
 import { type ReportProblem, throwProblem } from './setting-error.ts';
-import { parseDocumentLayer, type SettingsLayer } from './source.ts';
 
 const configBytesMax = 4 * 1024 * 1024;
 const keyBytesMax = 16 * 1024;

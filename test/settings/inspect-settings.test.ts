@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { checkSettings, listSettings } from '../../src/settings/inspect.ts';
+import { checkSettings, listSettings } from '../../src/settings/inspect-settings.ts';
+import { settingSchemas } from '../../src/settings/layers.ts';
 import type { SettingSources } from '../../src/settings/load.ts';
-import { settingSchemas } from '../../src/settings/source.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -2,8 +2,8 @@ import type { UsageError } from '../base/errors.ts';
 import { findNearestName } from '../base/nearest-name.ts';
 import { isSourceName, sourceNameRule } from '../base/source-name.ts';
 import { selectorPattern, suggestSelector } from '../base/symbol-selector.ts';
-import { type LeafSchema, type SectionSchema, settingsSchema } from './schema.ts';
 import { attemptStep, type ReportProblem, SettingError, throwProblem } from './setting-error.ts';
+import { type LeafSchema, type SectionSchema, settingsSchema } from './setting-table.ts';
 
 /** Validated settings of one source, by dotted snake_case path. `from` names the source in messages. */
 export interface SettingsLayer {

@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
-import { readConfigFile } from '../../src/settings/files.ts';
-import { settingsSchema } from '../../src/settings/schema.ts';
+import { readConfigFile } from '../../src/settings/config-file.ts';
 import {
   defaultLayer,
   describeExpected,
   isValid,
   readEnvironmentLayers,
   settingSchemas,
-} from '../../src/settings/source.ts';
+} from '../../src/settings/layers.ts';
+import { settingsSchema } from '../../src/settings/setting-table.ts';
 
 const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathname;
 

@@ -6,7 +6,7 @@ import {
   type ScheduleDecision,
   type ScheduleEntry,
   type Timetable,
-} from '../../src/base/schedule.ts';
+} from '../../src/base/timetable.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

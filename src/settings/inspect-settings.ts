@@ -1,7 +1,7 @@
 import type { UsageError } from '../base/errors.ts';
+import { defaultLayer, findMisspelledVariables, findSettingSchema, isSecretSetting } from './layers.ts';
 import { findConfigFile, loadMergedSettings, resolveSettings, type SettingSources } from './load.ts';
 import { dropConsequences, findLine, SettingError } from './setting-error.ts';
-import { defaultLayer, findMisspelledVariables, findSettingSchema, isSecretSetting } from './source.ts';
 
 /** Where the value of a setting comes from. */
 export interface SettingOrigin {
