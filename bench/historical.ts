@@ -12,7 +12,7 @@ import { unknownDetails } from '../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../src/archive/format/precedence.ts';
 import { appendMarkets, appendTicks } from '../src/archive/journal/journal.ts';
 import { startRun } from '../src/archive/journal/runs.ts';
-import { recordMarkets } from '../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../src/archive/journal/symbol-store.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import { systemClock } from '../src/base/system.ts';

@@ -9,7 +9,7 @@ import { setImmediate } from 'node:timers/promises';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { createLayout } from '../src/archive/format/layout.ts';
 import { openRawWriter } from '../src/archive/raw/raw-writer.ts';
-import { createResponseShapes } from '../src/collector/run/schema-drift.ts';
+import { createResponseShapes } from '../src/collector/run/response-shapes.ts';
 
 const ticks = 5000;
 const pages = 200;

@@ -1,4 +1,4 @@
-import { readAllSymbols } from '../src/archive/journal/symbols.ts';
+import { readAllSymbols } from '../src/archive/journal/symbol-store.ts';
 import { type BackfillFlags, type Job, runJob } from '../src/collector/job.ts';
 import { estimatePlans, expectRequestRate } from '../src/collector/steps/estimate-step.ts';
 import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';

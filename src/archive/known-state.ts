@@ -15,7 +15,7 @@ import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './jour
 import { findLastListedDay, readCompleteListings, type SourceLists } from './journal/nightly-memory.ts';
 import { type FileDamage, readRecordedDamage } from './journal/published-files.ts';
 import type { State } from './journal/state.ts';
-import { readAllSymbols } from './journal/symbols.ts';
+import { readAllSymbols } from './journal/symbol-store.ts';
 
 // Builds the input of archive/completeness/completeness.ts: the current state, or the state after a commit. No other
 // module builds it.

@@ -20,7 +20,7 @@ import { recordPrecedence } from './journal/precedence-store.ts';
 import { recordHashed } from './journal/published-files.ts';
 import { recordSelections } from './journal/selection-store.ts';
 import type { State } from './journal/state.ts';
-import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbols.ts';
+import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbol-store.ts';
 import { type CellValue, decodeRows } from './parquet/rows.ts';
 
 /** The published files to read the state from. */

@@ -1,4 +1,4 @@
-import type { ListedSymbol, SymbolList } from '../archive/read/symbols.ts';
+import type { ListedSymbol, SymbolList } from '../archive/read/list-symbols.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatDay, formatIsoMinute, formatIsoUtc } from '../base/time.ts';

@@ -2,7 +2,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/archive.ts';
 import type { SymbolFacts } from '../archive/format/market.ts';
 import { suggestSymbol } from '../archive/journal/symbol-names.ts';
-import { readSymbol } from '../archive/journal/symbols.ts';
+import { readSymbol } from '../archive/journal/symbol-store.ts';
 import { UsageError } from '../base/errors.ts';
 import { quoteShellWord } from '../base/shell-quote.ts';
 import { parseRelativeTime } from '../base/time.ts';

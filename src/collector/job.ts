@@ -8,7 +8,7 @@ import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
-import { readUnselectedSymbols } from '../archive/journal/symbols.ts';
+import { readUnselectedSymbols } from '../archive/journal/symbol-store.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
@@ -31,8 +31,8 @@ import { hasUpstream, requireUpstream, type UpstreamAccess } from '../settings/s
 import type { ImportFlags } from './import/prepare-import.ts';
 import { afterRun, beforeRun } from './notifications/after-run.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
+import { createResponseShapes, detectSchemaDrift } from './run/response-shapes.ts';
 import { createRun, type Run } from './run/run.ts';
-import { createResponseShapes, detectSchemaDrift } from './run/schema-drift.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
 import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';

@@ -12,9 +12,9 @@ import { decodeTicks } from '../archive/parquet/ticks-file.ts';
 import { createFileFilter } from '../archive/publish/prune-files.ts';
 import type { WriteFormat } from '../archive/query/query.ts';
 import type { GapList } from '../archive/read/gaps.ts';
+import type { ListedSymbol } from '../archive/read/list-symbols.ts';
 import { pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
 import type { readStatus } from '../archive/read/status.ts';
-import type { ListedSymbol } from '../archive/read/symbols.ts';
 import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { UsageError } from '../base/errors.ts';
 import { systemClock, systemRandom } from '../base/system.ts';
@@ -121,7 +121,7 @@ function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader 
     return toCompletenessRules(settings);
   };
   const findSymbols = async (names: readonly string[]) => {
-    const { readSymbol } = await import('../archive/journal/symbols.ts');
+    const { readSymbol } = await import('../archive/journal/symbol-store.ts');
     return names.map((name) => {
       const facts = readSymbol(archive.state.db, name);
       if (facts === undefined) throw new UsageError(`The archive has no symbol ${name}.`);
@@ -206,7 +206,7 @@ function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader 
       return files.map((file) => ({ ...file, absolutePath: join(archive.layout.root, file.path) }));
     },
     async symbols(text = '') {
-      const { listSymbols } = await import('../archive/read/symbols.ts');
+      const { listSymbols } = await import('../archive/read/list-symbols.ts');
       return listSymbols(archive, text, clock.nowMs()).symbols;
     },
     ticks: readTicks,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readSymbol, recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { readSymbol, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from './scratch.ts';
 
 describe('the manifest', () => {

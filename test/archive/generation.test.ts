@@ -6,7 +6,7 @@ import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetDefinition, type DatasetName, datasetNames, datasets } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { archiveExists } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { countPublishedTicks } from '../../src/archive/publish/count-ticks.ts';

@@ -5,7 +5,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { readPublishedCoverage, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/archive/journal/gap-records.ts';
-import { readAllSymbols } from '../../src/archive/journal/symbols.ts';
+import { readAllSymbols } from '../../src/archive/journal/symbol-store.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import { covered, fetched, hours, lost, pairsIn, withLosses } from './losses.ts';
 import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';

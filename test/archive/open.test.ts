@@ -9,7 +9,7 @@ import { toDayPath } from '../../src/archive/format/layout.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
-import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { locateFile } from '../../src/archive/read-published-file.ts';

@@ -4,7 +4,7 @@ import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts'
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { countJournaledTicks } from '../../src/archive/journal/journal-rows.ts';
 import { readRunCounts } from '../../src/archive/journal/runs.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';
 import {
   answer,

@@ -6,7 +6,7 @@ import { createEmptyManifest, type Manifest } from '../../src/archive/format/man
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks, type BookRecord } from '../../src/archive/journal/journal-books.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { formatReadme } from '../../src/archive/publish/readme.ts';
 import { appendQuotes, type Quote, quote } from './quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from './scratch.ts';

@@ -18,7 +18,7 @@ import {
   recordMarkets,
   recordRecognition,
   recordServedFrom,
-} from '../../src/archive/journal/symbols.ts';
+} from '../../src/archive/journal/symbol-store.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { floorToDay } from '../../src/base/window.ts';
 import { fullDetails } from './format/facts.ts';

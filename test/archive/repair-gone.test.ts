@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
 

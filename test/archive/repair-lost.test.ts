@@ -6,7 +6,7 @@ import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
-import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';
 import { union } from '../../src/base/window.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';

@@ -7,7 +7,7 @@ import { listManifestFiles, sumFileSizes } from '../../src/archive/format/manife
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
-import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published, symbols } from './parted.ts';

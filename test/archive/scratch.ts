@@ -11,7 +11,7 @@ import { unknownDetails } from '../../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/archive/journal/journal.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
-import { recordPolledFrom } from '../../src/archive/journal/symbols.ts';
+import { recordPolledFrom } from '../../src/archive/journal/symbol-store.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';

@@ -8,7 +8,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
 import { answer, append, day0, hashes, hourMs, market, now, opened, publishNow } from './scratch.ts';
 import { trade, tradeAnswer } from './trades.ts';

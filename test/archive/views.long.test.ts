@@ -7,7 +7,7 @@ import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { rootTextsKey } from '../../src/archive/journal/database.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { recordRootFileHashes } from '../../src/archive/publish/commit.ts';
 import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/publish/views-sql.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { answer, append, day0, hourMs, market, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
 import { folder } from './lake.ts';
 

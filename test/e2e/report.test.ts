@@ -4,7 +4,7 @@ import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { job as nightlyJob } from '../../jobs/nightly.ts';
 import { createDisk, systemCalls } from '../../src/archive/disk/file-system.ts';
 import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import type { Context } from '../../src/context/context.ts';
 import { writeReport } from '../../src/report/write-report.ts';
 import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';

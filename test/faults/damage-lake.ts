@@ -6,7 +6,7 @@ import { listManifestFiles, type Manifest } from '../../src/archive/format/manif
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';

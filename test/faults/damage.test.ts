@@ -9,7 +9,7 @@ import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
-import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { intersect, union, type Window } from '../../src/base/window.ts';
 import { findWrongCandles } from '../archive/candle-files.ts';

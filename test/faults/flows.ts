@@ -10,7 +10,7 @@ import { repairArchive } from '../../src/archive/integrity/repair.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { writeExport } from '../../src/archive/query/export.ts';
 import { requireWritableTarget } from '../../src/archive/read/export-file.ts';

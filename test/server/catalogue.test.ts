@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import { Html, html } from '../../src/base/html.ts';
 import { countCompleteDays } from '../../src/contract/completeness-counts.ts';

@@ -5,7 +5,7 @@ import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { fullDetails } from '../archive/format/facts.ts';
 import { appendQuotes, type Quote, quote } from '../archive/quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { listGaps } from '../../src/archive/read/gaps.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { lake, pagesOf, quoted, quotesOf, symbols, ticksOf } from './historical-archive.ts';

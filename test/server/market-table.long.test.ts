@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
-import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { createMarketsEndpoint } from '../../src/server/history/endpoints.ts';
 import {
   answer,

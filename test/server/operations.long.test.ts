@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ensureSymbols, recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { ensureSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { answer, append, clockAt, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';

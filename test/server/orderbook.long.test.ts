@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type PriceLevel, toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendBooks, type BookRecord } from '../../src/archive/journal/journal-books.ts';
-import { ensureSymbols } from '../../src/archive/journal/symbols.ts';
+import { ensureSymbols } from '../../src/archive/journal/symbol-store.ts';
 import { dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../src/archive/format/manifest.ts';
-import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { DamageError } from '../../src/base/errors.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import type { Window } from '../../src/base/window.ts';

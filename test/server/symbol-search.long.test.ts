@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { Selections, SymbolSelection } from '../../src/archive/format/selection.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordSelections } from '../../src/archive/journal/selection-store.ts';
-import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import type { SymbolsQuery, SymbolsResponse } from '../../src/contract/symbols.ts';
 import {
   buildSymbolTable,

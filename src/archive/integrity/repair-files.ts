@@ -11,13 +11,13 @@ import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllPublishedCoverage, retractCoverage } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
 import { dropRowGroups } from '../journal/published-files.ts';
-import { readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbol-store.ts';
 import { setTickCounts, type TickCount } from '../journal/tick-counts.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { commitStage } from '../publish/commit.ts';
 import { isTable, stageTable, type TableName } from '../publish/day-tables.ts';
-import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/empty-files.ts';
+import { encodeEmptyFile, stageMissingEmptyFiles } from '../publish/stage-empty-files.ts';
 import { stageSymbols } from '../publish/stage-symbols.ts';
 import {
   createNextManifest,

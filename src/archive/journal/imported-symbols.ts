@@ -6,7 +6,7 @@ import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
-import { detailNames, toDetailValues } from './symbols.ts';
+import { detailNames, toDetailValues } from './symbol-store.ts';
 
 /**
  * Records the markets of an imported file, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts are kept;

@@ -13,7 +13,7 @@ import { appendRejected } from './journal-rejected.ts';
 import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
-import { ensureSymbol } from './symbols.ts';
+import { ensureSymbol } from './symbol-store.ts';
 
 /** One validated response or file with rows of a series, written in one transaction. */
 export interface SeriesRecord {

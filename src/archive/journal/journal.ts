@@ -22,7 +22,7 @@ import {
   selectWithHeader,
 } from './journal-rows.ts';
 import type { State } from './state.ts';
-import { ensureSymbol } from './symbols.ts';
+import { ensureSymbol } from './symbol-store.ts';
 import { logObservation } from './tick-log.ts';
 
 /** One validated response from the upstream, written in one transaction. */

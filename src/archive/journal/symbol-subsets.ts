@@ -1,9 +1,9 @@
 import type { SymbolFacts } from '../format/market.ts';
 import type { Database } from './database.ts';
-import { readSymbolsWhere, selectSymbolsOf } from './symbols.ts';
+import { readSymbolsWhere, selectSymbolsOf } from './symbol-store.ts';
 
 // Reads of the symbols that a step needs. Most symbols of an archive of years have ended; reading all of them in each step
-// takes longer than the step. `source`: see symbols.ts.
+// takes longer than the step. `source`: see symbol-store.ts.
 
 /**
  * Reads the symbols that may be active, sorted: for each of the others, `isActive` is false.

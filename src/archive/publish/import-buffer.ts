@@ -11,7 +11,7 @@ import { appendTicks, type JournalBin, readBinCoverage, readBinTicks, readWithdr
 import { assertRowCount, type JournalIndex, listTickBins } from '../journal/journal-check.ts';
 import { addFetchedTicks } from '../journal/runs.ts';
 import type { State } from '../journal/state.ts';
-import { ensureSymbol } from '../journal/symbols.ts';
+import { ensureSymbol } from '../journal/symbol-store.ts';
 import { openSeriesIntake, type SeriesIntake } from './series-intake.ts';
 import { openSpillReader, type SpilledTicks, sliceSpilled } from './spill-file.ts';
 

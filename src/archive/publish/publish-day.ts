@@ -36,7 +36,6 @@ import {
   toConflictRows,
   toCoverageRows,
 } from './day-tables.ts';
-import { encodeEmptyFile } from './empty-files.ts';
 import { encodeBookFile } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
@@ -51,6 +50,7 @@ import {
 } from './merge-partition.ts';
 import type { SeriesCoverage } from './publish-series.ts';
 import { hasStagedSeries, readCandleSeries } from './stage-candles.ts';
+import { encodeEmptyFile } from './stage-empty-files.ts';
 import { type Stage, stageFile } from './staging.ts';
 import type { Union } from './union-files.ts';
 import { addOtherTables, readOtherLost, readUnionPrecedence, selectNewConflicts, uniteLost } from './unite-parts.ts';

@@ -26,11 +26,10 @@ import {
   formatUnfinishedRuns,
 } from '../journal/runs.ts';
 import { addSeriesTally } from '../journal/series-counts.ts';
-import { readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbol-store.ts';
 import { addTickDeltas } from '../journal/tick-counts.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
-import { stageMissingEmptyFiles } from './empty-files.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { computeWithdrawnAfter } from './listed-withdrawals.ts';
@@ -41,6 +40,7 @@ import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-s
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import { commitQuietly, hasNothingNew, isQuiet } from './quiet-publish.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
+import { stageMissingEmptyFiles } from './stage-empty-files.ts';
 import { computeSymbolsAfter, stageSymbols } from './stage-symbols.ts';
 import {
   createNextManifest,

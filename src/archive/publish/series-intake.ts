@@ -8,7 +8,7 @@ import type { JournalBin } from '../journal/journal.ts';
 import { appendSeries } from '../journal/journal-series.ts';
 import { addSeriesCounts } from '../journal/series-counts.ts';
 import type { State } from '../journal/state.ts';
-import { ensureSymbol } from '../journal/symbols.ts';
+import { ensureSymbol } from '../journal/symbol-store.ts';
 import { openSpillReader, type SpilledRows, type SpillReader } from './spill-file.ts';
 
 /** Rows of one symbol and UTC day from one imported file, sorted by time and spilled to disk. */

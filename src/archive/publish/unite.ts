@@ -25,12 +25,11 @@ import { restoreListings } from '../journal/nightly-memory.ts';
 import { addFetchedTicks, addRunTally } from '../journal/runs.ts';
 import { recordSelections } from '../journal/selection-store.ts';
 import { addSeriesCounts, addSeriesTally } from '../journal/series-counts.ts';
-import { readAllSymbols, writeSymbolFacts } from '../journal/symbols.ts';
+import { readAllSymbols, writeSymbolFacts } from '../journal/symbol-store.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { type PublishedState, readPublishedState } from '../rebuild-state.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { parseMarketRows, readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
-import { stageMissingEmptyFiles } from './empty-files.ts';
 import { computeWithdrawnAfter } from './listed-withdrawals.ts';
 import { inlineWorker } from './merge-partition.ts';
 import {
@@ -44,6 +43,7 @@ import {
 import { type BinResult, stageDays } from './publish-day.ts';
 import { type StagedSeries, stageSeries } from './publish-series.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
+import { stageMissingEmptyFiles } from './stage-empty-files.ts';
 import { computeSymbolsAfter, stageSymbols, symbolFields } from './stage-symbols.ts';
 import { createNextManifest, finishWrites, recordStagedFiles, sortMoves, startStage } from './staging.ts';
 import { type OtherArchive, openUnion, readOtherFile, takeDayParts, type Union } from './union-files.ts';

@@ -6,7 +6,7 @@ import { computeLifetime } from '../completeness/symbol-lifetime.ts';
 import type { CoveredDataset } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
-import { readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbol-store.ts';
 import { selectSymbolsOf } from '../known-state.ts';
 import { readCoverageFile } from '../publish/day-tables.ts';
 import type { GapList, GapsQuery } from './gaps.ts';

@@ -2,7 +2,7 @@ import { UsageError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
-import { readSymbol } from '../journal/symbols.ts';
+import { readSymbol } from '../journal/symbol-store.ts';
 import { watchManifest } from './manifest-watcher.ts';
 import { openTickReader } from './read-ticks.ts';
 import { openVerifiedFiles } from './verified-files.ts';

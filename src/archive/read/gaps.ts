@@ -12,7 +12,7 @@ import {
 import { computeLifetime, isActive } from '../completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import type { Database } from '../journal/database.ts';
-import { readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbol-store.ts';
 import { readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
 

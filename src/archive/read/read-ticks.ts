@@ -16,7 +16,7 @@ import { readCoverageWithoutLost, readLostTicks } from '../journal/gap-records.t
 import { type CommitState, isLastCommit, readCommitState } from '../journal/intent.ts';
 import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journal/journal.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
-import { findPublishedWindow } from '../journal/symbols.ts';
+import { findPublishedWindow } from '../journal/symbol-store.ts';
 import { type CompressedPage, type DecompressPage, decompressPage } from '../parquet/page-decoder.ts';
 import { indexTickFile, readSymbolTicks, type TickFileIndex } from '../parquet/ticks-file.ts';
 import { decodePublished } from '../read-published-file.ts';

@@ -11,7 +11,7 @@ import {
 import { listFilesWithRows, listManifestFiles, sumFileSizes, toManifestOwner } from '../format/manifest.ts';
 import { countJournaledTicks } from '../journal/journal-rows.ts';
 import { isRunOver, readLastRun } from '../journal/runs.ts';
-import { readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbol-store.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import { readDamageStatus } from './archive-status.ts';
 import { countGaps } from './gaps.ts';

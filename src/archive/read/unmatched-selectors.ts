@@ -3,7 +3,7 @@ import { matchesSelector, type SelectionRules, suggestExistingSelector } from '.
 import { createLayout } from '../format/layout.ts';
 import type { Database } from '../journal/database.ts';
 import { inspectDatabase, refuseOtherSchema, toStateFilePath } from '../journal/state.ts';
-import { readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbol-store.ts';
 
 /**
  * Says of each selector that matches no known symbol of a source so, with the value that it probably means. Empty if no

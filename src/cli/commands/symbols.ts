@@ -36,7 +36,7 @@ export function addSymbols(command: Command, shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders, true).action((text: readonly string[], flags: SymbolsFlags) =>
     withReadableArchive(flags, shell.version, async (archive, context) => {
       const [{ listSymbols }, { formatSymbols }, { requireKnownSources }] = await Promise.all([
-        import('../../archive/read/symbols.ts'),
+        import('../../archive/read/list-symbols.ts'),
         import('../format-lists.ts'),
         import('../../context/open-configured.ts'),
       ]);

@@ -1,5 +1,5 @@
 import type { LostWindow } from '../../archive/format/coverage.ts';
-import { recordPolledFrom } from '../../archive/journal/symbols.ts';
+import { recordPolledFrom } from '../../archive/journal/symbol-store.ts';
 import { listRawFiles, readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { qualifySymbol } from '../../base/source-name.ts';

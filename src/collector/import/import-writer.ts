@@ -18,7 +18,7 @@ import {
   ticksPerRejected,
 } from '../../archive/journal/journal.ts';
 import { appendBooks, type BookRecord, computeBookLoad, readJournalLoad } from '../../archive/journal/journal-books.ts';
-import { ensureSymbol } from '../../archive/journal/symbols.ts';
+import { ensureSymbol } from '../../archive/journal/symbol-store.ts';
 import {
   type ImportedCoverage,
   type ImportedSymbolTicks,

@@ -9,7 +9,7 @@ import { type CoveredWindow, computeSettledWindows, isProven } from '../../archi
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { findInferred } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
-import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
 import { covers, dayMs, intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 import { defaultFetchOptions } from './fetch-steps.ts';
 import type { FetchPlan } from './fetch-symbol.ts';

@@ -6,7 +6,7 @@ import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
-import type { DriftLine, ResponseShapes } from './schema-drift.ts';
+import type { DriftLine, ResponseShapes } from './response-shapes.ts';
 import {
   type BookCounts,
   emptyBookCounts,

@@ -11,7 +11,7 @@ import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import type { OpenDayList } from '../../contract/day-reasons.ts';
 import type { UpstreamOrigins } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
-import type { DriftLine } from './schema-drift.ts';
+import type { DriftLine } from './response-shapes.ts';
 
 /** One failure of a run. `symbol`, `from` and `to` are null if it does not concern a window of one symbol. */
 export interface FailureLine {

@@ -4,7 +4,7 @@ import { readKnownPageCaps, readSymbolCoverage } from '../../archive/journal/cov
 import type { Database } from '../../archive/journal/database.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { parseRunSummary, readLatestSummaries } from '../../archive/journal/runs.ts';
-import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { minuteMs, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';

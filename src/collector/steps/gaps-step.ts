@@ -15,8 +15,13 @@ import {
 } from '../../archive/journal/gap-records.ts';
 import { listUnfinishedRuns } from '../../archive/journal/runs.ts';
 import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
+import {
+  countActiveSymbols,
+  readAllSymbols,
+  readSuspendedSymbols,
+  readSymbol,
+} from '../../archive/journal/symbol-store.ts';
 import { readPossiblyActiveSymbols } from '../../archive/journal/symbol-subsets.ts';
-import { countActiveSymbols, readAllSymbols, readSuspendedSymbols, readSymbol } from '../../archive/journal/symbols.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
 import { listGaps } from '../../archive/read/gaps.ts';

@@ -19,7 +19,7 @@ import {
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs } from '../../archive/journal/recheck-results.ts';
 import { readRulesSince } from '../../archive/journal/selection-store.ts';
-import { readListedStates, readSymbol } from '../../archive/journal/symbols.ts';
+import { readListedStates, readSymbol } from '../../archive/journal/symbol-store.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';

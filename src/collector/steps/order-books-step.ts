@@ -1,5 +1,5 @@
 import { findOpenWindow } from '../../archive/format/selection.ts';
-import { readSymbol } from '../../archive/journal/symbols.ts';
+import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { getFutureSkewMs } from '../../context/open-configured.ts';
 import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';

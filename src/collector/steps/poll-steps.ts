@@ -32,7 +32,7 @@ import {
   recordRecognition,
   recordServedFrom,
   setFirstSeen,
-} from '../../archive/journal/symbols.ts';
+} from '../../archive/journal/symbol-store.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';

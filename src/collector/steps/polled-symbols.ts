@@ -5,13 +5,13 @@ import type { Database } from '../../archive/journal/database.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { readWatchedNames } from '../../archive/journal/selection-store.ts';
-import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import {
   listFirstSeenAfter,
   readSymbol,
   readUnsettledSymbols,
   recordPolledFrom,
-} from '../../archive/journal/symbols.ts';
+} from '../../archive/journal/symbol-store.ts';
+import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
 import { subtract, union, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';

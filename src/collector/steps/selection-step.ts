@@ -12,7 +12,7 @@ import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive/journal/selection-store.ts';
 import { adviseSearch, suggestSymbol } from '../../archive/journal/symbol-names.ts';
-import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbols.ts';
+import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbol-store.ts';
 import { describeUnmatchedSelectors } from '../../archive/read/unmatched-selectors.ts';
 import { UsageError } from '../../base/errors.ts';
 import { findSource, isSymbolOf, qualifySymbol } from '../../base/source-name.ts';

@@ -1,6 +1,6 @@
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest } from '../../archive/format/manifest.ts';
-import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import type { QueryParameter } from '../../archive/query/convert-values.ts';
 import { listGaps } from '../../archive/read/gaps.ts';

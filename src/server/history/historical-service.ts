@@ -1,7 +1,7 @@
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import type { Manifest } from '../../archive/format/manifest.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { readSymbol } from '../../archive/journal/symbols.ts';
+import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { watchKnownWindow } from '../../archive/read/gaps.ts';
 import type { SymbolRowReader } from '../../archive/read/symbol-row-reader.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';

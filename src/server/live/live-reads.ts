@@ -14,7 +14,7 @@ import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readPollBytes } from '../../archive/journal/journal-markets.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
-import { readSymbol } from '../../archive/journal/symbols.ts';
+import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { addTail, type SymbolPlan } from '../../collector/paging/plan.ts';
 import { createServerBehavior, type KnownPages, type ServerBehavior } from '../../collector/paging/server-behavior.ts';

@@ -1,4 +1,4 @@
-import { readSymbol } from '../../archive/journal/symbols.ts';
+import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { openOrderBookReader } from '../../archive/read/read-order-book.ts';
 import { paths } from '../../contract/paths.ts';
 import { OrderbookQuery, OrderbookResponse } from '../../contract/service.ts';

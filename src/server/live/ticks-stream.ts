@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { Type } from 'typebox';
-import { readSymbol } from '../../archive/journal/symbols.ts';
+import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { paths } from '../../contract/paths.ts';
 import { eventStreamType, TickStreamHeaders, TickStreamQuery } from '../../contract/stream.ts';
 import { isStillValid, requireKeyHolder } from '../auth/authenticate.ts';

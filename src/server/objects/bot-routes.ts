@@ -1,4 +1,4 @@
-import { readSymbol } from '../../archive/journal/symbols.ts';
+import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import type { Fault } from '../../backtest/strategy/json-validator.ts';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';

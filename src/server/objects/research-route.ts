@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { readSymbol } from '../../archive/journal/symbols.ts';
+import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { type BacktestSpec, parseBacktestSpec } from '../../backtest/backtest-spec.ts';
 import {
   bindGridPoints,

@@ -33,7 +33,7 @@ import {
   readSymbol,
   readUnsettledSymbols,
   recordMarkets,
-} from '../../../src/archive/journal/symbols.ts';
+} from '../../../src/archive/journal/symbol-store.ts';
 import { answer, append, dayMs, market, now, opened, publishNow } from '../scratch.ts';
 
 // What is known about a server is known of one source.

@@ -3,13 +3,13 @@ import { expect, test } from 'vitest';
 import { isActive } from '../../../src/archive/completeness/symbol-lifetime.ts';
 import { isUnselected } from '../../../src/archive/format/selection.ts';
 import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
+import { readAllSymbols, readSymbol } from '../../../src/archive/journal/symbol-store.ts';
 import {
   hasListedSymbols,
   readCollectedSymbols,
   readKnownSymbols,
   readPossiblyActiveSymbols,
 } from '../../../src/archive/journal/symbol-subsets.ts';
-import { readAllSymbols, readSymbol } from '../../../src/archive/journal/symbols.ts';
 import { opened } from '../scratch.ts';
 
 const moment = fc.integer({ min: 1, max: 20 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../../../src/archive/journal/journal.ts';
-import { findPublishedWindow } from '../../../src/archive/journal/symbols.ts';
+import { findPublishedWindow } from '../../../src/archive/journal/symbol-store.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from '../scratch.ts';
 
 const days = (list: readonly { day: number }[]): number[] => list.map(({ day }) => (day - day0) / dayMs);

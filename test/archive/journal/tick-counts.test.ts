@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readSymbol } from '../../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../../src/archive/journal/symbol-store.ts';
 import { addTickDeltas } from '../../../src/archive/journal/tick-counts.ts';
 import { opened } from '../scratch.ts';
 

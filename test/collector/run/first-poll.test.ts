@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { appendTicks } from '../../../src/archive/journal/journal.ts';
-import { ensureSymbols, readSymbol } from '../../../src/archive/journal/symbols.ts';
+import { ensureSymbols, readSymbol } from '../../../src/archive/journal/symbol-store.ts';
 import { listGaps } from '../../../src/archive/read/gaps.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
 import { formatStatus } from '../../../src/cli/format-archive.ts';

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import type { Archive } from '../../../src/archive/archive.ts';
-import { readSymbol } from '../../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../../src/archive/journal/symbol-store.ts';
 import { listGaps } from '../../../src/archive/read/gaps.ts';
 import { computePartNumber } from '../../../src/base/symbol-name.ts';
 import type { Window } from '../../../src/base/window.ts';

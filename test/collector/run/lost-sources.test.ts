@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as importFiles } from '../../../jobs/import.ts';
 import { job as repair } from '../../../jobs/repair.ts';
-import { readSymbol } from '../../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../../src/archive/journal/symbol-store.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import { startSandbox } from '../../../src/sandbox/sandbox.ts';

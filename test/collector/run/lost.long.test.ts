@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readSymbol } from '../../../src/archive/journal/symbols.ts';
+import { readSymbol } from '../../../src/archive/journal/symbol-store.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
 import { formatIsoUtc } from '../../../src/base/time.ts';
 import { formatStatus } from '../../../src/cli/format-archive.ts';

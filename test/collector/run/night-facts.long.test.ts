@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as ticksJob } from '../../../jobs/ticks.ts';
 import { readAllPublishedCoverage } from '../../../src/archive/journal/coverage-store.ts';
-import { readAllSymbols } from '../../../src/archive/journal/symbols.ts';
+import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
 import { isWithin } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { createLeapingClock } from '../../client/virtual-clock.ts';

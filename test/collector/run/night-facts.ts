@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, openDatabase } from '../../../src/archive/journal/database.ts';
-import { readAllSymbols } from '../../../src/archive/journal/symbols.ts';
+import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
 import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
 import { dayMs, firstNight } from './nights.ts';

@@ -6,7 +6,7 @@ import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
 import { recordDamage } from '../../../src/archive/journal/published-files.ts';
 import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
 import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
-import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../../src/archive/journal/symbol-store.ts';
 import { readQuarantineFacts } from '../../../src/report/data/quarantine-figures.ts';
 import { type ReportRules, readReportData } from '../../../src/report/data/report-data.ts';
 import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';

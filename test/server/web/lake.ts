@@ -1,7 +1,7 @@
 import type { Archive } from '../../../src/archive/archive.ts';
 import type { MarketFacts } from '../../../src/archive/format/market.ts';
 import { appendMarkets } from '../../../src/archive/journal/journal.ts';
-import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
+import { recordMarkets } from '../../../src/archive/journal/symbol-store.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';
 
 // The archive of the page tests: two days of a symbol, each with a gap and covered time without ticks.

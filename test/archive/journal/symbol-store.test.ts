@@ -14,7 +14,7 @@ import {
   recordMarkets,
   recordRecognition,
   type SymbolRecognition,
-} from '../../../src/archive/journal/symbols.ts';
+} from '../../../src/archive/journal/symbol-store.ts';
 import { fullDetails } from '../format/facts.ts';
 import { dayMs, market, now, opened } from '../scratch.ts';
 

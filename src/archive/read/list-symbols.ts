@@ -2,7 +2,7 @@ import type { Archive } from '../archive.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import type { OutcomeSource } from '../format/market-details.ts';
 import { findOpenWindow, type UnselectedKind } from '../format/selection.ts';
-import { readAllSymbols } from '../journal/symbols.ts';
+import { readAllSymbols } from '../journal/symbol-store.ts';
 import { selectSymbolsOf } from '../known-state.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { ensureSymbols, recordMarkets, recordRecognition } from '../../../src/archive/journal/symbols.ts';
-import { listSymbols } from '../../../src/archive/read/symbols.ts';
+import { ensureSymbols, recordMarkets, recordRecognition } from '../../../src/archive/journal/symbol-store.ts';
+import { listSymbols } from '../../../src/archive/read/list-symbols.ts';
 import { formatSymbols } from '../../../src/cli/format-lists.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../scratch.ts';
 
