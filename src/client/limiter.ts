@@ -77,190 +77,235 @@ const refreshMsMin = 1_000;
 const lateStartMsMax = 100;
 
 export function createRateLimiter(options: RateLimiterOptions, clock: Clock): RateLimiter {
-  const { requestsPerSecond, pauseMsMax } = options;
-  checkRate(requestsPerSecond);
-  let statedRate = Number.POSITIVE_INFINITY;
-  let inferredText: string | null = null;
-  let inferredRate: InferredRate | null = null;
-  const rateLease = createRateLease(options.rateStore, clock, () => getRate());
-  const slidingWindow = createSlidingWindow(() => getRate(), rateLease);
-  const slots = new PQueue({ concurrency: options.concurrency });
+  return new SharedRateLimiter(options, clock);
+}
+
+/** The state of a limiter: what this process knows of the shared rate, and its waiting and running tasks. */
+class SharedRateLimiter implements RateLimiter {
+  readonly #options: RateLimiterOptions;
+  readonly #clock: Clock;
+  readonly #requestsPerSecond;
+  readonly #pauseMsMax;
+  #statedRate = Number.POSITIVE_INFINITY;
+  #inferredText: string | null = null;
+  #inferredRate: InferredRate | null = null;
+  readonly #rateLease;
+  readonly #slidingWindow;
+  readonly #slots;
   // One at a time: the first in this queue waits for the rate limit, the others keep their order.
-  const queue = new PQueue({ concurrency: 1 });
-  let configuredMin = requestsPerSecond;
-  let resumeMs = Number.NEGATIVE_INFINITY;
-  let inFlight = 0;
-  let waitedMs = 0;
-  let throttledMs = 0;
-  let activeTasks = 0;
-  const utilization = createUtilizationMeter();
+  readonly #queue = new PQueue({ concurrency: 1 });
+  #configuredMin;
+  #resumeMs = Number.NEGATIVE_INFINITY;
+  #inFlight = 0;
+  #waitedMs = 0;
+  #throttledMs = 0;
+  #activeTasks = 0;
+  readonly #utilization = createUtilizationMeter();
+  readonly #getRate = (): number => getRateInForce(this.#inferredRate, this.#getConfiguredRate());
+  readonly #noteUse = (): void =>
+    this.#utilization.note(this.#clock.monotonicMs(), this.#getRate(), this.#activeTasks, this.#resumeMs);
+  readonly #getConfiguredRate = (): number => Math.min(this.#requestsPerSecond, this.#configuredMin, this.#statedRate);
 
-  const getRate = (): number => getRateInForce(inferredRate, getConfiguredRate());
-  const noteUse = (): void => utilization.note(clock.monotonicMs(), getRate(), activeTasks, resumeMs);
-
-  const getConfiguredRate = (): number => Math.min(requestsPerSecond, configuredMin, statedRate);
+  constructor(options: RateLimiterOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+    const { requestsPerSecond, pauseMsMax } = options;
+    this.#requestsPerSecond = requestsPerSecond;
+    this.#pauseMsMax = pauseMsMax;
+    checkRate(requestsPerSecond);
+    this.#rateLease = createRateLease(options.rateStore, clock, () => this.#getRate());
+    this.#slidingWindow = createSlidingWindow(() => this.#getRate(), this.#rateLease);
+    this.#slots = new PQueue({ concurrency: options.concurrency });
+    this.#configuredMin = requestsPerSecond;
+  }
 
   /** Reads the shared state, and publishes this process's configured rate. */
-  function syncState(nowMs: number): void {
-    const state = readRateState(rateLease, nowMs);
+  #syncState(nowMs: number): void {
+    const state = readRateState(this.#rateLease, nowMs);
     const isOld = nowMs - state.configuredMinAtMs > configuredMinKeptMs;
     if (
       isOld ||
-      requestsPerSecond < state.configuredMin ||
-      (requestsPerSecond === state.configuredMin && nowMs - state.configuredMinAtMs > refreshMsMin)
+      this.#requestsPerSecond < state.configuredMin ||
+      (this.#requestsPerSecond === state.configuredMin && nowMs - state.configuredMinAtMs > refreshMsMin)
     ) {
-      rateLease.write({ ...state, configuredMin: requestsPerSecond, configuredMinAtMs: nowMs, writtenAtMs: nowMs });
+      this.#rateLease.write({
+        ...state,
+        configuredMin: this.#requestsPerSecond,
+        configuredMinAtMs: nowMs,
+        writtenAtMs: nowMs,
+      });
     }
-    configuredMin = isOld ? requestsPerSecond : state.configuredMin;
-    if (state.inferred !== inferredText) {
-      inferredText = state.inferred;
-      inferredRate = parseInferredRate(state.inferred);
+    this.#configuredMin = isOld ? this.#requestsPerSecond : state.configuredMin;
+    if (state.inferred !== this.#inferredText) {
+      this.#inferredText = state.inferred;
+      this.#inferredRate = parseInferredRate(state.inferred);
     }
-    noteResume(state.resumeMs, nowMs);
+    this.#noteResume(state.resumeMs, nowMs);
   }
 
-  function noteResume(until: number, nowMs: number): void {
-    if (until <= resumeMs) return;
-    throttledMs += Math.max(0, until - Math.max(nowMs, resumeMs));
-    resumeMs = until;
-    noteUse();
+  #noteResume(until: number, nowMs: number): void {
+    if (until <= this.#resumeMs) return;
+    this.#throttledMs += Math.max(0, until - Math.max(nowMs, this.#resumeMs));
+    this.#resumeMs = until;
+    this.#noteUse();
   }
 
   /** Starts a request, or returns how long to wait before the next try. */
-  function tryAcquire(): Start | { readonly waitMs: number } {
-    return rateLease.runStart((now) => {
-      syncState(now);
-      if (resumeMs - now > pauseMsMax) throw new PauseTooLongError(resumeMs - now);
-      const next = Math.max(resumeMs, slidingWindow.computeEarliestMs(now));
-      return next <= now ? { request: slidingWindow.start(now), atMs: now } : { waitMs: next - now };
+  #tryAcquire(): Start | { readonly waitMs: number } {
+    return this.#rateLease.runStart((now) => {
+      this.#syncState(now);
+      if (this.#resumeMs - now > this.#pauseMsMax) throw new PauseTooLongError(this.#resumeMs - now);
+      const next = Math.max(this.#resumeMs, this.#slidingWindow.computeEarliestMs(now));
+      return next <= now ? { request: this.#slidingWindow.start(now), atMs: now } : { waitMs: next - now };
     });
   }
 
   /** Starts a request immediately if none is waiting and the rate allows it. */
-  function acquireNow(signal: AbortSignal): Start | undefined {
-    if (queue.size + queue.pending > 0) return undefined;
+  #acquireNow(signal: AbortSignal): Start | undefined {
+    if (this.#queue.size + this.#queue.pending > 0) return undefined;
     signal.throwIfAborted();
-    const result = tryAcquire();
+    const result = this.#tryAcquire();
     return 'request' in result ? result : undefined;
   }
 
-  async function acquire(signal: AbortSignal): Promise<Start> {
-    const startedMs = clock.monotonicMs();
+  async #acquire(signal: AbortSignal): Promise<Start> {
+    const startedMs = this.#clock.monotonicMs();
     for (;;) {
       signal.throwIfAborted();
-      const result = tryAcquire();
+      const result = this.#tryAcquire();
       if ('request' in result) {
-        waitedMs += Math.max(0, result.atMs - Math.max(startedMs, resumeMs));
+        this.#waitedMs += Math.max(0, result.atMs - Math.max(startedMs, this.#resumeMs));
         return result;
       }
       // A pause, a response or another process may change the time, so it is computed again.
-      await clock.sleep(Math.min(result.waitMs, refreshMsMax), signal);
+      await this.#clock.sleep(Math.min(result.waitMs, refreshMsMax), signal);
     }
   }
 
-  async function acquireInTime(signal: AbortSignal): Promise<number> {
+  async #acquireInTime(signal: AbortSignal): Promise<number> {
     for (;;) {
-      const { request, atMs } = acquireNow(signal) ?? (await queue.add(() => acquire(signal), { signal }));
-      if (clock.monotonicMs() - atMs <= lateStartMsMax) return request;
-      release(request, undefined);
+      const { request, atMs } =
+        this.#acquireNow(signal) ?? (await this.#queue.add(() => this.#acquire(signal), { signal }));
+      if (this.#clock.monotonicMs() - atMs <= lateStartMsMax) return request;
+      this.#release(request, undefined);
     }
   }
 
   /** `isThrottled` is undefined if there was no response. */
-  function release(request: number, isThrottled: boolean | undefined): void {
+  #release(request: number, isThrottled: boolean | undefined): void {
     const work = (now: number): void => {
-      syncState(now);
-      if (isThrottled === undefined) slidingWindow.noteNoResponse(request, now);
+      this.#syncState(now);
+      if (isThrottled === undefined) this.#slidingWindow.noteNoResponse(request, now);
       else {
-        slidingWindow.noteResponse(request, now, isThrottled);
-        updateRate(request, isThrottled);
+        this.#slidingWindow.noteResponse(request, now, isThrottled);
+        this.#updateRate(request, isThrottled);
       }
     };
-    if (isThrottled === true || inferredRate !== null) rateLease.runShared(work);
-    else rateLease.runResponse(work);
+    if (isThrottled === true || this.#inferredRate !== null) this.#rateLease.runShared(work);
+    else this.#rateLease.runResponse(work);
   }
 
-  function updateRate(request: number, isThrottled: boolean): void {
-    const rate = getConfiguredRate();
-    const state = rateLease.read();
-    const startedAtMs = rateLease.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
+  #updateRate(request: number, isThrottled: boolean): void {
+    const rate = this.#getConfiguredRate();
+    const state = this.#rateLease.read();
+    const startedAtMs = this.#rateLease.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
     const observation = {
       request,
       nextRequest: state.count,
       isThrottled,
-      countAccepted: () => rateLease.countAccepted(request - Math.ceil(rate), request, startedAtMs - 1000),
-      nowMs: clock.nowMs(),
+      countAccepted: () => this.#rateLease.countAccepted(request - Math.ceil(rate), request, startedAtMs - 1000),
+      nowMs: this.#clock.nowMs(),
     };
-    const before = inferredRate;
-    inferredRate = updateInferredRate(before, observation, rate);
-    if (inferredRate === before) return;
-    inferredText = inferredRate === null ? null : JSON.stringify(inferredRate);
-    rateLease.write({ ...state, inferred: inferredText });
-    const [previousRate, newRate] = [getRateInForce(before, rate), getRateInForce(inferredRate, rate)];
-    if (previousRate !== newRate) options.onRate?.(newRate, previousRate);
+    const before = this.#inferredRate;
+    this.#inferredRate = updateInferredRate(before, observation, rate);
+    if (this.#inferredRate === before) return;
+    this.#inferredText = this.#inferredRate === null ? null : JSON.stringify(this.#inferredRate);
+    this.#rateLease.write({ ...state, inferred: this.#inferredText });
+    const [previousRate, newRate] = [getRateInForce(before, rate), getRateInForce(this.#inferredRate, rate)];
+    if (previousRate !== newRate) this.#options.onRate?.(newRate, previousRate);
   }
 
-  async function runInSlot<T>(task: (permit: Permit) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const request = await acquireInTime(signal);
-    utilization.noteStart();
-    noteUse();
+  async #runInSlot<T>(task: (permit: Permit) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const request = await this.#acquireInTime(signal);
+    this.#utilization.noteStart();
+    this.#noteUse();
     let hasResponse = false;
-    inFlight++;
+    this.#inFlight++;
     try {
       return await task({
-        noteResponse(isThrottled = false) {
+        noteResponse: (isThrottled = false) => {
           hasResponse = true;
-          inFlight--;
-          release(request, isThrottled);
+          this.#inFlight--;
+          this.#release(request, isThrottled);
         },
       });
     } finally {
       if (!hasResponse) {
-        inFlight--;
-        release(request, undefined);
+        this.#inFlight--;
+        this.#release(request, undefined);
       }
     }
   }
 
-  return {
-    async run(task, { priority, signal }) {
-      activeTasks++;
-      noteUse();
-      try {
-        return await slots.add(() => runInSlot(task, signal), { priority, signal });
-      } finally {
-        activeTasks--;
-        noteUse();
-      }
-    },
-    pause(ms) {
-      rateLease.runShared((now) => {
-        syncState(now);
-        const until = now + ms;
-        noteResume(until, now);
-        const state = rateLease.read();
-        // A longer pause fails the requests of this run. The next run may check whether it still applies.
-        if (ms <= pauseMsMax && until > state.resumeMs)
-          rateLease.write({ ...state, resumeMs: until, writtenAtMs: now });
-      });
-    },
-    capRate(requestsPerSecond) {
-      statedRate = requestsPerSecond;
-    },
-    async close() {
-      await slots.onIdle();
-      rateLease.leave();
-    },
-    countInFlight: () => inFlight,
-    waitedMs: () => waitedMs,
-    throttledMs: () => throttledMs,
-    allowedPerSecond: getRate,
-    usedShare() {
-      noteUse();
-      return utilization.computeShare();
-    },
-    remainingPauseMs: () => Math.max(0, resumeMs - clock.monotonicMs()),
-  };
+  async run<T>(
+    task: (permit: Permit) => Promise<T>,
+    { priority, signal }: { priority: number; signal: AbortSignal },
+  ): Promise<T> {
+    this.#activeTasks++;
+    this.#noteUse();
+    try {
+      return await this.#slots.add(() => this.#runInSlot(task, signal), { priority, signal });
+    } finally {
+      this.#activeTasks--;
+      this.#noteUse();
+    }
+  }
+
+  pause(ms: number): void {
+    this.#rateLease.runShared((now) => {
+      this.#syncState(now);
+      const until = now + ms;
+      this.#noteResume(until, now);
+      const state = this.#rateLease.read();
+      // A longer pause fails the requests of this run. The next run may check whether it still applies.
+      if (ms <= this.#pauseMsMax && until > state.resumeMs)
+        this.#rateLease.write({ ...state, resumeMs: until, writtenAtMs: now });
+    });
+  }
+
+  capRate(requestsPerSecond: number): void {
+    this.#statedRate = requestsPerSecond;
+  }
+
+  async close(): Promise<void> {
+    await this.#slots.onIdle();
+    this.#rateLease.leave();
+  }
+
+  countInFlight(): number {
+    return this.#inFlight;
+  }
+
+  waitedMs(): number {
+    return this.#waitedMs;
+  }
+
+  throttledMs(): number {
+    return this.#throttledMs;
+  }
+
+  allowedPerSecond(): number {
+    return this.#getRate();
+  }
+
+  usedShare(): number {
+    this.#noteUse();
+    return this.#utilization.computeShare();
+  }
+
+  remainingPauseMs(): number {
+    return Math.max(0, this.#resumeMs - this.#clock.monotonicMs());
+  }
 }
 
 /**

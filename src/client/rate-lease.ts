@@ -67,71 +67,87 @@ const reserve = (own: RateState, lease: Lease | null): RateState =>
 
 /** @param shared undefined: this process alone has the rate */
 export function createRateLease(shared: RateStateStore | undefined, clock: Clock, getRate: () => number): RateLease {
-  /** This user's ID in the shared state. 0: it has not used it yet. */
-  let user = 0;
-  let use: RateUse = { othersAtMs: Number.NEGATIVE_INFINITY, busyFromMs: Number.POSITIVE_INFINITY };
-  let lastStartMs = Number.NEGATIVE_INFINITY;
-  /** A copy of the shared state that contains everything as long as no other has used it. Null: there is none. */
-  let memory: RateStateAccess | null = shared === undefined ? createLocalRateStore() : null;
-  let lease: Lease | null = null;
-  /** Requests whose starts in the copy have changed since it was last stored. */
-  const changed = new Set<number>();
-  let access: RateStateAccess = memory ?? shared!;
+  return new SharedRateLease(shared, clock, getRate);
+}
 
-  function runInMemory<T>(work: (nowMs: number) => T, nowMs: number): T {
-    access = memory!;
+/** What one user of the rate knows of it, its lease and its copy of the state. */
+class SharedRateLease implements RateLease {
+  readonly #shared: RateStateStore | undefined;
+  readonly #clock: Clock;
+  readonly #getRate: () => number;
+  /** This user's ID in the shared state. 0: it has not used it yet. */
+  #user = 0;
+  #use: RateUse = { othersAtMs: Number.NEGATIVE_INFINITY, busyFromMs: Number.POSITIVE_INFINITY };
+  #lastStartMs = Number.NEGATIVE_INFINITY;
+  /** A copy of the shared state that contains everything as long as no other has used it. Null: there is none. */
+  #memory: RateStateAccess | null;
+  #lease: Lease | null = null;
+  /** Requests whose starts in the copy have changed since it was last stored. */
+  readonly #changed = new Set<number>();
+  #access: RateStateAccess;
+  readonly #noteChange = (request: number): void => {
+    if (this.#access === this.#memory && this.#shared !== undefined) this.#changed.add(request);
+  };
+
+  constructor(shared: RateStateStore | undefined, clock: Clock, getRate: () => number) {
+    this.#shared = shared;
+    this.#clock = clock;
+    this.#getRate = getRate;
+    this.#memory = shared === undefined ? createLocalRateStore() : null;
+    this.#access = this.#memory ?? shared!;
+  }
+
+  #runInMemory<T>(work: (nowMs: number) => T, nowMs: number): T {
+    this.#access = this.#memory!;
     return work(nowMs);
   }
 
-  function runInStore<T>(store: RateStateStore, work: (nowMs: number) => T, canLease: boolean): T {
+  #runInStore<T>(store: RateStateStore, work: (nowMs: number) => T, canLease: boolean): T {
     // Kept only if the transaction succeeds.
     const { result, ...next } = store.runExclusive(() => {
-      const nowMs = clock.monotonicMs();
-      const { id, othersAtMs, copy } = enter(store, nowMs);
-      access = copy ?? store;
-      const { count } = access.read();
+      const nowMs = this.#clock.monotonicMs();
+      const { id, othersAtMs, copy } = this.#enter(store, nowMs);
+      this.#access = copy ?? store;
+      const { count } = this.#access.read();
       const result = work(nowMs);
-      const own = access.read();
-      const rule = { ...use, othersAtMs };
-      const taken = canLease && own.count > count ? computeLease(own, getRate(), rule, nowMs) : null;
-      if (copy !== null) store.putStarts(listChanged(copy));
+      const own = this.#access.read();
+      const rule = { ...this.#use, othersAtMs };
+      const taken = canLease && own.count > count ? computeLease(own, this.#getRate(), rule, nowMs) : null;
+      if (copy !== null) store.putStarts(this.#listChanged(copy));
       if (copy !== null || taken !== null) store.write({ ...reserve(own, taken), writtenAtMs: nowMs });
       return { result, id, othersAtMs, taken, copy: taken === null ? copy : (copy ?? createCopy(store, own)) };
     });
-    user = next.id;
-    use = { ...use, othersAtMs: next.othersAtMs };
-    memory = next.copy;
-    lease = next.taken;
-    changed.clear();
+    this.#user = next.id;
+    this.#use = { ...this.#use, othersAtMs: next.othersAtMs };
+    this.#memory = next.copy;
+    this.#lease = next.taken;
+    this.#changed.clear();
     return result;
   }
 
   /** Registers this user, so that the others take no lease. Returns the copy if no other has used the state since. */
-  function enter(store: RateStateStore, nowMs: number) {
+  #enter(store: RateStateStore, nowMs: number) {
     const state = readRateState(store, nowMs);
-    if (user !== 0 && state.lastUser === user) return { id: user, othersAtMs: use.othersAtMs, copy: memory };
-    const id = user === 0 ? state.users + 1 : user;
-    const settled = returnLease(store, state);
+    if (this.#user !== 0 && state.lastUser === this.#user)
+      return { id: this.#user, othersAtMs: this.#use.othersAtMs, copy: this.#memory };
+    const id = this.#user === 0 ? state.users + 1 : this.#user;
+    const settled = this.#returnLease(store, state);
     store.write({ ...settled, users: Math.max(state.users, id), lastUser: id, writtenAtMs: nowMs });
-    const othersAtMs = state.lastUser === 0 ? use.othersAtMs : Math.min(nowMs, state.writtenAtMs);
+    const othersAtMs = state.lastUser === 0 ? this.#use.othersAtMs : Math.min(nowMs, state.writtenAtMs);
     return { id, othersAtMs, copy: null };
   }
 
   /** Replaces the reserved requests by the real ones, unless another has started a request since: then they stand. */
-  function returnLease(store: RateStateStore, state: RateState): RateState {
-    if (lease === null || memory === null) return state;
-    if (state.count !== lease.end || state.reservedUntilMs !== lease.untilMs) return state;
-    const { count, slotMs } = memory.read();
-    store.putStarts(listChanged(memory));
+  #returnLease(store: RateStateStore, state: RateState): RateState {
+    if (this.#lease === null || this.#memory === null) return state;
+    if (state.count !== this.#lease.end || state.reservedUntilMs !== this.#lease.untilMs) return state;
+    const { count, slotMs } = this.#memory.read();
+    store.putStarts(this.#listChanged(this.#memory));
     return reserve({ ...state, count, slotMs }, null);
   }
 
-  const noteChange = (request: number): void => {
-    if (access === memory && shared !== undefined) changed.add(request);
-  };
-
-  function listChanged(copy: RateStateAccess): [number, RequestStart][] {
-    return [...changed]
+  #listChanged(copy: RateStateAccess): [number, RequestStart][] {
+    return [...this.#changed]
       .sort((a, b) => a - b)
       .flatMap((request) => {
         const start = copy.getStart(request);
@@ -139,44 +155,77 @@ export function createRateLease(shared: RateStateStore | undefined, clock: Clock
       });
   }
 
-  return {
-    runStart(work) {
-      const nowMs = clock.monotonicMs();
-      const isLeased = lease !== null && nowMs < lease.untilMs && memory!.read().count < lease.end;
-      return isLeased || shared === undefined ? runInMemory(work, nowMs) : runInStore(shared, work, true);
-    },
-    runResponse: (work) =>
-      memory !== null ? runInMemory(work, clock.monotonicMs()) : runInStore(shared!, work, false),
-    runShared: (work) =>
-      shared === undefined ? runInMemory(work, clock.monotonicMs()) : runInStore(shared, work, false),
-    leave() {
-      if (shared === undefined || user === 0) return;
-      try {
-        runInStore(shared, () => access.write({ ...access.read(), lastUser: 0 }), false);
-      } catch {
-        // The lease ends by itself.
-      }
-      memory = null;
-      lease = null;
-    },
-    read: () => access.read(),
-    write: (state) => access.write(state),
-    getStart: (request) => access.getStart(request),
-    listStarts: () => access.listStarts(),
-    addStart(request, atMs) {
-      if (atMs - lastStartMs > busyMsMin) use = { ...use, busyFromMs: atMs };
-      lastStartMs = atMs;
-      noteChange(request);
-      access.addStart(request, atMs);
-    },
-    endStart(request, tookMs, isAccepted) {
-      noteChange(request);
-      access.endStart(request, tookMs, isAccepted);
-    },
-    countAccepted: (first, end, afterMs) => access.countAccepted(first, end, afterMs),
-    putStarts: (starts) => access.putStarts(starts),
-    clear: () => access.clear(),
-  };
+  runStart<T>(work: (nowMs: number) => T): T {
+    const nowMs = this.#clock.monotonicMs();
+    const isLeased =
+      this.#lease !== null && nowMs < this.#lease.untilMs && this.#memory!.read().count < this.#lease.end;
+    return isLeased || this.#shared === undefined
+      ? this.#runInMemory(work, nowMs)
+      : this.#runInStore(this.#shared, work, true);
+  }
+
+  runResponse<T>(work: (nowMs: number) => T): T {
+    return this.#memory !== null
+      ? this.#runInMemory(work, this.#clock.monotonicMs())
+      : this.#runInStore(this.#shared!, work, false);
+  }
+
+  runShared<T>(work: (nowMs: number) => T): T {
+    return this.#shared === undefined
+      ? this.#runInMemory(work, this.#clock.monotonicMs())
+      : this.#runInStore(this.#shared, work, false);
+  }
+
+  leave(): void {
+    if (this.#shared === undefined || this.#user === 0) return;
+    try {
+      this.#runInStore(this.#shared, () => this.#access.write({ ...this.#access.read(), lastUser: 0 }), false);
+    } catch {
+      // The lease ends by itself.
+    }
+    this.#memory = null;
+    this.#lease = null;
+  }
+
+  read(): RateState {
+    return this.#access.read();
+  }
+
+  write(state: RateState): void {
+    this.#access.write(state);
+  }
+
+  getStart(request: number): RequestStart | undefined {
+    return this.#access.getStart(request);
+  }
+
+  listStarts(): readonly (readonly [number, RequestStart])[] {
+    return this.#access.listStarts();
+  }
+
+  addStart(request: number, atMs: number): void {
+    if (atMs - this.#lastStartMs > busyMsMin) this.#use = { ...this.#use, busyFromMs: atMs };
+    this.#lastStartMs = atMs;
+    this.#noteChange(request);
+    this.#access.addStart(request, atMs);
+  }
+
+  endStart(request: number, tookMs: number, isAccepted: boolean): void {
+    this.#noteChange(request);
+    this.#access.endStart(request, tookMs, isAccepted);
+  }
+
+  countAccepted(first: number, end: number, afterMs: number): number {
+    return this.#access.countAccepted(first, end, afterMs);
+  }
+
+  putStarts(starts: readonly (readonly [number, RequestStart])[]): void {
+    this.#access.putStarts(starts);
+  }
+
+  clear(): void {
+    this.#access.clear();
+  }
 }
 
 function createCopy(store: RateStateAccess, state: RateState): RateStateAccess {
