@@ -51,59 +51,85 @@ const responseBytesMin = 64 * 1024 * 1024;
 
 /** Imports raw responses with the same coverage, precedence and times as the collector would give them. */
 export function openRawReplay(context: RawReplayContext): RawReplay {
-  const { run, rules, writer, isWanted, onRejected } = context;
-  const { settings, clock, signal } = run.context;
-  const futureSkewMs = getFutureSkewMs(run.context);
-  const chunkBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
-  const replayers = new Map<string, PageReplayer>();
-  /** Start of the polled range of each symbol. */
-  const polledFrom = new Map<string, number>();
-  /** The responses of one poll of the market lists. */
-  let lists: RawPage[] = [];
-  let listsPath = '';
+  return new RawReplayer(context);
+}
 
-  const readChunksOf = (file: ImportFile): ReturnType<typeof readRawFile> => {
+/** What an import of raw responses has read so far. */
+class RawReplayer implements RawReplay {
+  readonly #context: RawReplayContext;
+  readonly #run;
+  readonly #rules;
+  readonly #writer;
+  readonly #isWanted;
+  readonly #onRejected;
+  readonly #settings;
+  readonly #clock;
+  readonly #signal;
+  readonly #futureSkewMs;
+  readonly #chunkBytesMax;
+  readonly #replayers = new Map<string, PageReplayer>();
+  /** Start of the polled range of each symbol. */
+  readonly #polledFrom = new Map<string, number>();
+  /** The responses of one poll of the market lists. */
+  #lists: RawPage[] = [];
+  #listsPath = '';
+  readonly #readChunksOf = (file: ImportFile): ReturnType<typeof readRawFile> => {
     try {
       // A copy, because the next call overwrites the bytes while the responses are replayed.
-      return readRawFile(Buffer.from(readWholeFile(file, fileBytesMax, true)), chunkBytesMax);
+      return readRawFile(Buffer.from(readWholeFile(file, fileBytesMax, true)), this.#chunkBytesMax);
     } catch (error) {
       throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
     }
   };
+  readonly #isIncluded = (dataset: ImportDataset): boolean => this.#rules.datasets?.includes(dataset) ?? true;
+  readonly #sourceNames;
 
-  const isIncluded = (dataset: ImportDataset): boolean => rules.datasets?.includes(dataset) ?? true;
+  constructor(context: RawReplayContext) {
+    this.#context = context;
+    const { run, rules, writer, isWanted, onRejected } = context;
+    this.#run = run;
+    this.#rules = rules;
+    this.#writer = writer;
+    this.#isWanted = isWanted;
+    this.#onRejected = onRejected;
+    const { settings, clock, signal } = run.context;
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#signal = signal;
+    this.#futureSkewMs = getFutureSkewMs(run.context);
+    this.#chunkBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
+    this.#sourceNames = run.archive.state.identity.sources.map(({ name }) => name);
+  }
 
-  async function replayPoll(): Promise<void> {
-    const pages = lists;
-    lists = [];
-    if (pages.length === 0 || !isIncluded('markets')) return;
+  async #replayPoll(): Promise<void> {
+    const pages = this.#lists;
+    this.#lists = [];
+    if (pages.length === 0 || !this.#isIncluded('markets')) return;
     const source = pages[0]!.source ?? null;
-    const configured = settings.sources.find(({ name }) => name === source)?.source;
-    const { views } = configured ?? settings.source;
+    const configured = this.#settings.sources.find(({ name }) => name === source)?.source;
+    const { views } = configured ?? this.#settings.source;
     try {
       const poll = await replayMarkets(pages, {
-        clock,
+        clock: this.#clock,
         views,
-        paths: configured ?? rules.paths,
-        futureSkewMs,
-        signal,
-        onUnreadable: (reason) => onRejected('response', formatUndecodable(reason), listsPath),
+        paths: configured ?? this.#rules.paths,
+        futureSkewMs: this.#futureSkewMs,
+        signal: this.#signal,
+        onUnreadable: (reason) => this.#onRejected('response', formatUndecodable(reason), this.#listsPath),
       });
-      for (const { reason } of poll.rejected) onRejected('market record', reason, listsPath);
-      await writer.addMarketsPoll(poll, source);
+      for (const { reason } of poll.rejected) this.#onRejected('market record', reason, this.#listsPath);
+      await this.#writer.addMarketsPoll(poll, source);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
     }
   }
 
-  const sourceNames = run.archive.state.identity.sources.map(({ name }) => name);
-
-  async function takePage(received: RawPage, path: string): Promise<void> {
-    const source = received.source ?? (sourceNames.length === 0 ? null : context.source);
+  async #takePage(received: RawPage, path: string): Promise<void> {
+    const source = received.source ?? (this.#sourceNames.length === 0 ? null : this.#context.source);
     const page = source === null ? received : { ...received, source };
-    if (isWanted?.(page) === false) return;
-    if (source === null ? sourceNames.length > 0 : !sourceNames.includes(source))
-      return onRejected(
+    if (this.#isWanted?.(page) === false) return;
+    if (source === null ? this.#sourceNames.length > 0 : !this.#sourceNames.includes(source))
+      return this.#onRejected(
         'response',
         source === null
           ? 'names no source, and the archive has several: name it with --source'
@@ -111,25 +137,28 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
         path,
       );
     const { asked: request } = page;
-    if (lists.length > 0 && (request.route !== 'markets' || page.run !== lists[0]!.run)) await replayPoll();
+    if (this.#lists.length > 0 && (request.route !== 'markets' || page.run !== this.#lists[0]!.run))
+      await this.#replayPoll();
     if (request.route === 'markets') {
-      lists.push(page);
-      listsPath = path;
+      this.#lists.push(page);
+      this.#listsPath = path;
       return;
     }
-    if (!isIncluded(request.route === 'orderbook' ? 'orderbooks' : 'ticks')) return;
+    if (!this.#isIncluded(request.route === 'orderbook' ? 'orderbooks' : 'ticks')) return;
     try {
-      if (request.route === 'orderbook') return await writer.addBook(replayBook(page, request.symbol, futureSkewMs));
+      if (request.route === 'orderbook')
+        return await this.#writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
       const raw = decodeRawTickResponse(page);
-      const record = raw === undefined ? undefined : getReplayer(page.run).replay(raw);
+      const record = raw === undefined ? undefined : this.#getReplayer(page.run).replay(raw);
       if (record === undefined) return;
       const { symbol, requestedWindow: window, origin } = record;
-      if (origin === 'poll') polledFrom.set(symbol, Math.min(window.from, polledFrom.get(symbol) ?? window.from));
-      run.pages++;
-      await writer.addResponse(record);
+      if (origin === 'poll')
+        this.#polledFrom.set(symbol, Math.min(window.from, this.#polledFrom.get(symbol) ?? window.from));
+      this.#run.pages++;
+      await this.#writer.addResponse(record);
     } catch (error) {
       if (!(error instanceof UnreadableResponseError)) throw error;
-      onRejected('response', formatUndecodable(error.message), path);
+      this.#onRejected('response', formatUndecodable(error.message), path);
     }
   }
 
@@ -137,42 +166,41 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
    * Records when polling of each symbol began. A window that no response covers becomes a gap, and the next poll
    * fetches it.
    */
-  function notePolled(): void {
-    const { db } = run.archive.state;
+  #notePolled(): void {
+    const { db } = this.#run.archive.state;
     db.transaction(() => {
-      for (const [symbol, from] of polledFrom) recordPolledFrom(db, symbol, from);
+      for (const [symbol, from] of this.#polledFrom) recordPolledFrom(db, symbol, from);
     });
   }
 
-  function getReplayer(runId: string): PageReplayer {
-    const replayer = replayers.get(runId) ?? createPageReplayer(futureSkewMs);
-    replayers.set(runId, replayer);
+  #getReplayer(runId: string): PageReplayer {
+    const replayer = this.#replayers.get(runId) ?? createPageReplayer(this.#futureSkewMs);
+    this.#replayers.set(runId, replayer);
     return replayer;
   }
 
-  return {
-    async take(file) {
-      let [damaged, responses] = [0, 0];
-      for await (const chunk of readChunksOf(file)) {
-        signal.throwIfAborted();
-        if (chunk.kind === 'damaged') damaged += chunk.bytes;
-        if (chunk.kind === 'torn') context.onTorn(file.path, chunk.bytes);
-        for (const page of chunk.kind === 'pages' ? chunk.pages : []) {
-          await takePage(page, file.path);
-          responses++;
-        }
-        context.onProgress();
+  async take(file: ImportFile): Promise<void> {
+    let [damaged, responses] = [0, 0];
+    for await (const chunk of this.#readChunksOf(file)) {
+      this.#signal.throwIfAborted();
+      if (chunk.kind === 'damaged') damaged += chunk.bytes;
+      if (chunk.kind === 'torn') this.#context.onTorn(file.path, chunk.bytes);
+      for (const page of chunk.kind === 'pages' ? chunk.pages : []) {
+        await this.#takePage(page, file.path);
+        responses++;
       }
-      if (damaged > 0 && responses === 0) throw new UnreadableFileError('contains no responses from the service');
-      if (damaged > 0) throw new UnreadableFileError(`${damaged} bytes are damaged; the rest was imported`);
-    },
-    async finish() {
-      await replayPoll();
-      for (const replayer of replayers.values())
-        for (const record of replayer.finish()) await writer.addResponse(record);
-      notePolled();
-    },
-  };
+      this.#context.onProgress();
+    }
+    if (damaged > 0 && responses === 0) throw new UnreadableFileError('contains no responses from the service');
+    if (damaged > 0) throw new UnreadableFileError(`${damaged} bytes are damaged; the rest was imported`);
+  }
+
+  async finish(): Promise<void> {
+    await this.#replayPoll();
+    for (const replayer of this.#replayers.values())
+      for (const record of replayer.finish()) await this.#writer.addResponse(record);
+    this.#notePolled();
+  }
 }
 
 const formatUndecodable = (reason: string): string => `cannot be decoded: ${reason}`;

@@ -56,173 +56,217 @@ async function importToArchive(
   scratch: string,
   threads: MergeThreads | undefined,
 ): Promise<void> {
-  const { context } = run;
-  const { flags, files, plans } = input;
-  const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
-  const { journalTicksMax } = context.settings.publish;
+  const { flags, files } = input;
+  const { settings, clock } = run.context;
   const { source, qualify } = chooseImportSource(run, files);
-  const { preferred } = flags;
+  const futureMs = clock.nowMs() + getFutureSkewMs(run.context);
+  const { preferred, datasets } = flags;
+  const { journalTicksMax } = settings.publish;
   const writer = openImportWriter(run, { preferred, futureMs, scratch, journalTicksMax, threads, qualify });
   const lazy = createLazyReader(scratch);
-  const rejectedGroups = new Map<string, RejectedGroup>();
+  const bytesMax = settings.upstream.responseBytesMax;
+  const dataset = (['ticks', 'markets'] as const).find((one) => datasets?.includes(one)) ?? null;
+  const pages = openPageReader({ dataset, futureMs, scratch, bytesMax }, threads);
   const total = files.reduce((sum, file) => sum + file.bytes, 0);
-  const display = await context.startDisplay('import', total, 'bytes');
-  let done = 0;
-  let bytes = 0;
-  let currentBytes = 0;
-  const shared = {
-    run,
-    rules: toCheckRules(context, flags),
-    writer,
-    source,
-    qualify,
-    onRejected: (what: RejectedRecord, reason: string, path: string) =>
-      countRejected(rejectedGroups, `${what}\n${reason}`, path),
-    onTorn: (path: string, bytes: number) =>
-      run.warnings.push(`${path} ends within a response: its last ${bytes} bytes were ignored.`),
-    onProgress: (share = 0) =>
-      display.update({
-        done: bytes + Math.floor(share * currentBytes),
-        ticks: writer.ticks,
-        note: `${formatNumber(done)}/${formatNumber(files.length)} files`,
-      }),
-  };
-  const shareMax = flags.rejectedShareMax ?? context.settings.import.rejectedShareMax;
-  const checked: CheckedFile[] = [];
-  const faults = new Map<ImportFile, string>();
-  const usedPlans = new Map<ImportFile, RowPlan>();
-  /** Adds the files that could not be read to the failures, in input order. */
-  const reportFaults = (): void => {
-    for (const file of faults.size === 0 ? [] : files)
-      if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
-    faults.clear();
-  };
-  /** The result of a file of responses. Any share of its rows may be rejected. */
-  const checkResponses = ({ path }: ImportFile, counts: FileCounts, fault: string | null): CheckedFile => ({
-    path,
-    dataset: null,
-    ...counts,
-    isOverShare: false,
-    hasCents: hasCents(counts),
-    flags: listReasonFlags(counts),
-    fault,
-    unused: [],
-    moreFlags: [],
-    trades: null,
-  });
-  // The first rows may not show it: they may all cost one cent.
-  const hasCents = ({ looksLikeCents }: FileCounts): boolean => looksLikeCents && shared.rules.rows.priceScale === null;
-  const checkDataset = async (
-    file: ImportFile,
-    plan: RowPlan | undefined,
-    dataset: ImportDataset | null,
-    counts: FileCounts,
-  ): Promise<Omit<CheckedFile, 'fault' | 'unused' | 'moreFlags' | 'trades'>> => {
-    // Nothing is wrong with trades of an unsorted file: to leave some of them out needs a flag.
-    const isUnsorted =
-      flags.rejectedShareMax === null && counts.reasons.some(({ reason }) => reason === unsortedReason);
-    const isOver = isUnsorted || isOverShare(counts, shareMax);
-    // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
-    // they suggest flags that its right one does not need.
-    const guessed =
-      isOver && plan !== undefined ? await suggestFlags(file, await lazy.reader(), shared.rules, plan) : [];
-    return {
-      path: file.path,
-      dataset,
-      ...counts,
-      isOverShare: isOver,
-      hasCents: hasCents(counts),
-      flags: guessed.length > 0 ? guessed : listReasonFlags(counts),
+  const display = await run.context.startDisplay('import', total, 'bytes');
+  const sink = { writer, source, qualify, scratch, futureMs };
+  const importer = new FileImporter(run, input, sink, lazy, pages, display);
+  try {
+    if (!(await importer.importAll(threads))) return;
+    display.stop();
+    await writer.publish();
+  } finally {
+    importer.reportFaults();
+    display.stop();
+    await lazy.close();
+    pages.close();
+    writer.close();
+  }
+  const { size } = new Set([...writer.symbols, ...seriesDatasets.flatMap((one) => [...writer.series[one].symbols])]);
+  run.symbols.planned += size;
+  run.symbols.done += size;
+  run.warnings.push(...formatImportWarnings(input, importer.checked, importer.rejectedGroups));
+}
+
+/** Where an import writes, and how it reads symbols. */
+interface ImportSink extends Pick<ImportContext, 'writer' | 'qualify' | 'scratch' | 'futureMs'> {
+  readonly source: string | null;
+}
+
+/** Imports files one by one, and keeps what was found in each. */
+class FileImporter {
+  readonly checked: CheckedFile[] = [];
+  readonly rejectedGroups = new Map<string, RejectedGroup>();
+  readonly #run: Run;
+  readonly #input: ImportInput;
+  readonly #lazy: ReturnType<typeof createLazyReader>;
+  readonly #pages: ReturnType<typeof openPageReader>;
+  readonly #context: ImportContext;
+  readonly #shareMax: number;
+  readonly #faults = new Map<ImportFile, string>();
+  readonly #usedPlans = new Map<ImportFile, RowPlan>();
+  /** Files and bytes that are done, and the bytes of the current file. */
+  #done = 0;
+  #bytes = 0;
+  #currentBytes = 0;
+
+  constructor(
+    run: Run,
+    input: ImportInput,
+    { source, ...sink }: ImportSink,
+    lazy: ReturnType<typeof createLazyReader>,
+    pages: ReturnType<typeof openPageReader>,
+    display: Awaited<ReturnType<Run['context']['startDisplay']>>,
+  ) {
+    this.#run = run;
+    this.#input = input;
+    this.#lazy = lazy;
+    this.#pages = pages;
+    this.#shareMax = input.flags.rejectedShareMax ?? run.context.settings.import.rejectedShareMax;
+    const shared = {
+      ...sink,
+      run,
+      source,
+      rules: toCheckRules(run.context, input.flags),
+      onRejected: (what: RejectedRecord, reason: string, path: string) =>
+        countRejected(this.rejectedGroups, `${what}\n${reason}`, path),
+      onTorn: (path: string, bytes: number) =>
+        run.warnings.push(`${path} ends within a response: its last ${bytes} bytes were ignored.`),
+      onProgress: (share = 0) =>
+        display.update({
+          done: this.#bytes + Math.floor(share * this.#currentBytes),
+          ticks: sink.writer.ticks,
+          note: `${formatNumber(this.#done)}/${formatNumber(input.files.length)} files`,
+        }),
     };
-  };
-  const endFile = async (file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> => {
-    if (isResponseFile(file)) checked.push(checkResponses(file, writer.rowCounter.endFile(), fault));
-    const datasets = isResponseFile(file) ? [] : (plan?.datasets.length ?? 0) > 1 ? plan!.datasets : [null];
-    for (const [i, dataset] of datasets.entries()) {
-      const series = seriesDatasets.find((one) => one === (dataset ?? plan?.datasets[0]));
-      const counts = (series === undefined ? writer : writer.series[series]).rowCounter.endFile();
-      const result = await checkDataset(file, plan, dataset, counts);
-      // The columns are those of the file: its first result names them.
-      const { unused = [], moreFlags = [], trades = null } = (i === 0 ? plan : undefined) ?? {};
-      checked.push({ ...result, fault, unused, moreFlags, trades });
+    this.#context = { ...shared, reader: lazy.reader, replay: openRawReplay(shared) };
+  }
+
+  /** Returns whether everything was written to the journal: false for a dry run, and if a file has too many rejected rows. */
+  async importAll(threads: MergeThreads | undefined): Promise<boolean> {
+    const { flags, files } = this.#input;
+    const { writer, replay } = this.#context;
+    // Check compressed Parquet before anything is written, like the other formats.
+    for (const file of files)
+      if (file.isNamed && isCompressedParquet(file))
+        await checkCompressedParquet(this.#context, file).catch(createUsageThrower(file));
+    const rowFiles = files.filter((file) => !isResponseFile(file));
+    const responseFiles = files.filter(isResponseFile);
+    writer.hold();
+    for (const file of rowFiles) await this.#importOne(file);
+    if (flags.showCheck !== null) {
+      for (const file of responseFiles) if (file.format !== 'raw') await this.#importOne(file);
+      flags.showCheck(this.checked);
     }
-    if (plan !== undefined) usedPlans.set(file, plan);
-    if (fault !== null) faults.set(file, fault);
-    done++;
-    bytes += file.bytes;
-    currentBytes = 0;
-    importContext.onProgress();
-  };
+    const refused = listRefused(this.checked, this.#shareMax);
+    this.#run.failures.push(...refused);
+    // A dry run ends as the import would.
+    if (refused.length > 0 || flags.showCheck !== null) return false;
+    await writer.release();
+    for await (const { file, page } of readAhead(responseFiles, this.#pages, threads))
+      await this.#importOne(file, page);
+    await replay.finish();
+    this.reportFaults();
+    await declareRowCoverage(this.#run, flags.covers, this.#usedPlans, writer);
+    await writer.flushJournal();
+    return true;
+  }
+
+  /** Adds the files that could not be read to the failures, in input order. */
+  reportFaults(): void {
+    for (const file of this.#faults.size === 0 ? [] : this.#input.files)
+      if (this.#faults.has(file)) this.#run.failures.push(createFailure(`${file.path}: ${this.#faults.get(file)}`));
+    this.#faults.clear();
+  }
+
   /** Imports a file. `page`: the content of a saved page if it was read ahead. */
-  const importOne = async (file: ImportFile, page: PageRead | null = null): Promise<void> => {
-    context.signal.throwIfAborted();
-    currentBytes = file.bytes;
-    const checkedPlan = plans.get(file);
+  async #importOne(file: ImportFile, page: PageRead | null = null): Promise<void> {
+    this.#run.context.signal.throwIfAborted();
+    this.#currentBytes = file.bytes;
+    const checkedPlan = this.#input.plans.get(file);
     let plan = checkedPlan !== undefined && 'fault' in checkedPlan ? undefined : checkedPlan;
     let fault: string | null = null;
     try {
       if (checkedPlan !== undefined && 'fault' in checkedPlan) throw new UnreadableFileError(checkedPlan.fault);
-      if (file.format === 'pages') await importSavedPage(importContext, file, page ?? reader.readPage(file));
-      else if (file.format === 'raw') await importContext.replay.take(file);
+      if (file.format === 'pages') await importSavedPage(this.#context, file, page ?? this.#pages.readPage(file));
+      else if (file.format === 'raw') await this.#context.replay.take(file);
       else {
-        plan ??= await checkCompressedParquet(importContext, file);
-        await importFile(importContext, file, plan);
+        plan ??= await checkCompressedParquet(this.#context, file);
+        await importFile(this.#context, file, plan);
       }
     } catch (error) {
       if (!(error instanceof UnreadableFileError)) throw error;
       fault = error.message;
     }
-    await endFile(file, plan, fault);
-  };
-  const importContext: ImportContext = {
-    ...shared,
-    scratch,
-    futureMs,
-    reader: lazy.reader,
-    replay: openRawReplay(shared),
-  };
-  const bytesMax = context.settings.upstream.responseBytesMax;
-  const pageDataset = (['ticks', 'markets'] as const).find((dataset) => flags.datasets?.includes(dataset)) ?? null;
-  const reader = openPageReader({ dataset: pageDataset, futureMs, scratch, bytesMax }, threads);
-  try {
-    // Check compressed Parquet before anything is written, like the other formats.
-    for (const file of files)
-      if (file.isNamed && isCompressedParquet(file))
-        await checkCompressedParquet(importContext, file).catch(createUsageThrower(file));
-    const rowFiles = files.filter((file) => !isResponseFile(file));
-    const responseFiles = files.filter(isResponseFile);
-    writer.hold();
-    for (const file of rowFiles) await importOne(file);
-    if (flags.showCheck !== null) {
-      for (const file of responseFiles) if (file.format !== 'raw') await importOne(file);
-      flags.showCheck(checked);
-    }
-    const refused = listRefused(checked, shareMax);
-    run.failures.push(...refused);
-    // A dry run ends as the import would.
-    if (refused.length > 0 || flags.showCheck !== null) return;
-    await writer.release();
-    for await (const { file, page } of readAhead(responseFiles, reader, threads)) await importOne(file, page);
-    await importContext.replay.finish();
-    reportFaults();
-    await declareRowCoverage(run, flags.covers, usedPlans, writer);
-    await writer.flushJournal();
-    display.stop();
-    await writer.publish();
-  } finally {
-    reportFaults();
-    display.stop();
-    await lazy.close();
-    reader.close();
-    writer.close();
+    await this.#endFile(file, plan, fault);
   }
-  const { size } = new Set([
-    ...writer.symbols,
-    ...seriesDatasets.flatMap((dataset) => [...writer.series[dataset].symbols]),
-  ]);
-  run.symbols.planned += size;
-  run.symbols.done += size;
-  run.warnings.push(...formatImportWarnings(input, checked, rejectedGroups));
+
+  async #endFile(file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> {
+    const { writer } = this.#context;
+    if (isResponseFile(file)) this.checked.push(this.#checkResponses(file, writer.rowCounter.endFile(), fault));
+    const datasets = isResponseFile(file) ? [] : (plan?.datasets.length ?? 0) > 1 ? plan!.datasets : [null];
+    for (const [i, dataset] of datasets.entries()) {
+      const series = seriesDatasets.find((one) => one === (dataset ?? plan?.datasets[0]));
+      const counts = (series === undefined ? writer : writer.series[series]).rowCounter.endFile();
+      const result = await this.#checkDataset(file, plan, dataset, counts);
+      // The columns are those of the file: its first result names them.
+      const { unused = [], moreFlags = [], trades = null } = (i === 0 ? plan : undefined) ?? {};
+      this.checked.push({ ...result, fault, unused, moreFlags, trades });
+    }
+    if (plan !== undefined) this.#usedPlans.set(file, plan);
+    if (fault !== null) this.#faults.set(file, fault);
+    this.#done++;
+    this.#bytes += file.bytes;
+    this.#currentBytes = 0;
+    this.#context.onProgress();
+  }
+
+  /** The result of a file of responses. Any share of its rows may be rejected. */
+  #checkResponses({ path }: ImportFile, counts: FileCounts, fault: string | null): CheckedFile {
+    return {
+      path,
+      dataset: null,
+      ...counts,
+      isOverShare: false,
+      hasCents: this.#hasCents(counts),
+      flags: listReasonFlags(counts),
+      fault,
+      unused: [],
+      moreFlags: [],
+      trades: null,
+    };
+  }
+
+  async #checkDataset(
+    file: ImportFile,
+    plan: RowPlan | undefined,
+    dataset: ImportDataset | null,
+    counts: FileCounts,
+  ): Promise<Omit<CheckedFile, 'fault' | 'unused' | 'moreFlags' | 'trades'>> {
+    // Nothing is wrong with trades of an unsorted file: to leave some of them out needs a flag.
+    const isUnsorted =
+      this.#input.flags.rejectedShareMax === null && counts.reasons.some(({ reason }) => reason === unsortedReason);
+    const isOver = isUnsorted || isOverShare(counts, this.#shareMax);
+    // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
+    // they suggest flags that its right one does not need.
+    const guessed =
+      isOver && plan !== undefined
+        ? await suggestFlags(file, await this.#lazy.reader(), this.#context.rules, plan)
+        : [];
+    return {
+      path: file.path,
+      dataset,
+      ...counts,
+      isOverShare: isOver,
+      hasCents: this.#hasCents(counts),
+      flags: guessed.length > 0 ? guessed : listReasonFlags(counts),
+    };
+  }
+
+  /** The first rows may not show it: they may all cost one cent. */
+  #hasCents({ looksLikeCents }: FileCounts): boolean {
+    return looksLikeCents && this.#context.rules.rows.priceScale === null;
+  }
 }
 
 /** The files because of which nothing is imported. */

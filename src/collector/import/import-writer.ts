@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { MarketFacts } from '../../archive/format/market.ts';
-import type { BookSide, OrderBookSnapshot } from '../../archive/format/order-book.ts';
+import type { OrderBookSnapshot } from '../../archive/format/order-book.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
 import type { QualifyName } from '../../archive/format/qualify-market.ts';
 import type { SeriesDataset } from '../../archive/format/series-datasets.ts';
@@ -38,7 +38,17 @@ import { publishJournal } from '../steps/publish-step.ts';
 import type { RowSink } from './import-rows.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { createTickBuffer, rowsAtOnceMax, type TickBuffer } from './row-buffer.ts';
-import { openScratchList, type ScratchList } from './scratch-list.ts';
+import {
+  groupMarketsByTime,
+  type ImportedBook,
+  type ImportedMarkets,
+  listSide,
+  openBatch,
+  openScratchList,
+  type ScratchList,
+  type StagedItem,
+  toSide,
+} from './scratch-list.ts';
 import { openSeriesWriter, type SeriesWriter } from './series-writer.ts';
 
 /** The ticks of one symbol's rows. */
@@ -111,8 +121,6 @@ interface ImportWriterOptions {
 const bufferTicksMax = 1 << 20;
 /** Number of entries in an import buffer that triggers a publish. Each takes a few hundred bytes. */
 const entriesMax = 1_000_000;
-/** Records per transaction. */
-const batchRecordsMax = 256;
 const rejectedMax = 1000;
 const marketsMax = 10_000;
 /** Load of publishing a market, in ticks. */
@@ -123,312 +131,310 @@ const keepName: QualifyName = (name) => name;
 const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
 export function openImportWriter(run: Run, options: ImportWriterOptions): ImportWriter {
-  const { archive, context, id: runId } = run;
-  const { preferred, futureMs, qualify = keepName, scratch, journalTicksMax, threads } = options;
-  const { state } = archive;
-  const rank = preferred ? precedenceRanks.preferred : precedenceRanks.import;
-  const rowCounter = createRowCounter();
-  let held: ScratchList<StagedItem> | undefined;
-  const rejectBuffer = createRejectBuffer();
-  const symbols = new Set<string>();
-  const rowSymbols = new Set<string>();
-  const bookSymbols = new Set<string>();
-  let tickBuffer: TickBuffer | undefined;
-  let buffer = openImportBuffer(runId, rank, state.identity.parts);
-  let spillFile: SpillFile | undefined;
-  let rejectedRows: Omit<QuarantinedInput, 'at'>[] = [];
-  let pendingMarkets: ImportedMarkets[] = [];
-  let ticks = 0;
-  let load = readJournalLoad(state.db);
-  let failed = false;
+  return new RunImportWriter(run, options);
+}
 
-  async function addLoad(added: number): Promise<void> {
-    context.signal.throwIfAborted();
-    load += added;
-    // After a failed publish, do not try again.
-    if (load <= journalTicksMax || failed) return;
-    await publish();
+/** What an import has read and not yet written: to the journal, to scratch files, or to the next publish. */
+class RunImportWriter implements ImportWriter {
+  readonly #run: Run;
+  readonly #context;
+  readonly #runId;
+  readonly #futureMs;
+  readonly #qualify;
+  readonly #scratch;
+  readonly #journalTicksMax;
+  readonly #threads;
+  readonly #state;
+  readonly #rank;
+  readonly rowCounter = createRowCounter();
+  #held: ScratchList<StagedItem> | undefined;
+  readonly #rejectBuffer = createRejectBuffer();
+  readonly symbols = new Set<string>();
+  readonly rowSymbols = new Set<string>();
+  readonly #bookSymbols = new Set<string>();
+  #tickBuffer: TickBuffer | undefined;
+  #buffer;
+  #spillFile: SpillFile | undefined;
+  #rejectedRows: Omit<QuarantinedInput, 'at'>[] = [];
+  #pendingMarkets: ImportedMarkets[] = [];
+  #ticks = 0;
+  #load;
+  #failed = false;
+  readonly rows: RowSink = {
+    accept: (symbol, t, p) => {
+      if (this.rowCounter.isShowing && t >= timeMin && t <= this.#futureMs) this.rowCounter.show({ symbol, t, p });
+      this.rowCounter.addPrice(p);
+      this.#tickBuffer ??= createTickBuffer(bufferTicksMax);
+      this.#tickBuffer.add(symbol, t, p);
+      this.#ticks++;
+    },
+    reject: (symbol, rejected) => {
+      this.#rejectedRows.push({ symbol, ...rejected });
+      this.rowCounter.reject(rejected.reason, rejected.raw);
+      this.#ticks++;
+    },
+  };
+  readonly series: Readonly<Record<SeriesDataset, SeriesWriter>>;
+  readonly #seriesWriters: readonly SeriesWriter[];
+  readonly #records;
+  readonly #books;
+
+  constructor(run: Run, options: ImportWriterOptions) {
+    this.#run = run;
+    const { context, id: runId } = run;
+    this.#context = context;
+    this.#runId = runId;
+    const { preferred, futureMs, qualify = keepName, scratch, journalTicksMax, threads } = options;
+    this.#futureMs = futureMs;
+    this.#qualify = qualify;
+    this.#scratch = scratch;
+    this.#journalTicksMax = journalTicksMax;
+    this.#threads = threads;
+    const { state } = run.archive;
+    this.#state = state;
+    this.#rank = preferred ? precedenceRanks.preferred : precedenceRanks.import;
+    this.#buffer = openImportBuffer(runId, this.#rank, state.identity.parts);
+    this.#load = readJournalLoad(state.db);
+    this.series = { quotes: this.#openSeries('quotes'), trades: this.#openSeries('trades') };
+    this.#seriesWriters = Object.values(this.series);
+    const addLoad = (load: number): Promise<void> => this.#addLoad(load);
+    this.#records = openBatch<TickRecord>((batch) => appendTicks(state, batch), computeTickLoad, addLoad);
+    this.#books = openBatch<BookRecord>((batch) => appendBooks(state, batch), computeBookLoad, addLoad);
   }
 
-  async function publish(): Promise<void> {
-    const published = buffer;
-    buffer = openImportBuffer(runId, rank, state.identity.parts);
-    failed = true;
-    await publishJournal(run, { intake: published, threads });
-    failed = false;
-    load = readJournalLoad(state.db);
-  }
-
-  /** Buffers records, and journals them in batches. */
-  function openBatch<T>(append: (batch: readonly T[]) => void, computeLoad: (record: T) => number) {
-    let pending: T[] = [];
-    const write = async (): Promise<void> => {
-      if (pending.length === 0) return;
-      const batch = pending;
-      pending = [];
-      append(batch);
-      await addLoad(batch.reduce((sum, record) => sum + computeLoad(record), 0));
-    };
-    const add = async (record: T): Promise<void> => {
-      pending.push(record);
-      if (pending.length >= batchRecordsMax) await write();
-    };
-    return { add, write };
-  }
-
-  const openSeries = (dataset: SeriesDataset): SeriesWriter =>
-    openSeriesWriter(run, {
+  #openSeries(dataset: SeriesDataset): SeriesWriter {
+    return openSeriesWriter(this.#run, {
       dataset,
-      qualify,
-      scratch,
-      addLoad,
-      async accept(day, rows) {
-        context.signal.throwIfAborted();
-        buffer.series.add(dataset, day, rows);
-        if (buffer.entries >= entriesMax) await publish();
+      qualify: this.#qualify,
+      scratch: this.#scratch,
+      addLoad: (load) => this.#addLoad(load),
+      accept: async (day, rows) => {
+        this.#context.signal.throwIfAborted();
+        this.#buffer.series.add(dataset, day, rows);
+        if (this.#buffer.entries >= entriesMax) await this.publish();
       },
-      async acceptCoverage(symbol, window) {
-        buffer.series.addCoverage(dataset, symbol, window);
-        if (buffer.entries >= entriesMax) await publish();
+      acceptCoverage: async (symbol, window) => {
+        this.#buffer.series.addCoverage(dataset, symbol, window);
+        if (this.#buffer.entries >= entriesMax) await this.publish();
       },
     });
-  const series = { quotes: openSeries('quotes'), trades: openSeries('trades') };
-  const seriesWriters = Object.values(series);
-  const records = openBatch<TickRecord>((batch) => appendTicks(state, batch), computeTickLoad);
-  const books = openBatch<BookRecord>((batch) => appendBooks(state, batch), computeBookLoad);
+  }
 
-  async function writeRejected(): Promise<void> {
-    const batch = rejectBuffer.drain();
+  async #addLoad(added: number): Promise<void> {
+    this.#context.signal.throwIfAborted();
+    this.#load += added;
+    // After a failed publish, do not try again.
+    if (this.#load <= this.#journalTicksMax || this.#failed) return;
+    await this.publish();
+  }
+
+  async publish(): Promise<void> {
+    const published = this.#buffer;
+    this.#buffer = openImportBuffer(this.#runId, this.#rank, this.#state.identity.parts);
+    this.#failed = true;
+    await publishJournal(this.#run, { intake: published, threads: this.#threads });
+    this.#failed = false;
+    this.#load = readJournalLoad(this.#state.db);
+  }
+
+  async #writeRejected(): Promise<void> {
+    const batch = this.#rejectBuffer.drain();
     if (batch.items.length + batch.dropped === 0) return;
-    if (held !== undefined) return held.append({ kind: 'rejected', ...batch });
-    await journalRejected(batch.items, batch.dropped);
+    if (this.#held !== undefined) return this.#held.append({ kind: 'rejected', ...batch });
+    await this.#journalRejected(batch.items, batch.dropped);
   }
 
-  async function journalRejected(items: readonly QuarantinedInput[], added: number): Promise<void> {
-    appendQuarantined(state, runId, 'ticks', items, added);
-    await addLoad(ticksPerRejected * items.length);
+  async #journalRejected(items: readonly QuarantinedInput[], added: number): Promise<void> {
+    appendQuarantined(this.#state, this.#runId, 'ticks', items, added);
+    await this.#addLoad(ticksPerRejected * items.length);
   }
 
-  async function rejectRows(at: number, countMin: number): Promise<void> {
-    if (rejectedRows.length < countMin) return;
-    for (const { symbol, ...rejectedItem } of rejectedRows)
-      rejectBuffer.add({ at, symbol: symbol === null ? null : qualify(symbol), ...rejectedItem });
-    rejectedRows = [];
-    await writeRejected();
+  async #rejectRows(at: number, countMin: number): Promise<void> {
+    if (this.#rejectedRows.length < countMin) return;
+    for (const { symbol, ...rejectedItem } of this.#rejectedRows)
+      this.#rejectBuffer.add({ at, symbol: symbol === null ? null : this.#qualify(symbol), ...rejectedItem });
+    this.#rejectedRows = [];
+    await this.#writeRejected();
   }
 
-  async function take(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void> {
-    context.signal.throwIfAborted();
+  async #take(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void> {
+    this.#context.signal.throwIfAborted();
     const { symbol, observedAt } = read;
-    symbols.add(symbol);
-    for (const rejectedItem of rejected) rejectBuffer.add({ symbol, at: observedAt, ...rejectedItem });
-    if (rejectBuffer.pendingCount >= rejectedMax) await writeRejected();
-    if (held !== undefined) held.append({ kind: 'read', read });
-    else await accept(read);
+    this.symbols.add(symbol);
+    for (const rejectedItem of rejected) this.#rejectBuffer.add({ symbol, at: observedAt, ...rejectedItem });
+    if (this.#rejectBuffer.pendingCount >= rejectedMax) await this.#writeRejected();
+    if (this.#held !== undefined) this.#held.append({ kind: 'read', read });
+    else await this.#accept(read);
   }
 
-  async function accept(read: ImportedSymbolTicks): Promise<void> {
-    buffer.add(read);
-    if (buffer.entries >= entriesMax) await publish();
+  async #accept(read: ImportedSymbolTicks): Promise<void> {
+    this.#buffer.add(read);
+    if (this.#buffer.entries >= entriesMax) await this.publish();
   }
 
-  async function acceptMarkets(markets: ImportedMarkets): Promise<void> {
-    pendingMarkets.push(markets);
-    if (pendingMarkets.length >= marketsMax) await writeMarkets();
+  async #acceptMarkets(markets: ImportedMarkets): Promise<void> {
+    this.#pendingMarkets.push(markets);
+    if (this.#pendingMarkets.length >= marketsMax) await this.#writeMarkets();
   }
 
   /** An imported snapshot is as old as its time: a poll of the same moment was made later, and has precedence. */
-  async function acceptBook({ symbol, seenAt, t, bids, asks }: ImportedBook): Promise<void> {
-    if (!bookSymbols.has(symbol)) {
-      ensureSymbol(state.db, symbol, seenAt);
-      bookSymbols.add(symbol);
-      run.bookCounts.planned++;
-      run.bookCounts.done++;
+  async #acceptBook({ symbol, seenAt, t, bids, asks }: ImportedBook): Promise<void> {
+    if (!this.#bookSymbols.has(symbol)) {
+      ensureSymbol(this.#state.db, symbol, seenAt);
+      this.#bookSymbols.add(symbol);
+      this.#run.bookCounts.planned++;
+      this.#run.bookCounts.done++;
     }
-    run.bookCounts.snapshots++;
-    if (bids[0].length + asks[0].length === 0) run.bookCounts.empty++;
+    this.#run.bookCounts.snapshots++;
+    if (bids[0].length + asks[0].length === 0) this.#run.bookCounts.empty++;
     const snapshots = [{ t, bids: toSide(bids), asks: toSide(asks) }];
-    await books.add({ runId, symbol, observedAt: t, snapshots, rejected: [], understood: false });
+    await this.#books.add({ runId: this.#runId, symbol, observedAt: t, snapshots, rejected: [], understood: false });
   }
 
-  async function acceptHeld(item: StagedItem): Promise<void> {
-    if (item.kind === 'read') await accept(item.read);
-    else if (item.kind === 'markets') await acceptMarkets(item.markets);
-    else if (item.kind === 'book') await acceptBook(item.book);
-    else await journalRejected(item.items, item.dropped);
+  async #acceptHeld(item: StagedItem): Promise<void> {
+    if (item.kind === 'read') await this.#accept(item.read);
+    else if (item.kind === 'markets') await this.#acceptMarkets(item.markets);
+    else if (item.kind === 'book') await this.#acceptBook(item.book);
+    else await this.#journalRejected(item.items, item.dropped);
   }
 
-  async function add({ symbol, observedAt, ticks, rejected, covered }: ImportedTicks): Promise<void> {
+  async #add({ symbol, observedAt, ticks, rejected, covered }: ImportedTicks): Promise<void> {
     const sorted = sortTicksByTime(ticks);
-    spillFile ??= openSpillFile(join(scratch, 'ticks'));
-    await take(
-      { symbol, observedAt, ticks: spillFile.append(sorted), days: splitTicksByDay(sorted), covered },
+    this.#spillFile ??= openSpillFile(join(this.#scratch, 'ticks'));
+    await this.#take(
+      { symbol, observedAt, ticks: this.#spillFile.append(sorted), days: splitTicksByDay(sorted), covered },
       rejected,
     );
   }
 
-  async function drain(observedAt: number, isEnd: boolean): Promise<void> {
-    for (const { symbol: name, t, p } of tickBuffer?.drain(isEnd) ?? []) {
-      const symbol = qualify(name);
-      rowSymbols.add(symbol);
-      const validated = validateTicks({ t, p, rejected: [] }, allTime, futureMs);
-      rowCounter.accept(validated.ticks.t.length);
-      for (const { reason, raw } of validated.rejected) rowCounter.reject(reason, raw);
-      await add({ symbol, observedAt, ticks: validated.ticks, rejected: validated.rejected, covered: [] });
+  async #drain(observedAt: number, isEnd: boolean): Promise<void> {
+    for (const { symbol: name, t, p } of this.#tickBuffer?.drain(isEnd) ?? []) {
+      const symbol = this.#qualify(name);
+      this.rowSymbols.add(symbol);
+      const validated = validateTicks({ t, p, rejected: [] }, allTime, this.#futureMs);
+      this.rowCounter.accept(validated.ticks.t.length);
+      for (const { reason, raw } of validated.rejected) this.rowCounter.reject(reason, raw);
+      await this.#add({ symbol, observedAt, ticks: validated.ticks, rejected: validated.rejected, covered: [] });
     }
   }
 
-  async function writeMarkets(): Promise<void> {
-    if (pendingMarkets.length === 0) return;
-    const batch = pendingMarkets;
-    pendingMarkets = [];
-    const polls = new Map<number, MarketFacts[]>();
-    for (const { facts, firstSeen, lastSeen } of batch) {
-      for (const at of new Set([firstSeen, lastSeen])) {
-        const list = polls.get(at);
-        if (list === undefined) polls.set(at, [...facts]);
-        else list.push(...facts);
-      }
-    }
-    state.db.transaction(() => {
-      for (const [observedAt, markets] of polls) appendMarkets(state, { runId, observedAt, markets }, []);
-      for (const { facts, firstSeen, lastSeen } of batch) recordImportedMarkets(state.db, facts, firstSeen, lastSeen);
+  async #writeMarkets(): Promise<void> {
+    if (this.#pendingMarkets.length === 0) return;
+    const batch = this.#pendingMarkets;
+    this.#pendingMarkets = [];
+    const polls = groupMarketsByTime(batch);
+    this.#state.db.transaction(() => {
+      for (const [observedAt, markets] of polls)
+        appendMarkets(this.#state, { runId: this.#runId, observedAt, markets }, []);
+      for (const { facts, firstSeen, lastSeen } of batch)
+        recordImportedMarkets(this.#state.db, facts, firstSeen, lastSeen);
     });
-    await addLoad(ticksPerMarket * batch.length);
+    await this.#addLoad(ticksPerMarket * batch.length);
   }
 
-  return {
-    get ticks() {
-      return ticks;
-    },
-    symbols,
-    rowSymbols,
-    rowCounter,
-    series,
-    hold() {
-      held = openScratchList(join(scratch, 'held'));
-    },
-    async release() {
-      const heldList = held;
-      if (heldList === undefined) return;
-      await writeRejected();
-      held = undefined;
-      for await (const item of heldList.items()) await acceptHeld(item);
-      heldList.close();
-      for (const one of seriesWriters) await one.release();
-    },
-    rows: {
-      accept(symbol, t, p) {
-        if (rowCounter.isShowing && t >= timeMin && t <= futureMs) rowCounter.show({ symbol, t, p });
-        rowCounter.addPrice(p);
-        tickBuffer ??= createTickBuffer(bufferTicksMax);
-        tickBuffer.add(symbol, t, p);
-        ticks++;
-      },
-      reject(symbol, rejected) {
-        rejectedRows.push({ symbol, ...rejected });
-        rowCounter.reject(rejected.reason, rejected.raw);
-        ticks++;
-      },
-    },
-    async flushWhenFull(observedAt) {
-      context.signal.throwIfAborted();
-      if (tickBuffer !== undefined && tickBuffer.length >= bufferTicksMax - rowsAtOnceMax)
-        await drain(observedAt, false);
-      await rejectRows(observedAt, rejectedMax);
-      for (const one of seriesWriters) one.flushWhenFull(observedAt);
-    },
-    async flushRows(observedAt) {
-      await drain(observedAt, true);
-      await rejectRows(observedAt, 0);
-      rejectBuffer.nextFile();
-      for (const one of seriesWriters) one.endFile(observedAt);
-    },
-    async addPage(read, rejected) {
-      ticks += read.ticks.tickCount + rejected.length;
-      rowCounter.accept(read.ticks.tickCount);
-      for (const { reason, raw } of rejected) rowCounter.reject(reason, raw);
-      await take({ ...read, symbol: qualify(read.symbol) }, rejected);
-      rejectBuffer.nextFile();
-    },
-    async addResponse(record) {
-      ticks += record.ticks.t.length + record.rejected.length;
-      symbols.add(record.symbol);
-      await records.add({ ...record, runId });
-    },
-    async addBook(record) {
-      symbols.add(record.symbol);
-      await books.add({ ...record, runId });
-    },
-    async addMarketsPoll(poll, source) {
-      journalMarketsPoll(state, { id: runId, source }, poll, run.context.settings.drops.marketsShareMax);
-      await addLoad(ticksPerMarket * poll.markets.length);
-    },
-    async addMarkets(facts, firstSeen, lastSeen) {
-      const markets = { facts, firstSeen, lastSeen };
-      if (held !== undefined) held.append({ kind: 'markets', markets });
-      else await acceptMarkets(markets);
-    },
-    async addSnapshot(name, snapshot, seenAt) {
-      const symbol = qualify(name);
-      symbols.add(symbol);
-      const { t, bids, asks } = snapshot;
-      const book = { symbol, seenAt, t, bids: listSide(bids), asks: listSide(asks) };
-      if (rowCounter.isShowing) {
-        const bestOf = ({ prices }: BookSide): number | null => prices[0] ?? null;
-        const levels = { bids: bids.prices.length, asks: asks.prices.length };
-        rowCounter.show({ symbol, t, best_bid: bestOf(bids), best_ask: bestOf(asks), ...levels });
-      }
-      if (held !== undefined) held.append({ kind: 'book', book });
-      else await acceptBook(book);
-    },
-    async addDeclaredCoverage(covered, window, fetchedAt) {
-      const none = { ticks: { t: new Float64Array(0), p: new Float64Array(0) }, rejected: [] };
-      for (const symbol of covered)
-        await add({ symbol, observedAt: fetchedAt, ...none, covered: [{ window, evidence: 'declared' }] });
-    },
-    async flushJournal() {
-      await writeRejected();
-      await records.write();
-      await books.write();
-      await writeMarkets();
-    },
-    publish,
-    close() {
-      spillFile?.close();
-      held?.close();
-      for (const one of seriesWriters) one.close();
-    },
-  };
-}
+  get ticks(): number {
+    return this.#ticks;
+  }
 
-/** Data that an import has read but not yet written to the archive. */
-type StagedItem =
-  | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
-  | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
-  | { readonly kind: 'markets'; readonly markets: ImportedMarkets }
-  | { readonly kind: 'book'; readonly book: ImportedBook };
+  hold(): void {
+    this.#held = openScratchList(join(this.#scratch, 'held'));
+  }
 
-/** A snapshot as plain JSON; each side has its prices and its quantities, best first. */
-interface ImportedBook {
-  readonly symbol: string;
-  readonly seenAt: number;
-  readonly t: number;
-  readonly bids: ImportedSide;
-  readonly asks: ImportedSide;
-}
+  async release(): Promise<void> {
+    const heldList = this.#held;
+    if (heldList === undefined) return;
+    await this.#writeRejected();
+    this.#held = undefined;
+    for await (const item of heldList.items()) await this.#acceptHeld(item);
+    heldList.close();
+    for (const one of this.#seriesWriters) await one.release();
+  }
 
-type ImportedSide = readonly [prices: readonly number[], quantities: readonly number[]];
+  async flushWhenFull(observedAt: number): Promise<void> {
+    this.#context.signal.throwIfAborted();
+    if (this.#tickBuffer !== undefined && this.#tickBuffer.length >= bufferTicksMax - rowsAtOnceMax)
+      await this.#drain(observedAt, false);
+    await this.#rejectRows(observedAt, rejectedMax);
+    for (const one of this.#seriesWriters) one.flushWhenFull(observedAt);
+  }
 
-const listSide = ({ prices, quantities }: BookSide): ImportedSide => [[...prices], [...quantities]];
+  async flushRows(observedAt: number): Promise<void> {
+    await this.#drain(observedAt, true);
+    await this.#rejectRows(observedAt, 0);
+    this.#rejectBuffer.nextFile();
+    for (const one of this.#seriesWriters) one.endFile(observedAt);
+  }
 
-const toSide = ([prices, quantities]: ImportedSide): BookSide => ({
-  prices: Float64Array.from(prices),
-  quantities: Float64Array.from(quantities),
-});
+  async addPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void> {
+    this.#ticks += read.ticks.tickCount + rejected.length;
+    this.rowCounter.accept(read.ticks.tickCount);
+    for (const { reason, raw } of rejected) this.rowCounter.reject(reason, raw);
+    await this.#take({ ...read, symbol: this.#qualify(read.symbol) }, rejected);
+    this.#rejectBuffer.nextFile();
+  }
 
-export interface ImportedMarkets {
-  readonly facts: readonly MarketFacts[];
-  readonly firstSeen: number;
-  readonly lastSeen: number;
+  async addResponse(record: Omit<TickRecord, 'runId'>): Promise<void> {
+    this.#ticks += record.ticks.t.length + record.rejected.length;
+    this.symbols.add(record.symbol);
+    await this.#records.add({ ...record, runId: this.#runId });
+  }
+
+  async addBook(record: Omit<BookRecord, 'runId'>): Promise<void> {
+    this.symbols.add(record.symbol);
+    await this.#books.add({ ...record, runId: this.#runId });
+  }
+
+  async addMarketsPoll(poll: MarketsPoll, source: string | null): Promise<void> {
+    journalMarketsPoll(
+      this.#state,
+      { id: this.#runId, source },
+      poll,
+      this.#run.context.settings.drops.marketsShareMax,
+    );
+    await this.#addLoad(ticksPerMarket * poll.markets.length);
+  }
+
+  async addMarkets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void> {
+    const markets = { facts, firstSeen, lastSeen };
+    if (this.#held !== undefined) this.#held.append({ kind: 'markets', markets });
+    else await this.#acceptMarkets(markets);
+  }
+
+  async addSnapshot(name: string, snapshot: OrderBookSnapshot, seenAt: number): Promise<void> {
+    const symbol = this.#qualify(name);
+    this.symbols.add(symbol);
+    const { t, bids, asks } = snapshot;
+    const book = { symbol, seenAt, t, bids: listSide(bids), asks: listSide(asks) };
+    if (this.rowCounter.isShowing) {
+      this.rowCounter.show({
+        symbol,
+        t,
+        best_bid: bids.prices[0] ?? null,
+        best_ask: asks.prices[0] ?? null,
+        bids: bids.prices.length,
+        asks: asks.prices.length,
+      });
+    }
+    if (this.#held !== undefined) this.#held.append({ kind: 'book', book });
+    else await this.#acceptBook(book);
+  }
+
+  async addDeclaredCoverage(covered: Iterable<string>, window: Window, fetchedAt: number): Promise<void> {
+    const none = { ticks: { t: new Float64Array(0), p: new Float64Array(0) }, rejected: [] };
+    for (const symbol of covered)
+      await this.#add({ symbol, observedAt: fetchedAt, ...none, covered: [{ window, evidence: 'declared' }] });
+  }
+
+  async flushJournal(): Promise<void> {
+    await this.#writeRejected();
+    await this.#records.write();
+    await this.#books.write();
+    await this.#writeMarkets();
+  }
+
+  close(): void {
+    this.#spillFile?.close();
+    this.#held?.close();
+    for (const one of this.#seriesWriters) one.close();
+  }
 }

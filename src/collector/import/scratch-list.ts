@@ -1,4 +1,8 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import type { MarketFacts } from '../../archive/format/market.ts';
+import type { BookSide } from '../../archive/format/order-book.ts';
+import type { QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
+import type { ImportedSymbolTicks } from '../../archive/publish/import-buffer.ts';
 import { readLines } from './files.ts';
 
 /**
@@ -39,4 +43,72 @@ export function openScratchList<T>(path: string): ScratchList<T> {
     },
     close: () => closeSync(file),
   };
+}
+
+/** Data that an import has read but not yet written to the archive. */
+export type StagedItem =
+  | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
+  | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
+  | { readonly kind: 'markets'; readonly markets: ImportedMarkets }
+  | { readonly kind: 'book'; readonly book: ImportedBook };
+
+/** A snapshot as plain JSON; each side has its prices and its quantities, best first. */
+export interface ImportedBook {
+  readonly symbol: string;
+  readonly seenAt: number;
+  readonly t: number;
+  readonly bids: ImportedSide;
+  readonly asks: ImportedSide;
+}
+
+type ImportedSide = readonly [prices: readonly number[], quantities: readonly number[]];
+
+export const listSide = ({ prices, quantities }: BookSide): ImportedSide => [[...prices], [...quantities]];
+
+export const toSide = ([prices, quantities]: ImportedSide): BookSide => ({
+  prices: Float64Array.from(prices),
+  quantities: Float64Array.from(quantities),
+});
+
+export interface ImportedMarkets {
+  readonly facts: readonly MarketFacts[];
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+}
+
+/** The facts by the times at which they were seen first and last, epoch ms. */
+export function groupMarketsByTime(batch: readonly ImportedMarkets[]): Map<number, MarketFacts[]> {
+  const polls = new Map<number, MarketFacts[]>();
+  for (const { facts, firstSeen, lastSeen } of batch) {
+    for (const at of new Set([firstSeen, lastSeen])) {
+      const list = polls.get(at);
+      if (list === undefined) polls.set(at, [...facts]);
+      else list.push(...facts);
+    }
+  }
+  return polls;
+}
+
+/** Records per transaction. */
+const batchRecordsMax = 256;
+
+/** Buffers records, and journals them in batches. @param addLoad called with the load of each batch, in ticks */
+export function openBatch<T>(
+  append: (batch: readonly T[]) => void,
+  computeLoad: (record: T) => number,
+  addLoad: (load: number) => Promise<void>,
+) {
+  let pending: T[] = [];
+  const write = async (): Promise<void> => {
+    if (pending.length === 0) return;
+    const batch = pending;
+    pending = [];
+    append(batch);
+    await addLoad(batch.reduce((sum, record) => sum + computeLoad(record), 0));
+  };
+  const add = async (record: T): Promise<void> => {
+    pending.push(record);
+    if (pending.length >= batchRecordsMax) await write();
+  };
+  return { add, write };
 }
