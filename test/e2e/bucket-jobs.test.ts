@@ -72,7 +72,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(await pull(url)).toEqual(hashes(output, '*'));
   });
 
-  test('a machine lost in the middle of a night is replaced by a pull, and changes nothing when it comes back', async () => {
+  test('a machine lost in the middle of a night is replaced by a pull, and united with the other one when it comes back', async () => {
     const box = await sandbox({ seed: 21, markets: 6, ticksPerDay: 300 });
     const dayBefore = (days: number): string => new Date(Date.now() - days * dayMs).toISOString().slice(0, 10);
     // Days that are over, so that all archives are asked for the same ticks.
@@ -113,6 +113,19 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     ]);
     expect(rowHashes(one, 'ticks')).toEqual(rowHashes(other, 'ticks'));
     expect(await pull(url)).toEqual(inBucket);
+
+    // Then the two are united as the page says, and the result is pushed on top of what the other machine has pushed.
+    const united = join(folder(), 'united');
+    for (const args of [
+      ['pull', url, united],
+      ['import', one, '--output', united, '--set', 'source.name=box'],
+      ['push', url, '--output', united, '--set', 'source.name=box'],
+    ]) {
+      const step = await run(args, env);
+      expect(step.code, step.stdout + step.stderr).toBe(0);
+    }
+    expect(await pull(url)).toEqual(hashes(united, '*'));
+    expect(rowHashes(united, ...names)).toEqual(rowHashes(undisturbed, ...names));
   });
 
   test('a signal during the push ends the run as interrupted, and what was published stays', async () => {
