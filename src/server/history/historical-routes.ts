@@ -62,49 +62,8 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
   const service = openHistoricalService(context);
   const { rowsLimitMax, ticksLimitMax } = context.settings.service;
   app.addHook('onClose', () => service.history.close());
-  const add = <Query extends HistoricalQuery>({
-    path,
-    operationId,
-    summary,
-    querystring,
-    limitMax,
-    responseSchema,
-    endpoint,
-    datasets,
-    isCacheable = () => true,
-  }: HistoricalRoute<Query>): void => {
-    const response = { 200: describeResponse(responseSchema), 304: notModifiedResponse };
-    const schema = {
-      operationId,
-      summary,
-      tags: ['historical'],
-      querystring: stateLimitMax(querystring, limitMax),
-      response,
-    };
-    app.get(
-      path,
-      { schema, config: { isCatalogue: true, data: { scope: 'read', datasets } } },
-      async (request, reply) => {
-        const signal = createDisconnectSignal(reply);
-        try {
-          const holder = requireKeyHolder(request);
-          const scoped = scopeToKeyHolder(service, holder);
-          const query = request.query as Query;
-          reply.header('vary', 'accept');
-          const format = negotiateFormat(query.format, request.headers.accept);
-          if (query.csv_safe === true && format !== 'csv') throw createNotCsvError();
-          if (format !== 'json' && holder.visitor === 'anonymous') requireBoundedSlice(endpoint.createSlice(query));
-          if (format !== 'json') return await sendSlice(scoped, endpoint, format, request, reply, query, signal);
-          const readPage = (shared: AbortSignal) => endpoint.readPage(query, shared);
-          if (isCacheable(query))
-            return await sendPage({ service: scoped, cache, holder, request, reply, signal, readPage });
-          return await sendUncacheablePage(scoped, reply, signal, readPage);
-        } catch (error) {
-          throw toRequestError(error, signal);
-        }
-      },
-    );
-  };
+  const add = <Query extends HistoricalQuery>(route: HistoricalRoute<Query>): void =>
+    registerHistoricalRoute(app, service, cache, route);
   add({
     path: paths.historicalMarkets,
     operationId: 'listHistoricalMarkets',
@@ -189,6 +148,55 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
   });
   registerSymbolSearch(app, service);
   registerSampleRoute(app, service);
+}
+
+function registerHistoricalRoute<Query extends HistoricalQuery>(
+  app: App,
+  service: HistoricalService,
+  cache: ResponseCache,
+  {
+    path,
+    operationId,
+    summary,
+    querystring,
+    limitMax,
+    responseSchema,
+    endpoint,
+    datasets,
+    isCacheable = () => true,
+  }: HistoricalRoute<Query>,
+): void {
+  const response = { 200: describeResponse(responseSchema), 304: notModifiedResponse };
+  const schema = {
+    operationId,
+    summary,
+    tags: ['historical'],
+    querystring: stateLimitMax(querystring, limitMax),
+    response,
+  };
+  app.get(
+    path,
+    { schema, config: { isCatalogue: true, data: { scope: 'read', datasets } } },
+    async (request, reply) => {
+      const signal = createDisconnectSignal(reply);
+      try {
+        const holder = requireKeyHolder(request);
+        const scoped = scopeToKeyHolder(service, holder);
+        const query = request.query as Query;
+        reply.header('vary', 'accept');
+        const format = negotiateFormat(query.format, request.headers.accept);
+        if (query.csv_safe === true && format !== 'csv') throw createNotCsvError();
+        if (format !== 'json' && holder.visitor === 'anonymous') requireBoundedSlice(endpoint.createSlice(query));
+        if (format !== 'json') return await sendSlice(scoped, endpoint, format, request, reply, query, signal);
+        const readPage = (shared: AbortSignal) => endpoint.readPage(query, shared);
+        if (isCacheable(query))
+          return await sendPage({ service: scoped, cache, holder, request, reply, signal, readPage });
+        return await sendUncacheablePage(scoped, reply, signal, readPage);
+      } catch (error) {
+        throw toRequestError(error, signal);
+      }
+    },
+  );
 }
 
 /** @throws ProblemError 401 for a file that only the holder of a key gets, because it may be the whole archive */

@@ -66,118 +66,127 @@ const idleMax = 2048;
 const checkedMax = 100_000;
 
 /** @param id distinguishes the pools of one process */
-export function openPinPool(archive: Archive, id: string): PinPool {
-  const { disk } = archive;
-  const { folder, release } = acquireScratchFolder(archive, id);
-  const links = new Map<string, Promise<PinLink>>();
-  const checked = new LRUCache<string, true>({ max: checkedMax });
-  let linkCount = 0;
-  let smallFilesHashed = 0;
-  let currentCommit: string | undefined;
-  let listed: ReadonlySet<string> | undefined;
+export const openPinPool = (archive: Archive, id: string): PinPool => new LinkPool(archive, id);
 
-  const remove = (link: PinLink): void => disk.remove(toLinkRoot(folder, link.path));
-  const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
-  const idle = new LRUCache<string, PinLink>({
+class LinkPool implements PinPool {
+  readonly folder: string;
+  readonly close: () => void;
+  private readonly archive: Archive;
+  private readonly links = new Map<string, Promise<PinLink>>();
+  private readonly checked = new LRUCache<string, true>({ max: checkedMax });
+  private readonly idle = new LRUCache<string, PinLink>({
     max: idleMax,
-    dispose(link, key, reason) {
-      if (reason !== 'delete') drop(key, link);
+    dispose: (link, key, reason) => {
+      if (reason !== 'delete') this.drop(key, link);
     },
   });
+  private linkCount = 0;
+  private smallFilesHashed = 0;
+  private currentCommit: string | undefined;
+  private listed: ReadonlySet<string> | undefined;
 
-  async function createLink(file: PublishedFile, signal: AbortSignal): Promise<PinLink> {
-    const path = join(folder, String(linkCount++), file.path);
+  constructor(archive: Archive, id: string) {
+    const { folder, release } = acquireScratchFolder(archive, id);
+    this.archive = archive;
+    this.folder = folder;
+    this.close = release;
+  }
+
+  releaseStale(manifest: Manifest): void {
+    // A pull may bring another generation of the same number.
+    const commit = `${manifest.generation} ${manifest.commit_id ?? ''}`;
+    if (commit === this.currentCommit) return;
+    this.currentCommit = commit;
+    this.listed = new Set(listManifestFiles(manifest).map(toLinkKey));
+    for (const [key, link] of [...this.idle.entries()]) {
+      if (this.listed.has(key)) continue;
+      this.idle.delete(key);
+      this.drop(key, link);
+    }
+  }
+
+  private async createLink(file: PublishedFile, signal: AbortSignal): Promise<PinLink> {
+    const path = join(this.folder, String(this.linkCount++), file.path);
     try {
-      const from = locateFile(archive, file.path);
+      const from = locateFile(this.archive, file.path);
       // Link only regular files: a folder cannot be linked, and a pipe must not be read.
-      if (!disk.isFile(from)) throw new ReplacedError(file.path);
-      disk.makeVolatileFolder(dirname(path));
-      linkOrCopy(disk, from, path);
-      const stamp = disk.stamp(path) ?? '';
+      if (!this.archive.disk.isFile(from)) throw new ReplacedError(file.path);
+      this.archive.disk.makeVolatileFolder(dirname(path));
+      linkOrCopy(this.archive.disk, from, path);
+      const stamp = this.archive.disk.stamp(path) ?? '';
       const key = `${file.sha256} ${stamp}`;
-      if (!checked.has(key)) {
-        if ((await hashLink(path, file, signal)) !== file.sha256) throw toMismatchError(file);
-        checked.set(key, true);
+      if (!this.checked.has(key)) {
+        if ((await this.hashLink(path, file, signal)) !== file.sha256) throw this.toMismatchError(file);
+        this.checked.set(key, true);
       }
       return { path, stamp, users: 0, isDropped: false };
     } catch (error) {
-      disk.remove(toLinkRoot(folder, path));
+      this.archive.disk.remove(toLinkRoot(this.folder, path));
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new ReplacedError(file.path);
       throw error;
     }
   }
 
-  async function hashLink(path: string, file: PublishedFile, signal: AbortSignal): Promise<string> {
+  private async hashLink(path: string, file: PublishedFile, signal: AbortSignal): Promise<string> {
     // A damaged file may be larger than listed.
-    if (file.bytes > smallFileBytesMax || disk.size(path) !== file.bytes)
-      return await hashChunks(disk.readStream(path), signal);
-    if (++smallFilesHashed % smallFilesPerTurn === 0) await new Promise((resolve) => setImmediate(resolve));
-    return sha256(disk.read(path));
+    if (file.bytes > smallFileBytesMax || this.archive.disk.size(path) !== file.bytes)
+      return await hashChunks(this.archive.disk.readStream(path), signal);
+    if (++this.smallFilesHashed % smallFilesPerTurn === 0) await new Promise((resolve) => setImmediate(resolve));
+    return sha256(this.archive.disk.read(path));
   }
 
-  const toMismatchError = (file: PublishedFile): Error =>
-    isListed(archive.readManifest(), file)
+  private toMismatchError(file: PublishedFile): Error {
+    return isListed(this.archive.readManifest(), file)
       ? new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`)
       : new ReplacedError(file.path);
+  }
 
-  async function acquirePin(file: PublishedFile, signal: AbortSignal): Promise<PooledPin> {
-    const key = keyOf(file);
+  async acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin> {
+    const key = toLinkKey(file);
     for (;;) {
-      const existing = links.get(key);
-      const pending = existing ?? createLink(file, signal);
-      if (existing === undefined) links.set(key, pending);
+      const existing = this.links.get(key);
+      const pending = existing ?? this.createLink(file, signal);
+      if (existing === undefined) this.links.set(key, pending);
       const link = await pending.catch((error: unknown) => {
-        if (links.get(key) === pending) links.delete(key);
+        if (this.links.get(key) === pending) this.links.delete(key);
         // Another reader was aborted, not this one: try again.
         if (existing !== undefined && !signal.aborted && !(error instanceof ReplacedError)) return undefined;
         throw error;
       });
       if (link === undefined || link.isDropped) continue;
-      idle.delete(key);
-      if (disk.stamp(link.path) === link.stamp) {
+      this.idle.delete(key);
+      if (this.archive.disk.stamp(link.path) === link.stamp) {
         link.users++;
-        const isSame = (): boolean => disk.stamp(link.path) === link.stamp;
-        return { path: link.path, isUnmodified: isSame, release: () => releasePin(key, link) };
+        const isSame = (): boolean => this.archive.disk.stamp(link.path) === link.stamp;
+        return { path: link.path, isUnmodified: isSame, release: () => this.releasePin(key, link) };
       }
       // The file was modified: pin the file that is published now.
-      links.delete(key);
+      this.links.delete(key);
       link.isDropped = true;
-      if (link.users === 0) remove(link);
+      if (link.users === 0) this.remove(link);
     }
   }
 
-  function drop(key: string, link: PinLink): void {
-    links.delete(key);
+  private drop(key: string, link: PinLink): void {
+    this.links.delete(key);
     link.isDropped = true;
-    remove(link);
+    this.remove(link);
   }
 
-  function releasePin(key: string, link: PinLink): void {
+  private releasePin(key: string, link: PinLink): void {
     link.users--;
     if (link.users > 0) return;
-    if (link.isDropped) remove(link);
-    else if (listed === undefined || listed.has(key)) idle.set(key, link);
-    else drop(key, link);
+    if (link.isDropped) this.remove(link);
+    else if (this.listed === undefined || this.listed.has(key)) this.idle.set(key, link);
+    else this.drop(key, link);
   }
 
-  return {
-    folder,
-    acquire: acquirePin,
-    releaseStale(manifest) {
-      // A pull may bring another generation of the same number.
-      const commit = `${manifest.generation} ${manifest.commit_id ?? ''}`;
-      if (commit === currentCommit) return;
-      currentCommit = commit;
-      listed = new Set(listManifestFiles(manifest).map(keyOf));
-      for (const [key, link] of [...idle.entries()]) {
-        if (listed.has(key)) continue;
-        idle.delete(key);
-        drop(key, link);
-      }
-    },
-    close: release,
-  };
+  private remove(link: PinLink): void {
+    this.archive.disk.remove(toLinkRoot(this.folder, link.path));
+  }
 }
+
+const toLinkKey = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
 
 /** Whether a manifest lists a file with the same hash. */
 export const isListed = (manifest: Manifest, { path, sha256 }: PublishedFile): boolean =>

@@ -19,7 +19,7 @@ import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
-import { createFairSemaphore } from '../http/fair-semaphore.ts';
+import { createFairSemaphore, type FairSemaphore } from '../http/fair-semaphore.ts';
 import { createIdempotencyConflictError, ProblemError } from '../http/problem-details.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';
@@ -123,15 +123,9 @@ export function registerResearchRoutes(
   { jobs, runner }: BacktestService,
   limits: ServiceLimits,
 ): void {
-  const { archive, clock, settings } = context;
-  const { threads, runsConcurrentMax } = settings.service.research;
-  const { backtestTicksSyncMax: ticksSyncMax, backtestTicksJobMax: ticksJobMax, backtestMsMax } = limits;
-  const { backtestsWaitingMax: jobsMax, savedBacktestsMax } = limits;
-  const running = createFairSemaphore(runsConcurrentMax, waitingMax);
-  const counting = createFairSemaphore(countsConcurrentMax, jobsMax);
-  const runningThreads = new Set<Promise<unknown>>();
+  const runs = new ResearchRuns(context, jobs, limits);
   // The archive must stay open until the threads that read it have ended.
-  app.addHook('onClose', async () => void (await Promise.allSettled(runningThreads)));
+  app.addHook('onClose', async () => void (await Promise.allSettled(runs.threads)));
 
   app.post(
     paths.researchBacktest,
@@ -158,22 +152,40 @@ export function registerResearchRoutes(
       const signal = createDisconnectSignal(reply);
       if (body.save) {
         const key = request.headers['idempotency-key'] ?? null;
-        const row = await getOrCreateJob(owner, body, { key, fingerprint: hashBody(request.body) }, signal);
+        const row = await runs.getOrCreateJob(owner, body, { key, fingerprint: hashBody(request.body) }, signal);
         runner.wake();
         return reply.code(202).header('location', toBacktestUrl(row)).send(toSavedBacktest(row));
       }
       const resolved = await resolveBacktest(context, owner, body);
       try {
-        const result = await runNow(owner.owner, resolved, signal);
-        return { ...JSON.parse(result), generated_at: clock.nowMs() };
+        const result = await runs.runNow(owner.owner, resolved, signal);
+        return { ...JSON.parse(result), generated_at: context.clock.nowMs() };
       } catch (error) {
         throw toRequestError(error, signal);
       }
     },
   );
+}
+
+/** Runs backtests at once, in threads of this process, or as jobs. */
+class ResearchRuns {
+  readonly threads = new Set<Promise<unknown>>();
+  private readonly context: ServiceContext;
+  private readonly jobs: BacktestService['jobs'];
+  private readonly limits: ServiceLimits;
+  private readonly running: FairSemaphore;
+  private readonly counting: FairSemaphore;
+
+  constructor(context: ServiceContext, jobs: BacktestService['jobs'], limits: ServiceLimits) {
+    this.context = context;
+    this.jobs = jobs;
+    this.limits = limits;
+    this.running = createFairSemaphore(context.settings.service.research.runsConcurrentMax, waitingMax);
+    this.counting = createFairSemaphore(countsConcurrentMax, limits.backtestsWaitingMax);
+  }
 
   /** The job of a request, new or existing. */
-  async function getOrCreateJob(
+  async getOrCreateJob(
     owner: OwnerColumns,
     body: ParsedBacktestBody,
     idempotency: IdempotentRequest,
@@ -181,26 +193,26 @@ export function registerResearchRoutes(
   ): Promise<BacktestRow> {
     const { key, fingerprint } = idempotency;
     // Check the key first: a repeated request must succeed even if its strategy or symbols are gone.
-    const before = key === null ? null : await jobs.findByIdempotencyKey(owner, key);
-    const row = before ?? (await createJob(owner, body, idempotency, signal));
+    const before = key === null ? null : await this.jobs.findByIdempotencyKey(owner, key);
+    const row = before ?? (await this.createJob(owner, body, idempotency, signal));
     if (row.body_sha256 !== fingerprint) throw createIdempotencyConflictError();
     return row;
   }
 
-  async function createJob(
+  private async createJob(
     owner: OwnerColumns,
     body: ParsedBacktestBody,
     idempotency: IdempotentRequest,
     signal: AbortSignal,
   ): Promise<BacktestRow> {
     const { key, fingerprint } = idempotency;
-    const resolved = await resolveBacktest(context, owner, body);
-    await requireSmall(owner.owner, resolved, signal);
+    const resolved = await resolveBacktest(this.context, owner, body);
+    await this.requireSmall(owner.owner, resolved, signal);
     const { spec, resolvedStrategy } = resolved;
-    const now = clock.nowMs();
+    const now = this.context.clock.nowMs();
     const backtest = {
       ...owner,
-      id: createObjectId(context),
+      id: createObjectId(this.context),
       idempotency_key: key,
       body_sha256: fingerprint,
       created_at: now,
@@ -208,78 +220,89 @@ export function registerResearchRoutes(
       strategy: JSON.stringify(resolvedStrategy.strategy),
       strategy_version: resolvedStrategy.version,
     };
-    const outcome = await jobs.add(backtest, jobsMax, savedBacktestsMax);
+    const { backtestsWaitingMax, savedBacktestsMax } = this.limits;
+    const outcome = await this.jobs.add(backtest, backtestsWaitingMax, savedBacktestsMax);
     if (outcome === 'full')
-      throw new ProblemError(429, `You have ${jobsMax} backtests waiting or running. Wait until one has ended.`, {
-        code: 'too_many_jobs',
-        headers: { 'retry-after': '60' },
-      });
+      throw new ProblemError(
+        429,
+        `You have ${backtestsWaitingMax} backtests waiting or running. Wait until one has ended.`,
+        { code: 'too_many_jobs', headers: { 'retry-after': '60' } },
+      );
     return 'known' in outcome ? outcome.known : outcome;
   }
 
-  async function requireSmall(user: string, resolved: ResolvedBacktest, signal: AbortSignal): Promise<void> {
+  private async requireSmall(user: string, resolved: ResolvedBacktest, signal: AbortSignal): Promise<void> {
     let release: (() => void) | undefined;
     try {
-      release = await counting.forHolder(user).acquire(signal);
-      const count = isTooLarge(archive, { ...resolved, ticksMax: ticksJobMax }, signal);
-      runningThreads.add(count);
-      if (!(await count.finally(() => runningThreads.delete(count)))) return;
+      release = await this.counting.forHolder(user).acquire(signal);
+      const count = isTooLarge(
+        this.context.archive,
+        { ...resolved, ticksMax: this.limits.backtestTicksJobMax },
+        signal,
+      );
+      this.threads.add(count);
+      if (!(await count.finally(() => this.threads.delete(count)))) return;
     } catch (error) {
       throw toRequestError(error, signal);
     } finally {
       release?.();
     }
-    throw new ProblemError(422, `${formatTooManyTicksMessage(ticksJobMax)}. Reduce the request.`, {
+    throw new ProblemError(422, `${formatTooManyTicksMessage(this.limits.backtestTicksJobMax)}. Reduce the request.`, {
       code: 'backtest_too_large',
     });
   }
 
-  async function runNow(
-    user: string,
-    { spec, resolvedStrategy }: ResolvedBacktest,
-    signal: AbortSignal,
-  ): Promise<string> {
-    const release = await running.forHolder(user).acquire(signal);
-    const limit = AbortSignal.timeout(backtestMsMax);
+  async runNow(user: string, { spec, resolvedStrategy }: ResolvedBacktest, signal: AbortSignal): Promise<string> {
+    const release = await this.running.forHolder(user).acquire(signal);
+    const limit = AbortSignal.timeout(this.limits.backtestMsMax);
     try {
-      const task = { spec, resolvedStrategy, threads, ticksMax: ticksSyncMax, trades: null };
-      const run = runBacktestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
-      runningThreads.add(run);
-      return (await run.finally(() => runningThreads.delete(run))).result;
+      const task = {
+        spec,
+        resolvedStrategy,
+        threads: this.context.settings.service.research.threads,
+        ticksMax: this.limits.backtestTicksSyncMax,
+        trades: null,
+      };
+      const run = runBacktestInThread(this.context.archive, task, {
+        signal: AbortSignal.any([signal, limit]),
+        progress() {},
+      });
+      this.threads.add(run);
+      return (await run.finally(() => this.threads.delete(run))).result;
     } catch (error) {
       signal.throwIfAborted();
-      throw limit.aborted ? createTooLongError() : toProblem(error);
+      throw limit.aborted ? createTooLongError(this.limits) : toProblem(error, this.limits);
     } finally {
       release();
     }
   }
+}
 
-  const createTooLongError = (): ProblemError =>
-    new ProblemError(
-      422,
-      `The backtest takes longer than ${backtestMsMax / 1000} seconds. Reduce the request, or run it as a job with "save": true.`,
-      { code: 'backtest_too_large' },
-    );
+const createTooLongError = ({ backtestMsMax }: ServiceLimits): ProblemError =>
+  new ProblemError(
+    422,
+    `The backtest takes longer than ${backtestMsMax / 1000} seconds. Reduce the request, or run it as a job with "save": true.`,
+    { code: 'backtest_too_large' },
+  );
 
-  function toProblem(error: unknown): unknown {
-    const { why, faults } = toBacktestFailure(error);
-    switch (why) {
-      case 'invalid':
-        return createInvalidBacktestError(faults);
-      case 'too large':
-        return new ProblemError(
-          422,
-          `${formatTooManyTicksMessage(ticksSyncMax)}. Reduce the request, or run it as a job with "save": true.`,
-          { code: 'backtest_too_large' },
-        );
-      case 'unexpected':
-        return error;
-      default:
-        return new ProblemError(503, failureMessages[why], {
-          code: why === 'damaged' ? 'damaged_data' : 'unavailable',
-          headers: { 'retry-after': retryAfter[why] },
-        });
-    }
+function toProblem(error: unknown, { backtestTicksSyncMax }: ServiceLimits): unknown {
+  const { why, faults } = toBacktestFailure(error);
+  switch (why) {
+    case 'invalid':
+      return createInvalidBacktestError(faults);
+    case 'too large':
+      return new ProblemError(
+        422,
+        `${formatTooManyTicksMessage(backtestTicksSyncMax)}. Reduce the request, or run it as a job with "save": true.`,
+        { code: 'backtest_too_large' },
+      );
+    case 'unexpected':
+      return error;
+    default:
+      return new ProblemError(503, failureMessages[why], {
+        code: why === 'damaged' ? 'damaged_data' : 'unavailable',
+        headers: { 'retry-after': retryAfter[why] },
+      });
   }
 }
 
