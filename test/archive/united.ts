@@ -6,7 +6,7 @@ import { type DatasetName, datasetNames } from '../../src/archive/format/dataset
 import { createLayout, privateFolderName } from '../../src/archive/format/layout.ts';
 import { parseManifest } from '../../src/archive/format/manifest.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
-import { type UniteResult, unite } from '../../src/archive/publish/unite.ts';
+import { type UniteResult, unite } from '../../src/archive/publish/unite-archives.ts';
 import { clockAt, judged, now, opened, publishedRows, publishedTicks, scratchFolder } from './scratch.ts';
 
 /** A copy of an archive, with or without its state. */

@@ -13,7 +13,7 @@ import {
 } from '../../archive/format/manifest.ts';
 import { archiveExists, openArchive, requireSameOwner } from '../../archive/open-archive.ts';
 import { type OtherArchive, readOtherFile } from '../../archive/publish/union-files.ts';
-import { unite } from '../../archive/publish/unite.ts';
+import { unite } from '../../archive/publish/unite-archives.ts';
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { minuteMs } from '../../base/window.ts';
 import { isBucketUrl } from '../../bucket/address.ts';
