@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors.ts';
 import { isSymbolOf } from '../base/source-name.ts';
-import { nameVariables } from './layers.ts';
+import { nameVariables, settingSchemas } from './layers.ts';
 import type { SchemaValues, settingsSchema } from './setting-table.ts';
 
 /** The values of all settings, with camelCase names. */
@@ -158,29 +158,35 @@ export function suggestServiceUrl(input: string): string | null {
 }
 
 /** All secrets of the settings, in every form in which they may appear in a log line. */
-export function listSecrets({ upstream, repair, service, notify, sources }: Settings): string[] {
-  const url = service.databaseUrl ?? '';
+export function listSecrets(settings: Settings): string[] {
+  const secrets = [...settingSchemas].flatMap(([path, { isSecret, kind }]) => {
+    const value = isSecret === true ? readSetting(settings, path) : null;
+    if (typeof value !== 'string') return [];
+    if (kind === 'database') return listDatabaseSecrets(value);
+    return kind === 'secret-url' ? listUrlSecrets(value) : [value];
+  });
+  return [...secrets, ...settings.sources.flatMap(({ upstream }) => upstream.apiKey ?? [])].filter(
+    (text) => text !== '',
+  );
+}
+
+/** The value of a setting by its dotted path. */
+const readSetting = (settings: Settings, path: string): unknown =>
+  path
+    .split('.')
+    .map(toCamelCase)
+    .reduce<unknown>((branch, name) => (branch as SettingsBranch)[name], settings);
+
+/** The password in the URL of a database, as it is written and as it is sent. */
+function listDatabaseSecrets(url: string): string[] {
   // Greedy, because an unescaped password may contain @.
   const password = /^[a-z]+:\/\/[^:@/]*:(.*)@/is.exec(url)?.[1];
   const parameter = /[?&]password=([^&#]*)/i.exec(url)?.[1];
-  const secrets = [
-    upstream.apiKey,
-    ...sources.map((source) => source.upstream.apiKey),
-    repair.fromApiKey,
-    service.tokens.secret,
-    password,
-    parameter,
-    password && decodePercent(password),
-    ...[notify.webhookUrl, notify.pingUrl, notify.pingStartUrl, notify.pingFailUrl].flatMap(listUrlSecrets),
-  ];
-  return [...secrets, parameter && decodePercent(parameter)].filter(
-    (text) => typeof text === 'string' && text !== '',
-  ) as string[];
+  return [password, parameter].flatMap((text) => (text === undefined ? [] : [text, decodePercent(text)]));
 }
 
 /** The URL and the path of a webhook or of a ping are secrets: anyone who knows them can post to it. */
-function listUrlSecrets(url: string | null): string[] {
-  if (url === null) return [];
+function listUrlSecrets(url: string): string[] {
   const { pathname, search } = new URL(url);
   // A short path is not a secret. Redacting it would change unrelated log lines.
   return [url, ...[pathname + search, pathname].filter((text) => text.length >= 16)];

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { choosePingUrl } from '../../src/collector/notifications/ping.ts';
+import { settingSchemas } from '../../src/settings/layers.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { listSecrets } from '../../src/settings/settings.ts';
+import { createRedactor, listSecrets } from '../../src/settings/settings.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 const settingsOf = (...set: string[]) => loadSettings({ env: {}, cwd: '/w', set });
@@ -84,4 +85,15 @@ test('derives the addresses of pings, unless they are set', async () => {
     `${base}/fail`,
   ]);
   expect(await urlsOf(`notify.ping_fail_url=${other}`)).toEqual([null, null, other]);
+});
+
+test('redacts the value of every secret of the table', async () => {
+  const secret = 'https://me:a-long-enough-password-of-forty-letters@host/path';
+  const paths = [...settingSchemas].flatMap(([path, { isSecret }]) => (isSecret === true ? [path] : []));
+  expect(paths).toEqual(expect.arrayContaining(['upstream.api_key', 'service.metrics_key', 'service.database_url']));
+  for (const path of paths) {
+    const value = path.startsWith('notify.') ? secret.replace(/me:.*@/, '') : secret;
+    const redact = createRedactor(listSecrets(await settingsOf(`${path}=${value}`)));
+    expect(redact(value), path).not.toMatch(path.startsWith('notify.') ? /host/ : /password/);
+  }
 });
