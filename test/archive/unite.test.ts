@@ -1,165 +1,111 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { evidenceKinds } from '../../src/archive/format/coverage.ts';
-import { toBookSide } from '../../src/archive/format/order-book.ts';
-import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { appendMarkets } from '../../src/archive/journal/journal.ts';
-import { appendBooks } from '../../src/archive/journal/journal-books.ts';
-import { startRun } from '../../src/archive/journal/runs.ts';
-import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
-import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
-import { answer, append, day0, hashes, hourMs, market, now, opened, publishNow } from './scratch.ts';
-import { trade, tradeAnswer } from './trades.ts';
-import { contentsOf, copyOf, united } from './united.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`unite: SEED=${seed}`);
-const numRuns = Number(process.env.SEEDS ?? 6);
-
-const symbol = fc.constantFrom('A', 'B', '😀');
-const hour = fc.nat(40);
-const at = fc.nat(4).map((n) => now + n * hourMs);
-const price = fc.constantFrom(0.25, 0.5, 0.75);
-const window = fc.tuple(hour, fc.integer({ min: 1, max: 20 })).map(([from, length]) => ({
-  from: day0 + from * hourMs,
-  to: day0 + (from + length) * hourMs,
-}));
-const rows = <T>(cell: fc.Arbitrary<T>) => fc.array(fc.tuple(hour, cell), { minLength: 1, maxLength: 5 });
-
-/** What an archive may observe. */
-const observation = fc.oneof(
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      kind: fc.constant('ticks' as const),
-      symbol,
-      at,
-      rows: rows(price),
-      windows: fc.array(window, { maxLength: 2 }),
-      evidence: fc.constantFrom(...evidenceKinds),
-      origin: fc.constantFrom('poll' as const, 'import' as const),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('withdrawal' as const), symbol, at, window }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      kind: fc.constant('quotes' as const),
-      symbol,
-      at,
-      rows: rows(price),
-      windows: fc.array(window, { maxLength: 1 }),
-    }),
-  },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('trades' as const), symbol, at, rows: rows(price) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('books' as const), symbol, at, rows: rows(price) }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('markets' as const),
-      at,
-      symbols: fc.uniqueArray(symbol, { minLength: 1 }),
-      isActive: fc.boolean(),
-      question: fc.constantFrom('?', '??', null),
-    }),
-  },
-);
-type Observation = typeof observation extends fc.Arbitrary<infer T> ? T : never;
-
-const side = (levels: readonly (readonly [number, number])[]) =>
-  toBookSide(
-    levels.map(([p, quantity]) => ({ price: p, quantity })),
-    'highest',
-  );
-
-function observe(archive: Archive, seen: Observation): void {
-  const { state } = archive;
-  if (state.db.one("select 1 from runs where run_id = 'run'") === undefined)
-    startRun(state.db, 'run', 'test', process.pid, now);
-  if (seen.kind === 'ticks') {
-    const rank = seen.origin === 'import' ? precedenceRanks.import : precedenceRanks.poll;
-    const covered = seen.windows.map((w) => ({ ...w, fetchedAt: seen.at, evidence: seen.evidence }));
-    const ticks = seen.rows.map(([h, p]) => [day0 + h * hourMs, p] as const);
-    append(archive, answer(seen.symbol, ticks, { observedAt: seen.at, origin: seen.origin, rank, covered }));
-  } else if (seen.kind === 'withdrawal')
-    append(
-      archive,
-      answer(seen.symbol, [], {
-        requestedWindow: seen.window,
-        windows: [],
-        withdrawn: [seen.window],
-        observedAt: seen.at,
-      }),
-    );
-  else if (seen.kind === 'quotes')
-    appendQuotes(
-      archive,
-      quoteAnswer(
-        seen.symbol,
-        seen.rows.map(([h, p]) => quote(day0 + h * hourMs, p)),
-        { observedAt: seen.at, windows: seen.windows },
-      ),
-    );
-  else if (seen.kind === 'trades')
-    appendQuotes(
-      archive,
-      tradeAnswer(
-        seen.symbol,
-        seen.rows.map(([h, p]) => trade(day0 + h * hourMs, `t${h}`, p)),
-        { observedAt: seen.at },
-      ),
-    );
-  else if (seen.kind === 'books')
-    appendBooks(state, [
-      {
-        runId: 'run',
-        symbol: seen.symbol,
-        observedAt: seen.at,
-        understood: true,
-        rejected: [],
-        snapshots: seen.rows.map(([h, p]) => ({ t: day0 + h * hourMs, bids: side([[p, 1]]), asks: side([]) })),
-      },
-    ]);
-  else {
-    const markets = seen.symbols.map((name) => market(name, { isActive: seen.isActive, question: seen.question }));
-    appendMarkets(state, { runId: 'run', observedAt: seen.at, markets }, []);
-    recordMarkets(state.db, markets, seen.at, true);
-  }
-}
-
-/** An archive that has seen these, published in groups. */
-async function archiveOf(groups: readonly (readonly Observation[])[], parts = 4): Promise<string> {
-  const archive = opened({ parts });
-  let polls = 0;
-  for (const group of groups) {
-    // A process polls the lists one after the other.
-    for (const seen of group)
-      observe(archive, seen.kind === 'markets' ? { ...seen, at: now + polls++ * hourMs + (seen.at - now) / 8 } : seen);
-    await publishNow(archive, now + 10 * hourMs);
-  }
-  archive.close();
-  return archive.layout.root;
-}
-
-const history = fc.array(fc.array(observation, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 3 });
+import { acceptWindow, recordLost } from '../../src/archive/journal/gap-records.ts';
+import { answer, append, day0, hashes, hourMs, now, opened, publishNow } from './scratch.ts';
+import { contentsOf, copyOf, statesOf, united } from './united.ts';
 
 describe('two archives', () => {
-  test('unite to the same rows, whichever takes the other, and once more changes no byte', async () => {
-    await fc.assert(
-      fc.asyncProperty(history, history, fc.constantFrom(1, 2, 4), async (a, b, parts) => {
-        const [one, two] = [await archiveOf(a), await archiveOf(b, parts)];
-        const [ab, ba] = [await united(copyOf(one), [two]), await united(copyOf(two), [one])];
-        expect(contentsOf(ab)).toEqual(contentsOf(ba));
-        const before = hashes(ab, '**/*');
-        await united(ab, [two, one, ba, two]);
-        expect(hashes(ab, '**/*')).toEqual(before);
-        const archive = opened({ root: ab });
-        expect((await verifyArchive(archive, null)).findings).toEqual([]);
-        archive.close();
+  const hours = (from: number, to: number) => ({ from: day0 + from * hourMs, to: day0 + to * hourMs });
+  /** An archive with these answers for A, each published. */
+  const answered = async (...answers: Parameters<typeof answer>[2][]): Promise<string> => {
+    const archive = opened();
+    for (const rest of answers) {
+      append(archive, answer('A', [], { requestedWindow: hours(0, 24), windows: [], ...rest }));
+      await publishNow(archive);
+    }
+    archive.close();
+    return archive.layout.root;
+  };
+  const coverageOf = (root: string): unknown[] => contentsOf(root).coverage as unknown[];
+  const both = async (one: string, two: string): Promise<[string, string]> => [
+    await united(copyOf(one), [two]),
+    await united(copyOf(two), [one]),
+  ];
+
+  test('make a day complete of two halves', async () => {
+    const [one, two] = [
+      await answered({ windows: [hours(0, 12)] }),
+      await answered({
+        windows: [hours(12, 24)],
+        ticks: { t: Float64Array.of(day0 + 13 * hourMs), p: Float64Array.of(1) },
       }),
-      { seed, numRuns },
-    );
+    ];
+    for (const root of await both(one, two)) {
+      const archive = opened({ root });
+      expect(statesOf(archive)).toEqual({ '2026-06-01': 'complete' });
+      archive.close();
+    }
+  });
+
+  test('keep days whose symbols are complete in one of them each', async () => {
+    const recorded = async (complete: string, missing: string): Promise<string> => {
+      const archive = opened();
+      const [early, late] = [hours(0, 12), hours(12, 24)];
+      // Published windows have the earlier time, which is before the end of the day.
+      append(archive, answer(complete, [[day0, 0.5]], { windows: [early], observedAt: day0 + 12 * hourMs }));
+      append(archive, answer(complete, [[day0 + 13 * hourMs, 0.5]], { windows: [hours(11, 24)] }));
+      append(archive, answer(missing, [[day0, 0.5]], { windows: [late] }));
+      await publishNow(archive);
+      expect(statesOf(archive)).toEqual({ '2026-06-01': 'incomplete' });
+      archive.close();
+      return archive.layout.root;
+    };
+    for (const root of await both(await recorded('A', 'B'), await recorded('B', 'A'))) {
+      const archive = opened({ root });
+      expect(statesOf(archive)).toEqual({ '2026-06-01': 'complete' });
+      archive.close();
+    }
+  });
+
+  test('take no proof that one of them withdrew later, and all that came after', async () => {
+    const withdrew = await answered({ windows: [hours(0, 24)] }, { withdrawn: [hours(6, 12)], observedAt: now + 5 });
+    const older = await answered({ windows: [hours(0, 24)], observedAt: now + 5 });
+    const later = await answered({ windows: [hours(0, 24)], observedAt: now + 6 });
+    for (const root of await both(withdrew, older)) expect(coverageOf(root)).toHaveLength(2);
+    for (const root of await both(withdrew, later)) expect(coverageOf(root)).toHaveLength(1);
+    // The list goes on to a third archive.
+    const [passed] = await both(older, withdrew);
+    for (const root of await both(passed, older)) expect(coverageOf(root)).toHaveLength(2);
+    for (const root of await both(passed, later)) {
+      expect(coverageOf(root)).toHaveLength(1);
+      const before = hashes(root, '**/*');
+      await united(root, [withdrew, older, passed]);
+      expect(hashes(root, '**/*')).toEqual(before);
+    }
+  });
+
+  test('restore what one of them lost, if the other has as many ticks', async () => {
+    const ticks = { t: Float64Array.of(day0 + 7 * hourMs), p: Float64Array.of(0.5) };
+    const lost = await answered({ windows: [hours(0, 6)] });
+    const archive = opened({ root: lost });
+    recordLost(archive.state.db, [{ dataset: 'ticks', symbol: 'A', ...hours(6, 12), ticks: 1 }], now);
+    await publishNow(archive, now, 'run', { judges: true });
+    expect(archive.readManifest().lost).toHaveLength(1);
+    archive.close();
+    const [full, empty] = [
+      await answered({ windows: [hours(0, 24)], ticks }),
+      await answered({ windows: [hours(0, 24)] }),
+    ];
+    for (const root of await both(lost, full))
+      expect(contentsOf(root)).toMatchObject({ lost: undefined, ticks: [expect.any(String)] });
+    for (const root of await both(lost, empty)) {
+      expect(contentsOf(root).lost).toEqual([{ dataset: 'ticks', symbol: 'A', ...hours(6, 12), ticks: 1 }]);
+      expect(coverageOf(root)).toHaveLength(2);
+    }
+  });
+
+  test('keep the gaps that were accepted in either', async () => {
+    const accepting = async (from: number, reason: string, acceptedAt: number): Promise<string> => {
+      const root = await answered({ windows: [hours(0, 6)] });
+      const archive = opened({ root });
+      acceptWindow(archive.state.db, { symbol: 'A', ...hours(from, from + 4), reason, acceptedAt, reportedAt: null });
+      await publishNow(archive, now, 'run', { judges: true });
+      archive.close();
+      return root;
+    };
+    for (const root of await both(await accepting(8, 'early', 1), await accepting(10, 'late', 2)))
+      expect(contentsOf(root).accepted).toMatchObject([
+        { ...hours(8, 10), reason: 'early' },
+        { ...hours(10, 14), reason: 'late' },
+      ]);
   });
 });

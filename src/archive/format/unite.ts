@@ -152,7 +152,7 @@ function indexDrops(conflicts: readonly SeriesConflict[]): DropIndex {
 }
 
 /** Identifies a dropped row. */
-export const toDropKey = ({ symbol, t, dropped, droppedTexts }: SeriesConflict): string =>
+const toDropKey = ({ symbol, t, dropped, droppedTexts }: SeriesConflict): string =>
   `${toRowKey(symbol, t, droppedTexts[0])} ${toRowContent(t, dropped, droppedTexts)}`;
 
 const toRowContent = (t: number, numbers: readonly number[], texts: readonly (string | null)[]): string =>
@@ -181,8 +181,9 @@ export function uniteMarkets(rows: readonly MarketRow[]): MarketRow[] {
 
 const compareContents = (a: object, b: object): number => compareUtf8(toContent(a), toContent(b));
 
-/** The fields in their order: archives read them from equal columns, and may have added them in another order. */
-const toContent = (facts: object): string => JSON.stringify(Object.entries(facts).sort(([a], [b]) => (a < b ? -1 : 1)));
+/** The fields as text, whatever their order. */
+export const toContent = (facts: object): string =>
+  JSON.stringify(Object.entries(facts).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 const symbolFactNames = [
   ...(['canonicalId', 'source', 'question', 'category', 'isActive', 'opensAt', 'closesAt', 'resolvedAt'] as const),

@@ -321,7 +321,10 @@ const selectCoveredBefore = (
 function addBinResult(part: OpenPart, done: MergeSliceResult, union: Union | undefined): BinResult {
   const { coverage, ...rest } = done;
   const { conflicts } = rest.merged;
-  const fresh = union === undefined ? conflicts : selectNewConflicts(union, part.bin, conflicts, part);
+  const fresh =
+    union === undefined
+      ? conflicts
+      : selectNewConflicts(union, part.bin, 'ticks', conflicts, part.conflicts, part.coverage);
   for (const conflict of fresh) part.conflicts.push(conflict);
   for (const [symbol, windows] of coverage) part.coverage.ticks.set(symbol, [...windows]);
   part.isMerged = true;

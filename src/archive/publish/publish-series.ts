@@ -37,7 +37,7 @@ import type { SeriesIntake, SpilledSeriesChunk } from './series-intake.ts';
 import { hasStagedSeries, stageCandles } from './stage-candles.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
 import { readOtherConflicts, type Union } from './union-files.ts';
-import { readUnionPrecedence, selectNewSeriesConflicts } from './unite-parts.ts';
+import { readUnionPrecedence, selectNewConflicts } from './unite-parts.ts';
 
 /** The coverage of a part of a day to publish, of the symbols whose rows or windows changed, by series. */
 export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, readonly PublishedCoverage[]>>;
@@ -122,7 +122,7 @@ export async function stageSeries(
       const fresh =
         union === undefined
           ? result.conflicts
-          : selectNewSeriesConflicts(union, bin, dataset, result.conflicts, { coverage: published, conflicts: known });
+          : selectNewConflicts(union, bin, dataset, result.conflicts, known, published);
       for (const conflict of fresh) known.push(conflict);
     }
     if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay, parseDayStart } from '../../base/time.ts';
+import { floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasetNames, isSplitBySymbol, listReadColumns } from '../format/datasets.ts';
@@ -55,6 +56,8 @@ export interface Union {
   readonly withdrawn: readonly PublishedWithdrawal[];
   /** The files of the other archive that have rows, by dataset and date. */
   readonly files: ReadonlyMap<string, readonly PublishedFile[]>;
+  /** The coverage that was read last: of one part, several steps need it. */
+  latest: { readonly key: string; readonly coverage: DayCoverage } | undefined;
 }
 
 const splitNames = datasetNames.filter(isSplitBySymbol);
@@ -69,7 +72,7 @@ export function openUnion(archive: Archive, stage: Stage, other: OtherArchive, r
   const files = new Map(
     [...Map.groupBy(named, ({ key }) => key)].map(([key, list]) => [key, list.map(({ file }) => file)]),
   );
-  return { archive, stage, other, runId, withdrawn, files };
+  return { archive, stage, other, runId, withdrawn, files, latest: undefined };
 }
 
 /**
@@ -90,10 +93,17 @@ const listDates = (manifest: Manifest): Set<string> =>
 
 /** The parts of days into which rows of the other archive go, sorted. */
 export function listUnionBins(union: Union): JournalBin[] {
-  return [...listDates(union.other.manifest)].sort().flatMap((date) => {
+  const { lost = [], datasets } = union.other.manifest;
+  // What the other archive has lost or withdrawn may concern days of which it has no file.
+  const judged = new Set(
+    [...lost, ...(datasets.coverage.withdrawn ?? [])].map(({ from }) => formatDay(floorToDay(from))),
+  );
+  return [...new Set([...listDates(union.other.manifest), ...judged])].sort().flatMap((date) => {
     const day = parseDayStart(date);
     const parts = Array.from({ length: countParts(union, day) }, (_, part) => ({ day, part }));
-    return parts.filter((bin) => takenNames.some((dataset) => listOtherFiles(union, dataset, bin).length > 0));
+    return parts.filter(
+      (bin) => judged.has(date) || takenNames.some((dataset) => listOtherFiles(union, dataset, bin).length > 0),
+    );
   });
 }
 
@@ -172,8 +182,12 @@ export function readOtherTable(union: Union, dataset: TableName, bin: JournalBin
   );
 }
 
-export const readOtherCoverage = (union: Union, bin: JournalBin): DayCoverage =>
-  parseCoverageRows(readOtherTable(union, 'coverage', bin));
+export function readOtherCoverage(union: Union, bin: JournalBin): DayCoverage {
+  const key = `${bin.day} ${bin.part}`;
+  if (union.latest?.key !== key)
+    union.latest = { key, coverage: parseCoverageRows(readOtherTable(union, 'coverage', bin)) };
+  return union.latest.coverage;
+}
 
 export const readOtherConflicts = (
   union: Union,

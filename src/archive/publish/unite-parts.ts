@@ -5,10 +5,10 @@ import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type Manifest } from '../format/manifest.ts';
 import { emptyBooks, listSnapshots, mergeBooks } from '../format/order-book.ts';
 import { overlayPrecedence, type Precedence, type PrecedenceWindow } from '../format/precedence.ts';
-import { type SeriesColumns, type SeriesConflict, sliceRows } from '../format/series.ts';
+import { type SeriesColumns, sliceRows } from '../format/series.ts';
 import { conflictDatasets, type SeriesDataset, seriesDatasets } from '../format/series-datasets.ts';
 import type { Conflict, TickChunk } from '../format/tick-columns.ts';
-import { decideRows, toDropKey, toStandIns, uniteCoverage } from '../format/unite.ts';
+import { decideRows, toContent, toStandIns, uniteCoverage } from '../format/unite.ts';
 import { type DatedWindow, findWithdrawn } from '../format/withdrawals.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
@@ -232,34 +232,23 @@ export function addOtherTables(
 }
 
 /**
- * The conflicts between the ticks of both archives that neither lists. Each was seen when the later of both was observed.
+ * The conflicts between rows of both archives that neither lists. Each was seen when the later of both was observed.
  * @param known those that one of them lists @param coverage the published coverage of this archive
  */
-export function selectNewConflicts(
+export function selectNewConflicts<C extends { readonly symbol: string; readonly t: number; readonly seenAt: number }>(
   union: Union,
   bin: JournalBin,
-  fresh: readonly Conflict[],
-  { coverage, conflicts: known }: { readonly coverage: DayCoverage; readonly conflicts: readonly Conflict[] },
-): Conflict[] {
+  dataset: 'ticks' | SeriesDataset,
+  fresh: readonly C[],
+  known: readonly C[],
+  coverage: DayCoverage,
+): C[] {
   if (fresh.length === 0) return [];
-  const toKey = ({ symbol, t, kept, dropped }: Conflict): string => JSON.stringify([symbol, t, kept, dropped]);
+  // Ticks also state the kept price, which one conflict of each tick has to have.
+  const toKey = (one: C): string => toContent({ ...one, seenAt: 0 });
   const keys = new Set(known.map(toKey));
-  const findSeenAt = createSeenAtLookup(union, bin, 'ticks', coverage);
-  return fresh.filter((one) => !keys.has(toKey(one))).map((one) => ({ ...one, seenAt: findSeenAt(one) }));
-}
-
-/** The same for a series. */
-export function selectNewSeriesConflicts(
-  union: Union,
-  bin: JournalBin,
-  dataset: SeriesDataset,
-  fresh: readonly SeriesConflict[],
-  { coverage, conflicts: known }: { readonly coverage: DayCoverage; readonly conflicts: readonly SeriesConflict[] },
-): SeriesConflict[] {
-  if (fresh.length === 0) return [];
-  const keys = new Set(known.map(toDropKey));
   const findSeenAt = createSeenAtLookup(union, bin, dataset, coverage);
-  return fresh.filter((one) => !keys.has(toDropKey(one))).map((one) => ({ ...one, seenAt: findSeenAt(one) }));
+  return fresh.filter((one) => !keys.has(toKey(one))).map((one) => ({ ...one, seenAt: findSeenAt(one) }));
 }
 
 function createSeenAtLookup(
