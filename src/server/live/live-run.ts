@@ -59,46 +59,10 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
   mkdirSync(rateFolder, { recursive: true });
   const { sourceName } = settings;
   const rateStore = openSharedRateStore(archive.state, rateFolder, undefined, sourceName);
-  const liveArchive: Archive = { ...archive, state };
   let opening: Promise<OpenSession> | undefined;
   const ending = new Set<Promise<void>>();
 
-  async function open(): Promise<OpenSession> {
-    const startedAt = clock.nowMs();
-    const run = await write(() => {
-      keepSource(liveArchive, settings);
-      return createRun(context, liveJob, liveArchive, startedAt, createResponseShapes(), false, async () => upstream);
-    });
-    const raw = await openRawCapture(run);
-    const upstream = await openConfiguredUpstream(
-      context,
-      rateStore,
-      requireUpstream(settings),
-      (response) => raw?.write(response),
-      settings.service.live.rateShare,
-      {
-        requestDeadlineMs: Math.min(requestMsMax, settings.upstream.requestDeadlineSeconds * 1000),
-        retryAttemptsMax,
-        retryAfterMsMax,
-      },
-    );
-    return {
-      run,
-      upstream,
-      state,
-      write,
-      day: floorToDay(startedAt),
-      users: 0,
-      isRetired: false,
-      async end() {
-        const counters = upstream.counters();
-        await upstream.close();
-        await closeRawCapture(run, raw);
-        const summary = await write(() => summarizeLiveRun(context, run, startedAt, counters));
-        context.log.info({ run_id: run.id, requests: summary.requests, ticks: summary.ticks }, 'live reads recorded');
-      },
-    };
-  }
+  const open = (): Promise<OpenSession> => openSession(context, { ...archive, state }, write, rateStore);
 
   /** A night counts the ticks of the runs since the night before: a run must not span it. */
   const isOver = ({ day, run }: OpenSession): boolean =>
@@ -155,6 +119,50 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
       await Promise.all(ending);
       rateStore.close();
       writer.close();
+    },
+  };
+}
+
+/** Starts a run of live reads. @param archive with the state that the run writes */
+async function openSession(
+  context: Context,
+  archive: Archive,
+  write: LiveSession['write'],
+  rateStore: ReturnType<typeof openSharedRateStore>,
+): Promise<OpenSession> {
+  const { clock, settings } = context;
+  const startedAt = clock.nowMs();
+  const run = await write(() => {
+    keepSource(archive, settings);
+    return createRun(context, liveJob, archive, startedAt, createResponseShapes(), false, async () => upstream);
+  });
+  const raw = await openRawCapture(run);
+  const upstream = await openConfiguredUpstream(
+    context,
+    rateStore,
+    requireUpstream(settings),
+    (response) => raw?.write(response),
+    settings.service.live.rateShare,
+    {
+      requestDeadlineMs: Math.min(requestMsMax, settings.upstream.requestDeadlineSeconds * 1000),
+      retryAttemptsMax,
+      retryAfterMsMax,
+    },
+  );
+  return {
+    run,
+    upstream,
+    state: archive.state,
+    write,
+    day: floorToDay(startedAt),
+    users: 0,
+    isRetired: false,
+    async end() {
+      const counters = upstream.counters();
+      await upstream.close();
+      await closeRawCapture(run, raw);
+      const summary = await write(() => summarizeLiveRun(context, run, startedAt, counters));
+      context.log.info({ run_id: run.id, requests: summary.requests, ticks: summary.ticks }, 'live reads recorded');
     },
   };
 }
