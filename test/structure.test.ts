@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { findCircle, importsOf, leftOver, violations } from './structure.ts';
+import { findCircle, importsOf, leftOver, listLongFunctions, listUnusedExports, violations } from './structure.ts';
 
 const root = new URL('..', import.meta.url).pathname;
 
@@ -68,6 +68,59 @@ test('no files name each other in a circle, by types neither', () => {
   ] as const;
   expect(findCircle(new Map(circle))).toEqual(['b/b.ts', 'b/c.ts']);
   expect(findCircle(new Map(circle.slice(0, 2)))).toBeNull();
+});
+
+test('every export of src is used by another file', () => {
+  const paths = globSync('{src,jobs,bin,test,bench}/**/*.ts', { cwd: root, exclude: ['**/node_modules/**'] });
+  expect(listUnusedExports(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
+  const files = [
+    ['src/a/b.ts', 'export const used = 1;\nexport function runOnThread() {}\nexport interface Left {}'],
+    ['src/c.ts', "import { used } from './a/b.ts';\nawait pool.run('runOnThread');"],
+    ['src/d.ts', 'const Left = 1;'],
+  ] as const;
+  expect(listUnusedExports(new Map(files))).toEqual(['src/a/b.ts Left']);
+});
+
+/** A function fits a screen, and state gets a type with a name and its functions. */
+const functionLinesMax = 100;
+/** Functions that are longer still, with their most lines. This list only gets shorter. */
+const longFunctions: Readonly<Record<string, number>> = {
+  'src/server/web/client/symbol-view.ts createSymbolView': 193,
+  'src/archive/publish/views-sql.ts listViewDefinitions': 170,
+  'src/server/web/client/chart.ts createChart': 163,
+  'src/archive/disk/file-system.ts createDisk': 148,
+  'src/collector/paging/fetch-side.ts fetchSide': 146,
+  'src/backtest/engine/simulate.ts simulateRule': 141,
+  'src/archive/query/read-rows.ts openRowReader': 141,
+  'src/server/workspace/job-queue.ts createJobQueue': 130,
+  'src/collector/paging/collect-ticks.ts collectTicks': 122,
+  'src/library/archive.ts createReader': 120,
+  'src/server/jobs/job-runner.ts startJobRunner': 116,
+  'src/server/live/live-run.ts openLiveRuns': 110,
+  'src/archive/publish/publish.ts mergeAndCommit': 109,
+  'src/archive/read/read-ticks.ts openTickReader': 107,
+  'src/backtest/data/backtest-data.ts openBacktestData': 104,
+  'src/server/web/client/search.ts createSearch': 103,
+  'src/server/workspace/api-key-cache.ts createApiKeyCache': 102,
+};
+
+test('no function has more than 100 lines', () => {
+  const paths = globSync('{src,jobs,bin}/**/*.ts', { cwd: root });
+  const found = paths.flatMap((path) =>
+    listLongFunctions(path, readFileSync(root + path, 'utf8'), functionLinesMax).map(
+      ({ name, lines }) => [`${path} ${name}`, lines] as const,
+    ),
+  );
+  expect(
+    found.filter(([name, lines]) => lines > (longFunctions[name] ?? functionLinesMax)),
+    'Split these functions. If one keeps state, give the state a type with a name, such as a class, and short functions.',
+  ).toEqual([]);
+  expect(
+    Object.keys(longFunctions).filter((name) => !found.some(([one]) => one === name)),
+    'These functions are short now: remove them from longFunctions.',
+  ).toEqual([]);
+  const text = `const run = () => {${'\n'.repeat(100)}};\nfunction short() {${'\n'.repeat(99)}}`;
+  expect(listLongFunctions('a.ts', text, 100)).toEqual([{ name: 'run', lines: 101 }]);
 });
 
 /**

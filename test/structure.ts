@@ -1,4 +1,5 @@
 import { dirname, join } from 'node:path';
+import { parseSync } from 'rolldown/utils';
 
 /** The direction of imports and what only some rooms may do, checked on text: `violations` is what a test expects none of. */
 
@@ -194,4 +195,66 @@ export function leftOver(files: ReadonlyMap<string, string>): string[] {
     (path) =>
       path.startsWith('src/') && !path.startsWith('src/library/') && !path.endsWith('.d.ts') && !named.has(path),
   );
+}
+
+/**
+ * Exports of src that no other file names, as `path name`. A name counts as used by a file that names the path of its module
+ * and has the name anywhere, and a function also by its name as text, as worker threads call it. The package's interface,
+ * `src/library`, is for others to use.
+ */
+export function listUnusedExports(files: ReadonlyMap<string, string>): string[] {
+  const importers = new Map<string, string[]>();
+  const texts = [...files.values()];
+  for (const [path, text] of files)
+    for (const target of listNamedFiles(path, text)) importers.set(target, [...(importers.get(target) ?? []), text]);
+  const pattern = /^export (?:async )?(?:const|let|function\*?|class|interface|type) (\w+)/gm;
+  return [...files]
+    .filter(([path]) => path.startsWith('src/') && !path.startsWith('src/library/'))
+    .flatMap(([path, text]) =>
+      [...text.matchAll(pattern)]
+        .map(([, name]) => name!)
+        .filter((name) => {
+          const word = new RegExp(`\\b${name}\\b`);
+          return (
+            !(importers.get(path) ?? []).some((one) => word.test(one)) &&
+            !texts.some((one) => one.includes(`'${name}'`))
+          );
+        })
+        .map((name) => `${path} ${name}`),
+    );
+}
+
+/** The files that a file names by a relative path, with or without `.ts`. */
+const listNamedFiles = (path: string, text: string): string[] =>
+  [...text.matchAll(/['"`](\.{1,2}\/[^'"`\n]+?)(?:\.ts)?['"`]/g)].map(([, at]) => `${join(dirname(path), at!)}.ts`);
+
+/** The functions of a file that have more than `linesMax` lines, with their numbers of lines. */
+export function listLongFunctions(path: string, text: string, linesMax: number): { name: string; lines: number }[] {
+  const found: { name: string; lines: number }[] = [];
+  const visit = (node: unknown, name: string): void => {
+    if (Array.isArray(node)) {
+      for (const one of node) visit(one, name);
+      return;
+    }
+    if (typeof node !== 'object' || node === null) return;
+    const { type, id, key, body, start, end } = node as SyntaxNode;
+    const own = id?.name ?? key?.name ?? name;
+    if (/^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(type ?? '') && body) {
+      const lines = text.slice(start, end).split('\n').length;
+      if (lines > linesMax) found.push({ name: own, lines });
+    }
+    for (const value of Object.values(node)) visit(value, own);
+  };
+  visit(parseSync(path, text).program, path);
+  return found;
+}
+
+/** What is read of a node of the syntax tree. */
+interface SyntaxNode {
+  readonly type?: string;
+  readonly id?: { readonly name?: string } | null;
+  readonly key?: { readonly name?: string };
+  readonly body?: unknown;
+  readonly start: number;
+  readonly end: number;
 }

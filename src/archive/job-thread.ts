@@ -34,7 +34,7 @@ export class JobThreadError<F extends JobFailure> extends Error {
   }
 }
 
-export interface ThreadEntry {
+interface ThreadEntry {
   /** See `resolveThreadEntry`. */
   readonly name: string;
   readonly beside: string;

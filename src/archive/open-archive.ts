@@ -20,7 +20,7 @@ import { decodeManifest, keepManifest, type ParsedManifest, parseManifestBytes }
 import { openPublishedTicks } from './published-ticks.ts';
 import { rebuildState } from './rebuild-state.ts';
 
-export interface OpenArchiveOptions {
+interface OpenArchiveOptions {
   readonly root: string;
   /** Whether to create an archive if there is none. */
   readonly create: boolean;

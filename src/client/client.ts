@@ -120,14 +120,14 @@ function createSession(
 }
 
 /** Address of the service: the pool's origin, and the prefix of each path. */
-export interface ParsedBaseUrl {
+interface ParsedBaseUrl {
   readonly origin: string;
   /** Empty, or with a leading slash and no trailing one. */
   readonly prefix: string;
 }
 
 /** @throws UsageError for anything but a plain http(s) address. Credentials in it would appear in logs. */
-export function parseBaseUrl(baseUrl: string): ParsedBaseUrl {
+function parseBaseUrl(baseUrl: string): ParsedBaseUrl {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
     throw new UsageError('the base URL of the upstream must be an http or https address, e.g. https://example.org');
@@ -139,7 +139,7 @@ export function parseBaseUrl(baseUrl: string): ParsedBaseUrl {
 }
 
 /** @throws UsageError for a key that a header cannot contain. The key itself is not shown. */
-export function checkApiKey(apiKey: string): void {
+function checkApiKey(apiKey: string): void {
   if (!/^[\x21-\x7e]+$/.test(apiKey)) {
     throw new UsageError('the API key must be printable ASCII without spaces or line breaks, and not empty');
   }
@@ -156,17 +156,17 @@ export function buildRequestPath(path: string, query: Readonly<Record<string, st
   return text === '' ? path : `${path}?${text}`;
 }
 
-export function createTicksSubject({ symbol, from, to }: TicksQuery): RequestSubject {
+function createTicksSubject({ symbol, from, to }: TicksQuery): RequestSubject {
   const window: Window = { from, to };
   return { describe: () => `ticks of ${symbol} [${formatInstant(from)}, ${formatInstant(to)})`, symbol, window };
 }
 
-export function createMarketsSubject({ view, source }: MarketsQuery): RequestSubject {
+function createMarketsSubject({ view, source }: MarketsQuery): RequestSubject {
   const filters = [view === undefined ? '' : ` of view ${view}`, source === undefined ? '' : ` of source ${source}`];
   return { describe: () => `markets${filters.join('')}` };
 }
 
-export const createOrderbookSubject = ({ symbol }: OrderbookQuery): RequestSubject => ({
+const createOrderbookSubject = ({ symbol }: OrderbookQuery): RequestSubject => ({
   describe: () => `order book of ${symbol}`,
   symbol,
 });

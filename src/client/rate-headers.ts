@@ -1,7 +1,7 @@
 import { getHeader, parseHttpDate, type ResponseHead } from './classify-error.ts';
 
 /** The rate limit that response headers state. Absent and invalid values are omitted. */
-export interface StatedRate {
+interface StatedRate {
   /** Requests per second: the quota of a window of up to a minute, spread evenly. */
   readonly ratePerSecond?: number;
   /** Number of remaining requests, and time until the quota resets, in ms from now. At least 0. */

@@ -14,7 +14,7 @@ import { readRateState } from './sliding-window.ts';
  * requests count as started at the end of the lease. No real start is later than that, so they never start a request too
  * early, even if the process is killed or suspended. Times are milliseconds of the machine's monotonic clock.
  */
-export interface RateLease extends RateStateAccess {
+interface RateLease extends RateStateAccess {
   /** Runs work that may start a request, on the copy while the lease lasts. The other methods may be called only from `work`. */
   runStart<T>(work: (nowMs: number) => T): T;
   /** Runs work that records a response about which the others need not know at once. */
@@ -28,7 +28,7 @@ export interface RateLease extends RateStateAccess {
 /** Longest lease, in ms. Others wait this long at most for their first request, and for a pause to be known. */
 export const leaseMsMax = 500;
 /** Most requests of a lease. More would save little, and be lost if the process is killed. */
-export const leaseStartsMax = 64;
+const leaseStartsMax = 64;
 /** A process is alone if no other has used the state for this long, in ms. */
 const aloneMsMin = 10_000;
 /** A process takes leases after it has started requests for this long, in ms, and never after a longer break. */
@@ -41,7 +41,7 @@ interface Lease {
 }
 
 /** Use of a shared rate as one of its users knows it. */
-export interface RateUse {
+interface RateUse {
   /** Last known time of a use by another, and the time since which this one has started requests without a break. */
   readonly othersAtMs: number;
   readonly busyFromMs: number;

@@ -7,7 +7,7 @@ import { eventStreamType } from '../contract/stream.ts';
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
 /** One event of a stream. */
-export interface StreamEvent {
+interface StreamEvent {
   /** `ready` is the first one; what was journaled before it is in `/api/v1/ticks`. */
   readonly type: string;
   /** As sent, JSON. */
@@ -23,7 +23,7 @@ export interface StreamedTick {
   readonly isRevision: boolean;
 }
 
-export interface TickStreamOptions {
+interface TickStreamOptions {
   /** Address of the service, without a trailing slash. */
   readonly baseUrl: string;
   readonly apiKey: string;
@@ -151,7 +151,7 @@ async function* parseEvents(
 }
 
 /** Parses the lines of one event. */
-export function parseEvent(block: string): ParsedEvent {
+function parseEvent(block: string): ParsedEvent {
   let [id, type] = [null as string | null, 'message'];
   const data: string[] = [];
   for (const line of block.split(/\r?\n/)) {

@@ -11,7 +11,7 @@ import {
 } from './classify-error.ts';
 import { decompressBody, readBody, UnreadableResponseError } from './response-body.ts';
 
-export interface TransportOptions {
+interface TransportOptions {
   readonly origin: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly connections: number;
@@ -19,7 +19,7 @@ export interface TransportOptions {
   readonly responseBytesMax: number;
 }
 
-export interface TransportResponse extends ResponseHead {
+interface TransportResponse extends ResponseHead {
   /** Decompressed. */
   readonly bytes: Buffer;
   /** Length of the body as received, in bytes. */

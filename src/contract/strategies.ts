@@ -9,7 +9,7 @@ import { noExtraFields, refTo } from './strategy-language.ts';
 const forbiddenNameCharacters = '\\p{Cc}\\u2028-\\u202e\\u2066-\\u2069';
 export const namePattern = `^[^\\s${forbiddenNameCharacters}]([^${forbiddenNameCharacters}]*[^\\s${forbiddenNameCharacters}])?$`;
 export const nameMax = 200;
-export const ObjectName = (description: string) =>
+const ObjectName = (description: string) =>
   Type.String({ minLength: 1, maxLength: nameMax, pattern: namePattern, description });
 
 const example = {
@@ -176,7 +176,7 @@ export const BotRequest = Type.Object(
 );
 export type BotRequest = Type.Static<typeof BotRequest>;
 
-export const botStatuses = ['active', 'paused'] as const;
+const botStatuses = ['active', 'paused'] as const;
 const Status = Type.Unsafe<(typeof botStatuses)[number]>(oneOf(botStatuses, status));
 
 export const BotChange = Type.Object(

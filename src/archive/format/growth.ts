@@ -1,7 +1,7 @@
 import { formatDay, parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 
-export interface DailyGrowth {
+interface DailyGrowth {
   /** Mean published bytes of a finished day. */
   readonly bytesPerDay: number;
   /** Number of days in the mean. */

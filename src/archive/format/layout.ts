@@ -15,7 +15,7 @@ export interface ArchiveLayout {
 export const privateFolderName = '.oddslake';
 export const manifestName = 'manifest.json';
 /** Folder of quarantined input, relative to the root. */
-export const quarantineFolder = `${privateFolderName}/quarantine`;
+const quarantineFolder = `${privateFolderName}/quarantine`;
 /** Folder of quarantined damaged files, relative to the root, with a subfolder for each damaged generation. */
 export const damagedFilesFolder = `${privateFolderName}/damaged`;
 

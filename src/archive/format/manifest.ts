@@ -118,7 +118,7 @@ export interface Manifest {
 }
 
 /** A window of a symbol's ticks that a user accepted as a gap, with the reason. */
-export interface AcceptedGap extends Window {
+interface AcceptedGap extends Window {
   readonly symbol: string;
   readonly reason: string;
   readonly accepted_at: number;

@@ -28,7 +28,7 @@ export interface MergedPart {
  * How two values of `p` compare. Ticks have prices there. A series of several numbers has the index of its row, and compares
  * the rows (`series.ts`), so that all datasets share this merge.
  */
-export interface ValueOrder {
+interface ValueOrder {
   isSame(a: number, b: number): boolean;
   isGreater(a: number, b: number): boolean;
 }

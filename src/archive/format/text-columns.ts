@@ -170,7 +170,7 @@ export function findTextBounds(column: TextColumn): Uint8Array[] {
 }
 
 /** Equal texts have one number. */
-export interface NumberedTexts {
+interface NumberedTexts {
   /** The number of each row, in the order of first appearance from 0. */
   readonly numbers: Uint32Array;
   /** The first row of each number, as an index of `rows`. */

@@ -13,7 +13,7 @@ export interface TickChanges {
 }
 
 /** The ticks of one symbol and UTC day that are known before an observation. */
-export interface KnownTicks {
+interface KnownTicks {
   /** Ascending, each key once. */
   readonly published: TickColumns;
   /** In the order of acceptance. */

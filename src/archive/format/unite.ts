@@ -75,7 +75,7 @@ export const toStandIns = (symbol: string, day: number, coverage: readonly Cover
   );
 
 /** Published rows of some symbols and one day, and the rows that were dropped for them. */
-export interface ContestedRows {
+interface ContestedRows {
   readonly rows: readonly SeriesColumns[];
   readonly conflicts: readonly SeriesConflict[];
 }

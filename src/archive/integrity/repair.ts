@@ -276,7 +276,7 @@ function isFromAnotherTree({ disk, layout }: Archive, text: string, ours: string
  * How a damaged file was repaired. `restored`: byte for byte. `salvaged`: with the provably intact rows only.
  * `rebuilt`: from other data. `removed`: no row is left. `quarantined`: no manifest lists it.
  */
-export type RepairOutcome = 'restored' | 'salvaged' | 'rebuilt' | 'removed' | 'quarantined';
+type RepairOutcome = 'restored' | 'salvaged' | 'rebuilt' | 'removed' | 'quarantined';
 
 export interface RepairedFile extends VerifyFinding {
   readonly outcome: RepairOutcome;

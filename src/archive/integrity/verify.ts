@@ -257,7 +257,7 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
  * @returns a message with the fault and what to do; null if there is none
  * @throws DamageError if a coverage file is no longer intact
  */
-export async function verifyState(
+async function verifyState(
   archive: Archive,
   coverage: readonly PublishedFile[] | null,
   signal?: AbortSignal,
@@ -297,14 +297,14 @@ const formatRebuildAdvice = (path: string): string =>
   `Publish the journal if possible (oddslake publish). Then, while nothing uses the archive, move ${path} away, together with the files of the same name that end in -wal and -shm; the next run rebuilds it from the published files. Unpublished journal records, and the record of which prices were contested, are lost with it.`;
 
 /** Totals of the published coverage of each symbol's ticks. */
-export type CoverageExtents = Map<string, CoverageExtent>;
+type CoverageExtents = Map<string, CoverageExtent>;
 
 const extentColumns = datasets.coverage.columns.filter(({ name }) =>
   ['dataset', 'symbol', 't_from', 't_to'].includes(name),
 );
 
 /** Adds the rows of a coverage file. @throws Error if it cannot be decoded */
-export function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array): void {
+function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array): void {
   for (const row of decodeRows(extentColumns, bytes)) {
     const [dataset, symbol, from, to] = row as [string, string, number, number];
     if (dataset !== 'ticks') continue;
@@ -319,7 +319,7 @@ export function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array):
 }
 
 /** Paths of everything in the dataset folders except `files`. */
-export function findOrphanFiles(archive: Archive, files: readonly PublishedFile[]): string[] {
+function findOrphanFiles(archive: Archive, files: readonly PublishedFile[]): string[] {
   // Files that an open intent is about to remove are not orphans, nor are the drafts of its moves.
   const moves = readOpenIntent(archive.state.db)?.moves ?? [];
   const pendingPaths = moves.map(({ from, to }) => (from === null ? to : toTemporaryPath(to)));

@@ -3,7 +3,7 @@ import type { RunTally } from '../format/tick-columns.ts';
 import type { Database } from './database.ts';
 import { pruneSeriesCounts, takeOverSeriesCounts } from './series-counts.ts';
 
-export interface RunCounts {
+interface RunCounts {
   readonly fetched: number;
   readonly quarantined: number;
   readonly accepted: number;

@@ -205,8 +205,7 @@ function writeIdentity(db: Database, { upstream, sources = [], parts }: NewIdent
 }
 
 /** Reads the sources of an archive, sorted by name; none for an archive of one service. */
-export const readSources = (db: Database): SourceIdentity[] =>
-  JSON.parse(getMeta(db, sourcesKey) ?? '[]') as SourceIdentity[];
+const readSources = (db: Database): SourceIdentity[] => JSON.parse(getMeta(db, sourcesKey) ?? '[]') as SourceIdentity[];
 
 /**
  * Records the sources that a run collects: adds new ones, and where known ones are collected from now. Returns the

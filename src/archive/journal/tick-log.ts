@@ -69,7 +69,7 @@ const readLogEnd = (db: Database): number =>
   db.one<{ seq: number }>("select seq from sqlite_sequence where name = 'tick_log'")?.seq ?? 0;
 
 /** Since when a symbol is logged, and until when. */
-export interface LoggedSymbol {
+interface LoggedSymbol {
   /** The first row that may be of this symbol. From there on, the log has all of its changes. */
   readonly since: number;
   /** Epoch milliseconds. */
@@ -188,7 +188,7 @@ const toBytes = ({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array =
 const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
 /** One observation of a symbol, split by UTC day; each day's times are ascending. */
-export interface LoggedObservation {
+interface LoggedObservation {
   readonly symbol: string;
   readonly runId: string;
   readonly rank: number;
@@ -198,7 +198,7 @@ export interface LoggedObservation {
 }
 
 /** The ticks of a symbol and UTC day that are known before the observation. */
-export interface KnownTickSource {
+interface KnownTickSource {
   /** @throws DamageError if the file cannot be trusted */
   readPublished(symbol: string, day: number): TickColumns;
   readJournaled(symbol: string, day: number): readonly TickChunk[];

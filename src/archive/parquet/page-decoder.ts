@@ -305,7 +305,7 @@ export function visitIndexes(
 }
 
 /** Decodes values `from` to `to` of a dictionary page into `out` at `outAt`. */
-export function decodeIndexedValues(
+function decodeIndexedValues(
   bytes: Uint8Array,
   from: number,
   to: number,

@@ -15,7 +15,7 @@ import { commitIntent, finishIntent } from './commit.ts';
 import { sortMoves, stageBytes, stageRemoval, startStage } from './staging.ts';
 
 /** A generation that was published elsewhere. */
-export interface ForeignGeneration {
+interface ForeignGeneration {
   /** The exact text of its manifest.json. */
   readonly text: string;
   readonly manifest: Manifest;
@@ -23,7 +23,7 @@ export interface ForeignGeneration {
   readonly origin: string;
 }
 
-export interface AdoptOptions {
+interface AdoptOptions {
   /** Reads a file of the generation, which is checked already. */
   readonly fetchFile: (file: PublishedFile) => Promise<Uint8Array>;
   /** Files that are fetched at a time. */

@@ -200,7 +200,7 @@ export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
 }
 
 /** Sets `seq` in rows of `conflicts`, sorted by symbol, t, seen_at and dropped. Returns the rows. */
-export function numberConflicts(rows: CellValue[][]): CellValue[][] {
+function numberConflicts(rows: CellValue[][]): CellValue[][] {
   const isSame = (a: readonly CellValue[], b: readonly CellValue[]): boolean =>
     [0, 1, 4].every((column) => a[column] === b[column]);
   for (let i = 1; i < rows.length; i++)

@@ -127,7 +127,7 @@ export function openPartitionWriter(
 }
 
 /** Encodes the file of a part of a series some symbols at a time; see `openPartitionWriter`. */
-export interface SeriesPartitionWriter {
+interface SeriesPartitionWriter {
   /**
    * Adds the rows of the next symbols in sort order.
    * @throws Error if a row is outside the day or keys do not ascend; nothing is added then

@@ -9,7 +9,7 @@ import { parseMarketRows, readTableRows, stageTable, toMarketRows } from './day-
 import type { Stage } from './staging.ts';
 
 /** The market rows of a day, merged and not staged yet. */
-export interface MergedMarkets {
+interface MergedMarkets {
   readonly day: number;
   readonly rows: readonly CellValue[][];
   /** Whether they differ from the published rows in last_seen only, so that a quiet publish needs no file of them. */

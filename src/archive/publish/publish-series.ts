@@ -287,7 +287,7 @@ function readSeriesConflicts(
 }
 
 /** Conflict rows sorted by key. Equal rows of one symbol, t and seen_at are one; they are numbered in their order. */
-export function toSeriesConflictRows(dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] {
+function toSeriesConflictRows(dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] {
   const sorted = [...conflicts].sort((a, b) => compareConflictKeys(a, b) || compareDropped(a, b));
   const rows: CellValue[][] = [];
   let previous: SeriesConflict | undefined;

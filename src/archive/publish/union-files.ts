@@ -107,8 +107,7 @@ export function listUnionBins(union: Union): JournalBin[] {
   });
 }
 
-export const countParts = ({ stage }: Union, day: number): number =>
-  getPartCount(getStagePartCounts(stage), formatDay(day));
+const countParts = ({ stage }: Union, day: number): number => getPartCount(getStagePartCounts(stage), formatDay(day));
 
 /** The files of the other archive that may have symbols of a part: the numbers of parts divide hashes of the symbols. */
 export function listOtherFiles(

@@ -29,7 +29,7 @@ export function hasDailyCandles(manifest: Manifest): boolean {
 }
 
 /** Where the files are that views read. */
-export interface ViewSources {
+interface ViewSources {
   /** Comment lines at the start of the file. */
   readonly intro: string;
   /** The argument of read_parquet for a dataset with files, as SQL. */

@@ -50,13 +50,13 @@ export async function openDatabase(sources: readonly DatasetFiles[], options: Qu
 }
 
 /** Provides the connections for a query's calls. */
-export interface ConnectionSource {
+interface ConnectionSource {
   acquire(): Promise<DuckDBConnection>;
   release(connection: DuckDBConnection): void;
 }
 
 /** Creates the methods of a query. `published` are the paths of its files, for error messages. */
-export function createQuery(
+function createQuery(
   connections: ConnectionSource,
   published: ReadonlySet<string>,
   ownFolder: string,

@@ -23,7 +23,7 @@ import {
 } from './slice-query.ts';
 import { quoteIdentifier, quoteLiteral } from './views.ts';
 
-export interface ExportSpec {
+interface ExportSpec {
   /** Absolute path; an existing file is replaced. */
   readonly file: string;
   readonly format: ExportFormat;
@@ -55,7 +55,7 @@ export interface ExportResult {
 }
 
 /** Context of an export. */
-export interface ExportRunContext {
+interface ExportRunContext {
   readonly random: Random;
   readonly signal: AbortSignal;
   /** Called repeatedly with the rows written and the total rows. */
@@ -124,7 +124,7 @@ export const toSliceFormat = (format: SliceFormat, isCsvSafe: boolean): SliceFor
   format === 'csv' && isCsvSafe ? 'csv_safe' : format;
 
 /** Ranges of a slice's first key, in order. A null range is the whole slice. */
-export interface KeyRanges {
+interface KeyRanges {
   readonly ranges: readonly (KeyRange | null)[];
   /** Total rows. */
   readonly rows: number;

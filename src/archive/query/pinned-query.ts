@@ -14,13 +14,13 @@ const memoryBytesMax = 4 * 1024 ** 3;
 export const openArchiveQuery = (archive: Archive, statement: string, random: Random): Promise<PinnedQuery> =>
   openPinned(archive, { ...findReferencedDatasets(statement, archive.readManifest()), memoryBytesMax }, random);
 
-export interface PinnedQuery {
+interface PinnedQuery {
   readonly query: Query;
   readonly pinned: GenerationPin;
   close(): Promise<void>;
 }
 
-export interface PinnedQueryScope {
+interface PinnedQueryScope {
   readonly names: readonly DatasetName[];
   /** Selects the files to read; default all. */
   readonly wanted?: (file: PublishedFile) => boolean;

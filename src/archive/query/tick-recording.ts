@@ -2,7 +2,7 @@ import { UsageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 
 /** A recording as columns: symbol i has the ticks offsets[i] to offsets[i + 1], sorted by t. Markets are rows. */
-export interface RecordingColumns {
+interface RecordingColumns {
   readonly symbols: readonly string[];
   readonly offsets: Uint32Array;
   /** Epoch milliseconds. */

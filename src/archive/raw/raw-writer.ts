@@ -12,7 +12,7 @@ export interface RawWriter {
   close(): Promise<string | null>;
 }
 
-export interface RawWriterOptions extends RawRetention {
+interface RawWriterOptions extends RawRetention {
   readonly runId: string;
   /** The API key. It is removed from response bodies that contain it. */
   readonly secret: string;

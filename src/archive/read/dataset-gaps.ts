@@ -70,7 +70,7 @@ interface CoveredSymbol {
 }
 
 /** The uncovered windows of each symbol's lifetime, by symbol and time. Pure. */
-export function computeDatasetGaps(
+function computeDatasetGaps(
   symbols: readonly CoveredSymbol[],
   window: Window,
   getLifetime: (of: CoveredSymbol) => Window,

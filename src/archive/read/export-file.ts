@@ -11,7 +11,7 @@ import { chooseTimeEncoding } from '../parquet/arrow-columns.ts';
 import type { RowChunk } from '../parquet/streaming-writer.ts';
 import { type GenerationPin, requireFileBytes } from './pin-generation.ts';
 
-export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
+const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
 const formatsByExtension: Readonly<Record<string, ExportFormat>> = {

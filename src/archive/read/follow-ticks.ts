@@ -8,14 +8,14 @@ import { openTickReader } from './read-ticks.ts';
 import { openVerifiedFiles } from './verified-files.ts';
 
 /** A tick that has appeared, or a known one whose price has changed. `t` in epoch ms. */
-export interface FollowedTick {
+interface FollowedTick {
   readonly symbol: string;
   readonly t: number;
   readonly p: number;
   readonly isRevision: boolean;
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly symbols: readonly string[];
   /** Yields the ticks since this time first, epoch ms; null: only those that appear from now on. */
   readonly sinceMs: number | null;

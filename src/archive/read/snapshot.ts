@@ -9,7 +9,7 @@ import { formatRootFiles } from '../publish/commit.ts';
 import { closeDraft, isInside, openDraft, removeAbandonedDrafts, requireFileIntact } from './export-file.ts';
 import { type GenerationPin, pinGeneration } from './pin-generation.ts';
 
-export interface ArchiveSnapshot {
+interface ArchiveSnapshot {
   /** Absolute path of the snapshot. */
   readonly folder: string;
   readonly generation: number;
@@ -19,7 +19,7 @@ export interface ArchiveSnapshot {
   readonly copied: number;
 }
 
-export interface SnapshotOptions {
+interface SnapshotOptions {
   /** Distinguishes snapshots of one process. */
   readonly id: string;
   readonly onProgress?: (done: number, total: number) => void;

@@ -23,7 +23,7 @@ const cursorsMax = 20;
  * lost windows, and all that have ended since.
  * @param sources judges only the symbols and lists of these sources; empty: of all
  */
-export function computeArchiveCompleteness(
+function computeArchiveCompleteness(
   archive: Archive,
   rules: CompletenessRules,
   nowMs: number,
@@ -104,7 +104,7 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
 }
 
 /** The past days that are neither complete nor empty, the newest first, with their reasons. */
-export const listOpenDaysOf = ({ days }: Pick<Completeness, 'days'>, nowMs: number): OpenDay[] =>
+const listOpenDaysOf = ({ days }: Pick<Completeness, 'days'>, nowMs: number): OpenDay[] =>
   listOpenDays(
     [...days].map(([day, state]) => [formatDay(day), state] as const),
     nowMs,

@@ -19,7 +19,7 @@ export interface SymbolRows {
   readonly columns: Readonly<Record<string, ColumnValues>>;
 }
 
-export interface SymbolRowQuery {
+interface SymbolRowQuery {
   readonly dataset: SymbolDataset;
   /** As listed in a manifest. */
   readonly file: PublishedFile;

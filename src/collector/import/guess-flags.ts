@@ -39,7 +39,7 @@ import { createTradeIds } from './trade-ids.ts';
 
 // What the columns of a file may mean, and the flags with which its rows can be read. A guess is printed and never used.
 
-export interface FlagGuess {
+interface FlagGuess {
   /** Flags to add to those given; a `--columns` among them replaces the one given. */
   readonly flags: readonly string[];
   /** What the columns look like, one clause each. */

@@ -108,7 +108,7 @@ function scaleLevel(level: Level, { priceScale, hasDecimalComma }: TickRowRules)
 }
 
 /** A row of order books with one level each, as text. */
-export interface LevelRow {
+interface LevelRow {
   readonly symbol: string | null;
   readonly t: string | null;
   readonly side: string | null;
@@ -118,7 +118,7 @@ export interface LevelRow {
 }
 
 /** Joins rows that have the same symbol and the same text of a time, and follow one another, into rows of order books. */
-export interface LevelJoiner {
+interface LevelJoiner {
   /** Adds a row; returns the order book that ended before it. The rows of a symbol follow one another. */
   add(row: LevelRow): BookRow | null;
   /** Returns the last order book. */

@@ -27,7 +27,7 @@ type QuoteValueName = (typeof quoteValueNames)[number];
 export interface RawQuoteRows extends RawRows, Readonly<Partial<Record<QuoteValueName | 'p', readonly unknown[]>>> {}
 
 /** Where the rows of a file go. `ticks` is null unless the rows also feed ticks. */
-export interface QuoteRowSinks {
+interface QuoteRowSinks {
   readonly quotes: SeriesSink;
   readonly ticks: RowSink | null;
 }

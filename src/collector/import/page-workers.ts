@@ -14,7 +14,7 @@ import { readSavedPage, type SavedPage } from './import-page.ts';
 export { mergePart, mergeSeriesOnThread } from '../steps/merge-workers.ts';
 
 /** How saved pages are read. */
-export interface PageRules {
+interface PageRules {
   readonly dataset: 'ticks' | 'markets' | null;
   /** Latest time accepted, epoch ms. */
   readonly futureMs: number;

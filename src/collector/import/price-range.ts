@@ -1,5 +1,5 @@
 /** What is known about the prices of a file. */
-export interface PriceRange {
+interface PriceRange {
   /** Adds a finite price. */
   add(price: number): void;
   /**

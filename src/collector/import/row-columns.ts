@@ -82,7 +82,7 @@ export function resolveColumns(
 const holdsFields = (name: string, names: readonly string[]): boolean =>
   names.some((field) => field.startsWith(`${name}/`));
 
-export const formatFoundColumns = (names: readonly string[]): string =>
+const formatFoundColumns = (names: readonly string[]): string =>
   `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
 
 /**

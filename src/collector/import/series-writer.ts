@@ -166,7 +166,7 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
 }
 
 /** The number columns of series that are prices. */
-export const seriesPriceNames: readonly string[] = ['bid', 'ask', 'price'];
+const seriesPriceNames: readonly string[] = ['bid', 'ask', 'price'];
 
 /** The numbers and texts of a row by the name of their column, in file order. */
 function listCells(

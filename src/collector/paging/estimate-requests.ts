@@ -18,7 +18,7 @@ export interface PlanDensity {
 }
 
 /** The server as earlier runs saw it. */
-export interface ServerModel {
+interface ServerModel {
   readonly known: Partial<KnownPages>;
   /** Maximum number of ticks per request. */
   readonly pageLimit: number;
@@ -26,7 +26,7 @@ export interface ServerModel {
   readonly hasContradicted: boolean;
 }
 
-export interface RequestEstimate {
+interface RequestEstimate {
   readonly requests: number;
   /** The requests of each plan, not rounded. */
   readonly byPlan: readonly number[];

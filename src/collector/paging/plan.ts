@@ -7,10 +7,7 @@ import {
 } from '../../archive/completeness/symbol-lifetime.ts';
 import { type CoveredWindow, computeSettledWindows, isProven } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { findInferred } from '../../archive/journal/coverage-store.ts';
-import type { Database } from '../../archive/journal/database.ts';
-import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
-import { covers, dayMs, intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import { covers, intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 import { defaultFetchOptions } from './fetch-steps.ts';
 import type { FetchPlan } from './fetch-symbol.ts';
 
@@ -249,34 +246,4 @@ export function estimatePages(plan: SymbolPlan, facts: SymbolFacts, pageLimit: n
   const activeMs = facts.firstTick === null || facts.lastTick === null ? 0 : facts.lastTick - facts.firstTick;
   const perMs = activeMs > 0 ? facts.ticks / activeMs : 0;
   return plan.windows.reduce((sum, w) => sum + Math.max(1, Math.ceil(((w.to - w.from) * perMs) / pageLimit)), 0);
-}
-
-/** Number of windows with inferred evidence, and of the requests that would confirm them. */
-export interface RecheckCost {
-  readonly windows: number;
-  readonly symbols: number;
-  /** From the start of the first window to the end of the last, epoch ms. */
-  readonly from: number;
-  readonly to: number;
-  /** Requests of `backfill --recheck inferred`: for the pages and for their confirmation. */
-  readonly expected_requests: number;
-}
-
-/** Estimates the number of requests needed to recheck all inferred windows. @param pageLimit ticks per request */
-export function estimateRecheckCost(db: Database, pageLimit: number): RecheckCost {
-  const inferred = findInferred(db, { from: -8.64e15, to: 8.64e15 });
-  const facts = new Map(readAllSymbols(db).map((known) => [known.symbol, known]));
-  let [windows, requests] = [0, 0];
-  let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const [symbol, list] of inferred) {
-    windows += list.length;
-    const known = facts.get(symbol);
-    const pages =
-      known === undefined ? list.length : estimatePages({ symbol, windows: list, isFirst: false }, known, pageLimit);
-    requests += pages + confirmRequestsPerWindow * list.length;
-    from = Math.min(from, list[0]!.from);
-    to = Math.max(to, list.at(-1)!.to);
-  }
-  if (windows === 0) [from, to] = [0, dayMs];
-  return { windows, symbols: inferred.size, from, to, expected_requests: requests };
 }

@@ -45,7 +45,7 @@ const pages = [
   [paths.problems, 'Error codes'],
 ] as const;
 
-export type HeaderPath = (typeof pages)[number][0];
+type HeaderPath = (typeof pages)[number][0];
 
 /** The header of every page of the service. @param assets the folder of the files @param current the path of this page; null if it is not in the header */
 export const renderPageHeader = (assets: string, current: HeaderPath | null): Html => html`<header class="top">
