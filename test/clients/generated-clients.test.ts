@@ -8,8 +8,8 @@ import { systemClock } from '../../src/base/system.ts';
 import { clockAt } from '../archive/scratch.ts';
 import { project } from '../docs/kept-current.ts';
 import { collected, listed } from '../e2e/books.ts';
-import { runHere } from '../e2e/here.ts';
 import { fixedNow, folder } from '../e2e/lake.ts';
+import { run } from '../e2e/run-program.ts';
 import { claims, crafted, hs256, secret } from '../server/forged-tokens.ts';
 import { serving } from '../server/serving.ts';
 import { createExampleRecorder } from './record-examples.ts';
@@ -60,7 +60,7 @@ async function importRows(folder: string, symbol: string, output: string): Promi
     const file = join(folder, `${dataset}.csv`);
     writeFileSync(file, `${header}\n${rows.map((row) => `${symbol},${row}\n`).join('')}`);
     const flags = ['--dataset', dataset, '--output', output, '--set', 'source.name=box'];
-    const { code, stderr } = await runHere(['import', file, ...flags]);
+    const { code, stderr } = await run(['import', file, ...flags]);
     expect(code, stderr).toBe(0);
   }
 }
@@ -68,7 +68,7 @@ async function importRows(folder: string, symbol: string, output: string): Promi
 const listOperations = (paths: Paths): Operation[] => Object.values(paths).flatMap((methods) => Object.values(methods));
 
 /** Runs a program to its end and returns its standard output; throws with all of its output if it fails. */
-async function runProgram(program: string, args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}) {
+async function runCommand(program: string, args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}) {
   const options = { cwd, env: { ...process.env, ...env }, maxBuffer: 1 << 26 };
   const { stdout } = await promisify(execFile)(program, args, options).catch(
     (error: { stdout: string; stderr: string }) => {
@@ -100,10 +100,10 @@ test('a TypeScript client of openapi-typescript and openapi-fetch calls every op
     symlinkSync(join(from, 'node_modules', name), join(work, 'node_modules', name));
   writeFileSync(join(work, 'package.json'), '{"type":"module"}');
   const generator = join(here, 'node_modules/.bin/openapi-typescript');
-  await runProgram(generator, ['openapi.json', '-o', 'api.d.ts', '--default-non-nullable', 'false'], work);
-  await runProgram(join(project, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.json'], work);
+  await runCommand(generator, ['openapi.json', '-o', 'api.d.ts', '--default-non-nullable', 'false'], work);
+  await runCommand(join(project, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.json'], work);
   const called = parseLines<{ method: string; path: string; status: number; sent: unknown; received?: unknown }>(
-    await runProgram(process.execPath, ['calls.ts'], work, env),
+    await runCommand(process.execPath, ['calls.ts'], work, env),
   );
   const good = called.filter(({ status }) => status < 300);
   const ids = new Set(good.map(({ method, path }) => paths[path]![method]!.operationId));
@@ -119,7 +119,7 @@ test('a TypeScript client of openapi-typescript and openapi-fetch calls every op
     for (const { method, path, status, sent, received } of called) recorder.add(method, path, status, sent, received);
     writeFileSync(join(project, 'config/openapi-examples.json'), recorder.render());
     const biome = join(project, 'node_modules/.bin/biome');
-    await runProgram(biome, ['format', '--write', 'config/openapi-examples.json'], project);
+    await runCommand(biome, ['format', '--write', 'config/openapi-examples.json'], project);
   }
 });
 
@@ -129,10 +129,10 @@ test('a Python client of openapi-python-client calls every operation and parses 
   const path = { PATH: `${join(here, '.venv/bin')}:${process.env.PATH}` };
   const flags = ['--path', 'openapi.json', '--meta', 'none', '--output-path', 'oddslake_api', '--config', settings];
   const generate = ['generate', ...flags, '--fail-on-warning'];
-  await runProgram(join(here, '.venv/bin/openapi-python-client'), generate, work, path);
+  await runCommand(join(here, '.venv/bin/openapi-python-client'), generate, work, path);
   cpSync(join(here, 'calls.py'), join(work, 'calls.py'));
   const called = parseLines<{ operation: string; status: number; parsed: string }>(
-    await runProgram(join(here, '.venv/bin/python'), ['calls.py'], work, env),
+    await runCommand(join(here, '.venv/bin/python'), ['calls.py'], work, env),
   );
   for (const { operationId, responses } of listOperations(paths)) {
     const good = called.filter(({ operation, status }) => operation === toSnakeCase(operationId) && status < 300);
@@ -172,7 +172,7 @@ test.skipIf(process.env.CI === undefined && !hasJava())(
     const { work, paths, env } = await startService();
     cpSync(join(here, 'java'), work, { recursive: true });
     const calls = join(work, 'calls.jsonl');
-    await runProgram('mvn', ['--batch-mode', '--quiet', 'process-classes'], work, { ...env, ODDSLAKE_CALLS: calls });
+    await runCommand('mvn', ['--batch-mode', '--quiet', 'process-classes'], work, { ...env, ODDSLAKE_CALLS: calls });
     const called = parseLines<{ method: string; path: string; status: number }>(readFileSync(calls, 'utf8'));
     const good = called.filter(({ status }) => status < 300);
     const ids = new Set(good.map(({ method, path }) => findOperation(paths, method, path).operationId));

@@ -6,7 +6,8 @@ import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { systemClock } from '../../src/base/system.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { access, jobArgs, manifestOf, minuteMs, run } from '../e2e/lake.ts';
+import { access, jobArgs, manifestOf, minuteMs } from '../e2e/lake.ts';
+import { run } from '../e2e/run-program.ts';
 import {
   columns,
   dayFields,

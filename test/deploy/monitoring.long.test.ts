@@ -5,8 +5,8 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { paths } from '../../src/contract/paths.ts';
 import { formatExposition } from '../../src/metrics/prometheus.ts';
-import { jobHere } from '../e2e/here.ts';
 import { access, folder, jobArgs, sandbox, start, startLongRunning } from '../e2e/lake.ts';
+import { runJob } from '../e2e/run-program.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsCommands } from '../harness/needs.ts';
 import { readExposition } from '../metrics/exposition.ts';
@@ -148,7 +148,7 @@ const pushes = formatExposition(
 /** Scrapes a schedule and a service over one archive. */
 async function scrapeAll(): Promise<SeenMetrics> {
   const [box, output] = [await sandbox({ seed: 3, markets: 4, ticksPerDay: 50 }), folder()];
-  const night = await jobHere('nightly', box.url, output);
+  const night = await runJob('nightly', box.url, output);
   expect(night.code, night.stderr).toBe(0);
 
   const schedule = start(jobArgs('schedule', output, '--set', 'schedule.port=0'), access(box.url));

@@ -2,8 +2,8 @@ import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { jobHere, runHere } from '../e2e/here.ts';
 import { hashes, manifestOf, sandbox } from '../e2e/lake.ts';
+import { runJob, run as runProgram } from '../e2e/run-program.ts';
 import { findCalls } from './command-lines.ts';
 
 const page = readFileSync(new URL('../../docs/OPERATING.md', import.meta.url), 'utf8');
@@ -31,7 +31,7 @@ async function machine() {
   writeFileSync(join(at, 'etc/oddslake/api-key'), 'sandbox-key\n');
   const lake = join(at, 'var/lib/oddslake/lake');
   const run = async (args: readonly string[], env = {}) => {
-    const result = await runHere(args, env);
+    const result = await runProgram(args, env);
     expect(result.code, `${args.join(' ')}\n${result.stdout}\n${result.stderr}`).toBe(0);
     return result;
   };
@@ -69,7 +69,7 @@ test('merges two archives, and restores lost data from the other one', async () 
   const [repair, snapshot] = linesOf('Two machines', at);
   await run(linesOf('Install', at)[0]!);
   const other = join(at, 'srv/other-lake');
-  expect((await jobHere('nightly', box.url, other)).code).toBe(0);
+  expect((await runJob('nightly', box.url, other)).code).toBe(0);
   await run(snapshot!);
   await run(repair!, { ODDSLAKE_FROM_API_KEY: 'key' });
 });

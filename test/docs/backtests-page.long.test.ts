@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { backtestLake } from '../e2e/backtest-lake.ts';
-import { folder, run, startLongRunning } from '../e2e/lake.ts';
+import { folder, startLongRunning } from '../e2e/lake.ts';
+import { run } from '../e2e/run-program.ts';
 import { findBlocks, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 

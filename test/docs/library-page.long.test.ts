@@ -3,7 +3,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { folder, run } from '../e2e/lake.ts';
+import { folder } from '../e2e/lake.ts';
+import { run } from '../e2e/run-program.ts';
 import { findBlocks, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { jobHere as job } from './here.ts';
 import {
   access,
   findWrongWindows,
@@ -14,6 +13,7 @@ import {
   start,
   totalTicks,
 } from './lake.ts';
+import { runJob as job } from './run-program.ts';
 
 const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200 };
 const backfill = ['--from', '2025-05-20', '--to', '2025-06-10'];

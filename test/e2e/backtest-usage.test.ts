@@ -2,10 +2,10 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { backtestLake } from './backtest-lake.ts';
-import { runHere } from './here.ts';
 import { type Ended, folder } from './lake.ts';
+import { run } from './run-program.ts';
 
-const backtest = (lake: string, ...args: string[]): Promise<Ended> => runHere(['backtest', ...args, '--output', lake]);
+const backtest = (lake: string, ...args: string[]): Promise<Ended> => run(['backtest', ...args, '--output', lake]);
 
 describe('bad usage of backtest exits 2 and names the fault', () => {
   test.each<[string, string[], RegExp]>([
@@ -70,7 +70,7 @@ describe('bad usage of backtest exits 2 and names the fault', () => {
   ])('%s', async (_, args, sentence) => {
     const lake = await backtestLake();
     const filled = args.map((arg) => arg.replace('{}', lake));
-    const { code, stdout, stderr } = args.length === 0 ? await runHere(['backtest']) : await backtest(lake, ...filled);
+    const { code, stdout, stderr } = args.length === 0 ? await run(['backtest']) : await backtest(lake, ...filled);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(sentence);
     expect(stderr).not.toMatch(/\n\s+at /);

@@ -11,10 +11,10 @@ import { openWorkspaceDatabase } from '../../src/server/workspace/workspace-data
 import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
 import { backtestLake, settledAt } from './backtest-lake.ts';
-import { runHere } from './here.ts';
 import { type Ended, folder, start } from './lake.ts';
+import { run } from './run-program.ts';
 
-const backtest = (lake: string, ...args: string[]): Promise<Ended> => runHere(['backtest', ...args, '--output', lake]);
+const backtest = (lake: string, ...args: string[]): Promise<Ended> => run(['backtest', ...args, '--output', lake]);
 
 async function resultOf(lake: string, ...args: string[]) {
   const { code, stdout, stderr } = await backtest(lake, 'run', ...args, '--json', '--quiet');

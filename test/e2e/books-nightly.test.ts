@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { olderSnapshotAgeMs } from '../../src/sandbox/page-formats.ts';
 import { allLive, bookCoverage, bookRequests, booksOf, input, truth, understood } from './books.ts';
-import { jobHere as job } from './here.ts';
 import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, sandbox, start, totalTicks } from './lake.ts';
+import { runJob as job } from './run-program.ts';
 
 describe('nightly', () => {
   test('keeps the order book of every live symbol, in whatever shapes the service tells them', async () => {

@@ -8,8 +8,8 @@ import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { bookShapes } from '../../src/sandbox/page-formats.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { opened } from '../archive/scratch.ts';
-import { jobHere as job } from './here.ts';
 import { fixedDay, fixedNow, folder, sandbox } from './lake.ts';
+import { runJob as job } from './run-program.ts';
 
 export const input = { seed: 5, nowMs: fixedNow, markets: 16, ticksPerDay: 40 };
 export const understood = bookShapes.filter((shape) => shape !== 'cents');

@@ -17,12 +17,12 @@ import {
   jobArgs,
   manifestOf,
   rowHashes,
-  run,
   sandbox,
   sequentialFlags,
   start,
   type Variables,
 } from './lake.ts';
+import { run } from './run-program.ts';
 
 describe('jobs with bucket.url', needsObjectStorage(), () => {
   const server = useBucketServer();

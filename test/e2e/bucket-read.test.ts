@@ -9,9 +9,10 @@ import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { backtestLake } from './backtest-lake.ts';
 import { useBucketServer } from './bucket-server.ts';
-import { type Ended, folder, run, start, startLongRunning, type Variables } from './lake.ts';
+import { type Ended, folder, runProcess, start, startLongRunning, type Variables } from './lake.ts';
+import { run } from './run-program.ts';
 
-describe('commands over an archive in a bucket, as processes', needsObjectStorage(), () => {
+describe('commands over an archive in a bucket', needsObjectStorage(), () => {
   const server = useBucketServer();
   let prefixes = 0;
   const access = (cache: string, endpoint = server.endpoint): Variables =>
@@ -66,10 +67,8 @@ describe('commands over an archive in a bucket, as processes', needsObjectStorag
       ],
     ];
     for (const words of commands) {
-      const [local, remote] = await Promise.all([
-        run([...words, '--output', pulled], env),
-        run([...words, '--archive', url], env),
-      ]);
+      const local = await run([...words, '--output', pulled], env);
+      const remote = await run([...words, '--archive', url], env);
       expect(local.code, local.stderr).toBe(0);
       expect(remote.code, remote.stderr).toBe(0);
       expect(toComparable(remote, url), words.join(' ')).toEqual(toComparable(local, pulled));
@@ -100,7 +99,7 @@ describe('commands over an archive in a bucket, as processes', needsObjectStorag
     const count = ['sql', 'SELECT count(*) FROM ticks', '--format', 'csv', '--archive', url];
     expect((await run(['status', '--archive', url], env)).code).toBe(0);
     const before = filesOf(cache).length;
-    const both = await Promise.all([run(count, env), run(count, env)]);
+    const both = await Promise.all([runProcess(count, env), runProcess(count, env)]);
     for (const { code, stdout, stderr } of both)
       expect([code, stdout.trim().split('\n').at(-1), stderr]).toEqual([0, '9', '']);
     expect(filesOf(cache).length).toBeGreaterThan(before);

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { credentials, type ObjectServer, region, startServer } from '../bucket/server.ts';
-import { folder, hashes, run, type Variables } from './lake.ts';
+import { folder, hashes, type Variables } from './lake.ts';
+import { run } from './run-program.ts';
 
 /** An S3 server for the processes of a describe block. */
 export function useBucketServer() {

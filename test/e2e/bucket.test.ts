@@ -9,7 +9,8 @@ import { openStore } from '../bucket/server.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { useBucketServer } from './bucket-server.ts';
-import { folder, hashes, run, start, type Variables } from './lake.ts';
+import { folder, hashes, start, type Variables } from './lake.ts';
+import { run } from './run-program.ts';
 
 /** How many pushes are killed; PUSH_KILLS=100 for a long run. */
 const kills = Number(process.env.PUSH_KILLS ?? 10);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ChangedFile } from '../../src/archive/publish/prune-files.ts';
-import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 interface Changes {
   readonly since: number;

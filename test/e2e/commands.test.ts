@@ -2,22 +2,20 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { jobHere } from './here.ts';
 import {
   access,
   coverageOf,
   fastFlags,
   folder,
-  job,
   journaledTicks,
   manifestOf,
   minuteMs,
-  run,
   sandbox,
   start,
   ticksOf,
   totalTicks,
 } from './lake.ts';
+import { run, runJob } from './run-program.ts';
 
 const now = Date.now() - minuteMs;
 
@@ -51,12 +49,12 @@ test('sandbox prints its address, responds, and exits 0 when stopped', async () 
 test('markets polls only the lists; ticks then polls their live symbols', async () => {
   const box = await sandbox({ nowMs: now, markets: 5 });
   const output = folder();
-  const markets = await jobHere('markets', box.url, output);
+  const markets = await runJob('markets', box.url, output);
   expect(markets.code, markets.stderr).toBe(0);
   expect(box.stats().tickRequests).toBe(0);
   expect(manifestOf(output).datasets.markets.files).toHaveLength(1);
   const asked = box.stats().requests;
-  const ticks = await jobHere('ticks', box.url, output);
+  const ticks = await runJob('ticks', box.url, output);
   expect(ticks.code, ticks.stderr).toBe(0);
   expect(box.stats().requests - asked).toBe(box.stats().tickRequests);
   expect(ticksOf(output).size).toBeGreaterThan(0);
@@ -65,13 +63,13 @@ test('markets polls only the lists; ticks then polls their live symbols', async 
 test('ticks --symbol polls only that symbol', async () => {
   const box = await sandbox({ nowMs: now, markets: 5 });
   const output = folder();
-  await jobHere('markets', box.url, output);
+  await runJob('markets', box.url, output);
   const symbols = Object.keys(box.stats().bySymbol);
   expect(symbols).toEqual([]);
-  await jobHere('ticks', box.url, output);
+  await runJob('ticks', box.url, output);
   const [one, two] = [...ticksOf(output).keys()];
   const other = folder();
-  const ended = await jobHere('ticks', box.url, other, '--symbol', one!, '--symbol', two!);
+  const ended = await runJob('ticks', box.url, other, '--symbol', one!, '--symbol', two!);
   expect(ended.code, JSON.stringify(ended.summary)).toBe(0);
   expect([...ticksOf(other).keys()].sort()).toEqual([one, two].sort());
 });
@@ -79,13 +77,13 @@ test('ticks --symbol polls only that symbol', async () => {
 test('backfill --symbol and --symbols-file fetch only those symbols', async () => {
   const box = await sandbox({ nowMs: now, markets: 6 });
   const all = folder();
-  await jobHere('ticks', box.url, all);
+  await runJob('ticks', box.url, all);
   const symbols = [...ticksOf(all).keys()];
   const file = join(folder(), 'symbols.txt');
   writeFileSync(file, `${symbols[0]}\r\n\n${symbols[1]}\n`);
   const output = folder();
   const window = ['--from', `${now - 120 * minuteMs}`, '--to', `${now - 60 * minuteMs}`];
-  const ended = await jobHere('backfill', box.url, output, ...window, '--symbols-file', file, '--symbol', symbols[2]!);
+  const ended = await runJob('backfill', box.url, output, ...window, '--symbols-file', file, '--symbol', symbols[2]!);
   expect(ended.code, ended.stderr).toBe(0);
   expect(new Set(coverageOf(output).map(({ symbol }) => symbol))).toEqual(new Set(symbols.slice(0, 3)));
   for (const row of coverageOf(output)) expect(row).toMatchObject({ origin: 'backfill' });
@@ -94,7 +92,7 @@ test('backfill --symbol and --symbols-file fetch only those symbols', async () =
 test('publish merges the journal of an earlier run', async () => {
   const box = await sandbox({ nowMs: now, markets: 6, latencyMs: 15 });
   const output = folder();
-  await jobHere('markets', box.url, output);
+  await runJob('markets', box.url, output);
   const { child, ended } = start(
     ['nightly', '--output', output, '--set', 'source.name=box', ...fastFlags, '--set', 'poll.page_limit=100'],
     access(box.url),
@@ -130,9 +128,9 @@ test('--quiet prints only the result, --config names the settings, --no-progress
 
 test('--log-level is the minimum level of log lines', async () => {
   const box = await sandbox({ nowMs: now, markets: 3 });
-  const info = await job('markets', box.url, folder());
+  const info = await runJob('markets', box.url, folder());
   expect(info.stderr).toContain('"level":"info"');
-  const silent = await job('markets', box.url, folder(), '--log-level', 'silent');
+  const silent = await runJob('markets', box.url, folder(), '--log-level', 'silent');
   expect([silent.code, silent.stderr]).toEqual([0, '']);
 });
 

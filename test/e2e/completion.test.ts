@@ -5,15 +5,15 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { settingSchemas } from '../../src/settings/layers.ts';
 import { program } from '../docs/program.ts';
 import { needsCommands } from '../harness/needs.ts';
-import { runHere } from './here.ts';
 import { access, folder, jobArgs, processEnv, sandbox } from './lake.ts';
+import { run } from './run-program.ts';
 
 // The scripts in real shells. Each driver prints the candidates of one line per block, as the shell's own function finds them.
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 const scripts: Partial<Record<(typeof shells)[number], string>> = {};
 beforeAll(async () => {
-  for (const shell of shells) scripts[shell] = (await runHere(['completion', shell])).stdout;
+  for (const shell of shells) scripts[shell] = (await run(['completion', shell])).stdout;
 });
 
 const drivers: Readonly<Record<(typeof shells)[number], string>> = {
@@ -114,8 +114,8 @@ describe.each(shells)('%s', (shell) => {
 test('completes symbols of the archive on the command line', needsCommands(...shells), async () => {
   const box = await sandbox({ markets: 4, ticksPerDay: 20 });
   const lake = join(folder(), 'lake');
-  expect((await runHere(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
-  const listed = await runHere(['symbols', '--output', lake, '--json']);
+  expect((await run(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
+  const listed = await run(['symbols', '--output', lake, '--json']);
   const symbols = (JSON.parse(listed.stdout).symbols as { symbol: string }[]).map(({ symbol }) => symbol);
   const start = symbols[0]!.slice(0, 4);
   const expected = symbols.filter((symbol) => symbol.startsWith(start)).sort();
@@ -133,7 +133,7 @@ test('completes symbols of the archive on the command line', needsCommands(...sh
 
 test('completes every setting, and the commands of the program', async () => {
   const list = async (...words: string[]): Promise<string[]> => {
-    const { stdout } = await runHere(['completion', 'bash', '--json', '--', ...words]);
+    const { stdout } = await run(['completion', 'bash', '--json', '--', ...words]);
     return (JSON.parse(stdout).candidates as { word: string }[]).map(({ word }) => word);
   };
   expect(await list('nightly', '--set', '')).toEqual([...settingSchemas.keys()].map((key) => `${key}=`));

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { settingSchemas } from '../../src/settings/layers.ts';
-import { runHere } from './here.ts';
+import { run } from './run-program.ts';
 import { access, folder, launch, sandbox } from './lake.ts';
 
 const bad = `upstream:
@@ -24,11 +24,11 @@ test('config show lists changed settings with value and source, without secrets'
   expect(shown.stdout).toMatch(/^archive\.output +--output +\S+$/m);
   expect(shown.stdout).toContain('<b>\\u202e');
   expect(shown.stdout).toMatch(/4 of \d+ settings differ from their default/);
-  const all = await runHere(['config', 'show', config, '--all', '--json'], env);
+  const all = await run(['config', 'show', config, '--all', '--json'], env);
   expect(all.stdout).not.toContain('sandbox-key');
   const { settings, config: named } = JSON.parse(all.stdout);
   expect([named, settings.length]).toEqual([config, settingSchemas.size]);
-  const none = await runHere(['config', 'show']);
+  const none = await run(['config', 'show']);
   expect(none.stdout).toMatch(/no config file\nall \d+ settings have their defaults\n/);
 });
 
@@ -43,7 +43,7 @@ test('config check lists every problem, exits 2, and never contacts the network'
   expect(checked.stdout).toMatch(/✗ poll\.page_limit is "many"\n {2}expected a whole number from 1 to 1000000\n/);
   expect(checked.stdout).toMatch(/✗ log\.lvel\n {2}unknown setting\n {2}in --set\n/);
   expect(checked.stdout).toMatch(/3 problems\n$/);
-  const asJson = await runHere(['config', 'check', '--config', config, '--json'], access(box.url));
+  const asJson = await run(['config', 'check', '--config', config, '--json'], access(box.url));
   expect(asJson.code).toBe(2);
   expect(JSON.parse(asJson.stdout)).toMatchObject({
     config,
@@ -52,9 +52,9 @@ test('config check lists every problem, exits 2, and never contacts the network'
     problems: [{ key: 'upstream.requests_per_secnod', from: { line: 3 } }, { key: 'poll.page_limit' }],
   });
   writeFileSync(config, `upstream:\n  base_url: ${box.url}\n`);
-  const valid = await runHere(['config', 'check', config], access(box.url));
+  const valid = await run(['config', 'check', config], access(box.url));
   expect([valid.code, valid.stdout]).toEqual([0, expect.stringMatching(/^✓ .*c\.yaml: no problems\n$/)]);
   expect(box.stats().requests).toBe(0);
-  const twice = await runHere(['config', 'check', config, '--config', 'other.yaml']);
+  const twice = await run(['config', 'check', config, '--config', 'other.yaml']);
   expect([twice.code, twice.stderr]).toEqual([2, expect.stringMatching(/either as an argument or with --config/)]);
 });

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
-import { runHere as run } from './here.ts';
 import { folder } from './lake.ts';
+import { run } from './run-program.ts';
 
 const symbols = ['=HYPERLINK("http://a.example","b")', '-1+2', '@SUM(A1)'];
 const safe = ['"\'=HYPERLINK(""http://a.example"",""b"")"', "'-1+2", "'@SUM(A1)"];

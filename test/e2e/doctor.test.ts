@@ -9,8 +9,8 @@ import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Diagnosis } from '../../src/doctor/doctor.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
 import { needsCommands, skipWithReason } from '../harness/needs.ts';
-import { runHere } from './here.ts';
-import { access, folder, jobArgs, run, sandbox, type Variables } from './lake.ts';
+import { access, folder, jobArgs, runProcess, sandbox, type Variables } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Findings and exit codes of doctor for real faults.
 
@@ -25,7 +25,7 @@ interface DoctorOutput {
 }
 
 async function doctor(output: string, env: Variables = {}, ...more: string[]): Promise<DoctorOutput> {
-  const { code, stdout } = await runHere(['doctor', '--json', '--output', output, ...flags, ...more], env);
+  const { code, stdout } = await run(['doctor', '--json', '--output', output, ...flags, ...more], env);
   const diagnosis = JSON.parse(stdout) as Diagnosis;
   return { code, diagnosis, finding: (check) => diagnosis.findings.find((finding) => finding.check === check) };
 }
@@ -34,7 +34,7 @@ async function doctor(output: string, env: Variables = {}, ...more: string[]): P
 async function polled() {
   const output = join(folder(), 'lake');
   const box = await sandbox({ markets: 4, ticksPerDay: 20 });
-  expect((await runHere(jobArgs('nightly', output), access(box.url))).code).toBe(0);
+  expect((await run(jobArgs('nightly', output), access(box.url))).code).toBe(0);
   return { output, box, env: access(box.url) };
 }
 
@@ -159,7 +159,7 @@ test(
     expect(finding('key')).toBeUndefined();
     // Where its authority is known, it is only near its end.
     const trusting = { ...access(url), NODE_EXTRA_CA_CERTS: join(at, 'cert'), PATH: process.env.PATH! };
-    const told = await run(['doctor', '--json', '--output', output, ...flags], trusting);
+    const told = await runProcess(['doctor', '--json', '--output', output, ...flags], trusting);
     const { findings } = JSON.parse(told.stdout) as Diagnosis;
     expect(findings.find(({ check }) => check === 'reachable')).toMatchObject({
       severity: 'warning',
@@ -232,7 +232,7 @@ test('a failed run, journaled ticks and a long pause are warnings', async () => 
   const { output, env } = await polled();
   const state = new DatabaseSync(join(output, '.oddslake/state.sqlite'));
   state.exec(
-    "update runs set exit_code = 4; insert into journal_ticks (id, record_id, symbol, day, part, n, t, p) values (1, 1, 'A', 0, 0, 12, x'', x'')",
+    "update runs set exit_code = 4; insert into journal_ticks (id, record_id, symbol, day, part, n, t, p, checksum) values (1, 1, 'A', 0, 0, 12, x'', x'', 0)",
   );
   state.close();
   const { code, finding } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
@@ -273,7 +273,7 @@ test('an unreachable database is a problem of the service', async () => {
   const { code, diagnosis, finding } = await doctor(output, away);
   expect([code, finding('database')]).toMatchObject([1, { severity: 'action_required', group: 'service' }]);
   expect(JSON.stringify(diagnosis)).not.toContain('secret-word');
-  expect((await runHere(['keys', 'create', '--name', 'one', '--output', output])).code).toBe(0);
+  expect((await run(['keys', 'create', '--name', 'one', '--output', output])).code).toBe(0);
   expect((await doctor(output, env)).finding('database')).toMatchObject({
     severity: 'ok',
     message: expect.not.stringMatching('not created'),
@@ -283,7 +283,7 @@ test('an unreachable database is a problem of the service', async () => {
 test('keys that expired or expire soon are warnings, unless they are revoked', async () => {
   const { output, env } = await polled();
   const create = async (name: string, ...more: string[]): Promise<{ id: string; key: string }> => {
-    const { code, stdout } = await runHere(['keys', 'create', '--json', '--name', name, '--output', output, ...more]);
+    const { code, stdout } = await run(['keys', 'create', '--json', '--name', name, '--output', output, ...more]);
     expect(code).toBe(0);
     return JSON.parse(stdout) as { id: string; key: string };
   };
@@ -309,7 +309,7 @@ test('keys that expired or expire soon are warnings, unless they are revoked', a
   ]);
   for (const { key } of keys) expect(JSON.stringify(diagnosis)).not.toContain(key.slice(-43));
   const ids = keys.map(({ id }) => id);
-  expect((await runHere(['keys', 'revoke', ...ids, '--output', output])).code).toBe(0);
+  expect((await run(['keys', 'revoke', ...ids, '--output', output])).code).toBe(0);
   expect((await doctor(output, env)).finding('api keys')).toMatchObject({ severity: 'ok' });
 });
 
@@ -361,7 +361,7 @@ function asNobody(args: readonly string[], output: string): string | null {
 
 let text = '';
 beforeAll(async () => {
-  text = (await runHere(['doctor', '--offline', '--output', '/nowhere/at/all', ...flags])).stdout;
+  text = (await run(['doctor', '--offline', '--output', '/nowhere/at/all', ...flags])).stdout;
 });
 
 test('prints findings with marks and advice, without colour if there is no terminal', () => {

@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { findBlocks, findFiles, readPage } from '../docs/blocks.ts';
-import { runHere as run } from './here.ts';
 import { put } from './import-lake.ts';
 import { folder } from './lake.ts';
+import { run } from './run-program.ts';
 
 /**
  * Runs the example of a section of docs/IMPORT.md: its file, its commands and the output of the last one.

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
-import { jobHere as job, runHere } from './here.ts';
+import { runJob as job, run } from './run-program.ts';
 import { access, dayMs, type Ended, folder, hashes, jobArgs, launch, sandbox } from './lake.ts';
 
 // Plans are compared with the runs that they announce.
@@ -83,7 +83,7 @@ const shapes: [string, Shape][] = [
 
 /** The symbols with ticks. */
 async function symbolsWithTicks(output: string): Promise<string[]> {
-  const { stdout } = await runHere(['symbols', '--json', '--output', output]);
+  const { stdout } = await run(['symbols', '--json', '--output', output]);
   const { symbols } = JSON.parse(stdout) as { symbols: { symbol: string; ticks: number }[] };
   return symbols.filter(({ ticks }) => ticks > 0).map(({ symbol }) => symbol);
 }
@@ -146,7 +146,7 @@ test('nightly --dry-run is right within 20 %, contacts nobody and writes nothing
   const planned = await launch(args, access(box.url)).ended;
   expect(planned.code, planned.stderr).toBe(0);
   const { plan } = JSON.parse(planned.stdout) as { plan: Plan & { requests: Record<string, number> } };
-  const text = await runHere(
+  const text = await run(
     args.filter((arg) => arg !== '--json'),
     access('http://127.0.0.1:9'),
   );
@@ -173,7 +173,7 @@ function countRuns(output: string): number {
 }
 
 test('nightly --dry-run needs an archive', async () => {
-  const missing = await runHere(['nightly', '--dry-run', '--output', '/nonexistent/lake'], {});
+  const missing = await run(['nightly', '--dry-run', '--output', '/nonexistent/lake'], {});
   expect(missing.code).toBe(2);
   expect(missing.stderr).toMatch(/no archive/);
 });

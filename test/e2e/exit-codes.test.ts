@@ -4,7 +4,6 @@ import { describe, expect, test } from 'vitest';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { jobHere } from './here.ts';
 import {
   access,
   addsUp,
@@ -14,16 +13,15 @@ import {
   fixedNow,
   folder,
   hashes,
-  job,
   jobArgs,
   journaledTicks,
   manifestOf,
-  run,
   sandbox,
   sequentialFlags,
   start,
   totalTicks,
 } from './lake.ts';
+import { run, runJob } from './run-program.ts';
 
 const input = { seed: 5, nowMs: fixedNow, markets: 6, ticksPerDay: 100 };
 
@@ -31,17 +29,17 @@ describe('errors of the upstream', () => {
   test('a wrong key exits 3 after one request and keeps the archive', async () => {
     const output = folder();
     const box = await sandbox(input);
-    expect((await jobHere('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+    expect((await runJob('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
     const before = hashes(output, 'ticks');
     box.set({ key: 'another' });
     const asked = box.stats().requests;
-    const refused = await job('nightly', box.url, output, '--date', fixedDay);
+    const refused = await runJob('nightly', box.url, output, '--date', fixedDay);
     expectSentence(refused, 3, /rejected the API key.*401/);
     expect(box.stats().requests - asked).toBe(1);
     expect(refused.stdout + refused.stderr).not.toContain('sandbox-key');
     expect(hashes(output, 'ticks')).toEqual(before);
     box.set({ key: 'sandbox-key' });
-    expect((await jobHere('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    expect((await runJob('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
     expect(findWrongWindows(output, box)).toEqual([]);
   });
 
@@ -55,7 +53,7 @@ describe('errors of the upstream', () => {
     expectSentence(ended, 3, /rejected the API key/);
     expect(ended.summary.ticks.accepted).toBeGreaterThan(0);
     box.set({ key: 'sandbox-key', latencyMs: 0 });
-    const next = await jobHere('nightly', box.url, output, '--date', fixedDay);
+    const next = await runJob('nightly', box.url, output, '--date', fixedDay);
     expect(next.code).toBe(0);
     // Counted by the run that accepted them.
     expect(next.summary.recovered).toBe(0);
@@ -65,9 +63,9 @@ describe('errors of the upstream', () => {
 
   test('an unreachable address exits 7', async () => {
     const flags = ['--set', 'upstream.retry_attempts_max=2'];
-    expectSentence(await job('nightly', 'http://127.0.0.1:9', folder(), ...flags), 7, /could not be reached/);
+    expectSentence(await runJob('nightly', 'http://127.0.0.1:9', folder(), ...flags), 7, /could not be reached/);
     expectSentence(
-      await job('ticks', 'http://no.such.host.invalid', folder(), ...flags, '--symbol', 'A'),
+      await runJob('ticks', 'http://no.such.host.invalid', folder(), ...flags, '--symbol', 'A'),
       7,
       /reached/,
     );
@@ -77,13 +75,13 @@ describe('errors of the upstream', () => {
     const output = folder();
     const box = await sandbox({ ...input, nowMs: null });
     const gone = box.symbols()[0]!;
-    const listed = (await jobHere('markets', box.url, output)).summary;
+    const listed = (await runJob('markets', box.url, output)).summary;
     expect(listed.exit_code).toBe(0);
     const victim = await liveSymbol(box.url, gone);
     box.set({ faultSymbols: { [victim]: 404 } });
     const days = (n: number) => ['--set', `source.suspend_after_days=${n}`];
     for (const [round, suspended] of [0, 0, 1].entries()) {
-      const ended = await jobHere('nightly', box.url, output, ...days(round < 2 ? 2 : 1));
+      const ended = await runJob('nightly', box.url, output, ...days(round < 2 ? 2 : 1));
       expect(ended.code, ended.stderr).toBe(4);
       expect(ended.summary).toMatchObject({ outcome: 'incomplete', error: null, symbols: { failed: 1, suspended } });
       expect(ended.summary.failures).toContainEqual(
@@ -93,7 +91,7 @@ describe('errors of the upstream', () => {
       expect(ended.summary.warnings.some((warning) => warning.includes(victim))).toBe(suspended === 1);
     }
     // One of so few symbols is more than one percent.
-    const after = await jobHere('nightly', box.url, output);
+    const after = await runJob('nightly', box.url, output);
     expect(after.summary).toMatchObject({ exit_code: 4, symbols: { failed: 0, suspended: 1 } });
     expect(after.summary.failures).toEqual([
       expect.objectContaining({ symbol: null, reason: expect.stringContaining('more than 1 %') }),
@@ -104,15 +102,15 @@ describe('errors of the upstream', () => {
   test('a service that knows no symbol suspends none', async () => {
     const output = folder();
     const box = await sandbox({ ...input, nowMs: null });
-    expect((await jobHere('markets', box.url, output)).code).toBe(0);
+    expect((await runJob('markets', box.url, output)).code).toBe(0);
     box.set({ faultSymbols: Object.fromEntries(box.symbols().map((symbol) => [symbol, 404])) });
     const soon = ['--set', 'source.suspend_after_days=1'];
     for (let night = 1; night <= 2; night++) {
-      const ended = await jobHere('nightly', box.url, output, ...soon);
+      const ended = await runJob('nightly', box.url, output, ...soon);
       expect(ended.summary).toMatchObject({ exit_code: 4, symbols: { done: 0, suspended: 0 } });
     }
     box.set({ faultSymbols: {} });
-    const well = await jobHere('nightly', box.url, output);
+    const well = await runJob('nightly', box.url, output);
     expect(well.summary).toMatchObject({ exit_code: 0, symbols: { failed: 0 } });
     expect(well.summary.symbols.done).toBe(well.summary.symbols.planned);
     expect(well.summary.symbols.done).toBeGreaterThan(0);
@@ -132,7 +130,7 @@ describe('a run that cannot publish', () => {
     const box = await sandbox(input);
     mkdirSync(join(output, '.oddslake'));
     const lock = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
-    const ended = await job('nightly', box.url, output, '--date', fixedDay, '--wait', '1');
+    const ended = await runJob('nightly', box.url, output, '--date', fixedDay, '--wait', '1');
     expectSentence(ended, 5, /Another run is still writing/);
     expect(ended.summary.finished_at - ended.summary.started_at).toBeGreaterThanOrEqual(1000);
     expect(addsUp(ended.summary)).toBe(true);
@@ -155,14 +153,14 @@ describe('a run that cannot publish', () => {
   test('exits 6 for a damaged part and publishes the others', async () => {
     const output = folder();
     const box = await sandbox(input);
-    expect((await jobHere('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+    expect((await runJob('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
     const busiest = manifestOf(output).datasets.ticks.files.filter((file) => file.date === '2025-06-13');
     const path = busiest.reduce((a, b) => (b.symbols > a.symbols ? b : a)).path;
     const whole = readFileSync(join(output, path));
     const bad = Buffer.from(whole);
     bad[bad.length >> 1]! ^= 1;
     writeFileSync(join(output, path), bad);
-    const ended = await job('nightly', box.url, output, '--date', fixedDay);
+    const ended = await runJob('nightly', box.url, output, '--date', fixedDay);
     expectSentence(ended, 6, /is damaged.*oddslake verify/);
     expect(ended.summary.published.dates).toContain(fixedDay);
     expect(readFileSync(join(output, path))).toEqual(bad);
@@ -193,12 +191,12 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     expectSentence(ended, signal === 'SIGINT' ? 130 : 143, new RegExp(`stopped by ${signal}`));
     expect(ended.summary.ticks.accepted).toBeGreaterThan(0);
     box.set({ latencyMs: 0 });
-    const next = await jobHere('nightly', box.url, output, '--date', fixedDay);
+    const next = await runJob('nightly', box.url, output, '--date', fixedDay);
     expect(next.code).toBe(0);
     expect(next.summary.recovered).toBe(0);
     expect(ended.summary.ticks.accepted + next.summary.ticks.accepted).toBe(totalTicks(output));
     const calm = folder();
-    await jobHere('nightly', box.url, calm, '--date', fixedDay);
+    await runJob('nightly', box.url, calm, '--date', fixedDay);
     expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
     rmSync(calm, { recursive: true, force: true });
   },

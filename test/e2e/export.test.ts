@@ -9,8 +9,8 @@ import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
-import { jobHere as job, runHere as run } from './here.ts';
-import { coverageOf, dayMs, type Ended, fixedNow, folder, manifestOf, run as runApart, ticksOf } from './lake.ts';
+import { coverageOf, dayMs, type Ended, fixedNow, folder, manifestOf, ticksOf } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const base = mkdtempSync(join(scratchRoot, 'oddslake-export-'));
 const lake = join(base, 'lake');
@@ -164,7 +164,7 @@ test('replaces an existing file atomically, and keeps it if the export fails', a
   const { path, bytes } = manifestOf(damaged).datasets.ticks.files[0]!;
   rmSync(join(damaged, path));
   writeFileSync(join(damaged, path), Buffer.alloc(bytes));
-  const failed = await runApart(['export', '--output', damaged, '--out', file]);
+  const failed = await run(['export', '--output', damaged, '--out', file]);
   expect(failed.code, failed.stderr).toBe(6);
   expect(failed.stderr).toContain(path);
   expect(readFileSync(file)).toEqual(good);
@@ -196,7 +196,7 @@ test('exits 2 for an invalid selection or target', async () => {
     [['--format', 'csv'], /--out/],
   ];
   // A rejected export also exits.
-  const ended: Ended[] = [await runApart(['export', '--output', lake, ...cases[0]![0]])];
+  const ended: Ended[] = [await run(['export', '--output', lake, ...cases[0]![0]])];
   for (const [flags] of cases.slice(1)) ended.push(await run(['export', '--output', lake, ...flags]));
   for (const [i, { code, stdout, stderr }] of ended.entries()) {
     expect([code, stdout], stderr).toEqual([2, '']);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { jobHere as job, runHere as run } from './here.ts';
 import { access, fixedNow, folder, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 // Many runs, slow on a busy machine.
 test('a night with far fewer listed markets exits with 4, says so, and publishes', async () => {

@@ -2,8 +2,8 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
-import { jobHere, runHere } from './here.ts';
 import { dayMs, folder, jobArgs, sandbox } from './lake.ts';
+import { run, runJob } from './run-program.ts';
 
 const input = { seed: 5, nowMs: null, markets: 6, ticksPerDay: 50 };
 const quick = ['--set', 'upstream.retry_attempts_max=1'];
@@ -20,10 +20,10 @@ async function failed() {
   const [box, output] = [await sandbox(input), folder()];
   const victim = await lastingSymbol(box.url);
   box.set({ faultSymbols: { [victim]: 500 } });
-  const first = await jobHere('nightly', box.url, output, ...quick);
+  const first = await runJob('nightly', box.url, output, ...quick);
   expect(first.code, first.stderr).toBe(4);
   const gaps = async (...flags: string[]) => {
-    const { stdout } = await runHere(['gaps', '--output', output, '--json', ...flags]);
+    const { stdout } = await run(['gaps', '--output', output, '--json', ...flags]);
     return (JSON.parse(stdout) as { gaps: { symbol: string; from: number; to: number; reason: string }[] }).gaps;
   };
   const [gap] = await gaps();
@@ -37,7 +37,7 @@ describe('gaps accept', () => {
     const { box, output, victim, gaps, gap, manifest } = await failed();
     const args = [victim, '--from', String(gap.from), '--to', String(gap.to), '--reason', 'the venue was down'];
     const before = manifest().generation;
-    const accepted = await runHere(['gaps', 'accept', ...args, '--output', output, '--json']);
+    const accepted = await run(['gaps', 'accept', ...args, '--output', output, '--json']);
     expect(accepted.code, accepted.stderr).toBe(0);
     expect(JSON.parse(accepted.stdout)).toMatchObject({ accepted: { symbol: victim, reason: 'the venue was down' } });
     expect(manifest()).toMatchObject({ generation: before + 1, accepted: [{ symbol: victim, from: gap.from }] });
@@ -45,12 +45,12 @@ describe('gaps accept', () => {
     expect(await gaps('--symbol', victim)).toMatchObject([{ from: gap.from, to: gap.to, reason: 'accepted' }]);
     box.set({ faultSymbols: {} });
     const requests = box.stats().requests;
-    const next = await jobHere('nightly', box.url, output);
+    const next = await runJob('nightly', box.url, output);
     expect(next.code, JSON.stringify(next.summary.failures)).toBe(0);
     expect(next.summary.warnings).toEqual([expect.stringMatching(/1 window of 1 symbol .* are accepted as gaps/)]);
     expect(box.stats().requests).toBeGreaterThan(requests);
     expect((await gaps('--symbol', victim))[0]).toMatchObject({ from: gap.from, reason: 'accepted' });
-    const status = await runHere(['status', '--output', output, '--max-lag', '10m', '--json']);
+    const status = await run(['status', '--output', output, '--max-lag', '10m', '--json']);
     expect(status.code, status.stderr).toBe(0);
     expect(JSON.parse(status.stdout)).toMatchObject({ gaps: { accepted: 1 } });
   });
@@ -58,13 +58,13 @@ describe('gaps accept', () => {
   test('is reverted by revoke, and the next run fetches the gap', async () => {
     const { box, output, victim, gaps, gap } = await failed();
     const ends = ['--from', String(gap.from), '--to', String(gap.to)];
-    await runHere(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
+    await run(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
     box.set({ faultSymbols: {} });
-    expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+    expect((await runJob('nightly', box.url, output)).code).toBe(0);
     expect(await gaps()).not.toEqual([]);
-    const revoked = await runHere(['gaps', 'revoke', victim, '--output', output]);
+    const revoked = await run(['gaps', 'revoke', victim, '--output', output]);
     expect(revoked.stdout, revoked.stderr).toMatch(/^revoked: .*: down\n$/);
-    expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+    expect((await runJob('nightly', box.url, output)).code).toBe(0);
     expect(await gaps()).toEqual([]);
   });
 
@@ -72,7 +72,7 @@ describe('gaps accept', () => {
     const { output, victim, gap } = await failed();
     const ends = ['--from', String(gap.from), '--to', String(gap.to)];
     const refused = async (pattern: RegExp, ...args: string[]) => {
-      const { code, stderr } = await runHere(['gaps', ...args, '--output', output]);
+      const { code, stderr } = await run(['gaps', ...args, '--output', output]);
       expect([code, stderr]).toEqual([2, expect.stringMatching(pattern)]);
     };
     await refused(/is not known/, 'accept', 'NOBODY', ...ends, '--reason', 'x');
@@ -84,7 +84,7 @@ describe('gaps accept', () => {
   test('survives a lost state', async () => {
     const { output, victim, gaps, gap, manifest } = await failed();
     const ends = ['--from', String(gap.from), '--to', String(gap.to)];
-    await runHere(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
+    await run(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
     rmSync(join(output, '.oddslake'), { recursive: true });
     expect((await gaps('--symbol', victim)).map(({ reason }) => reason)).toContain('accepted');
     expect(manifest().accepted).toHaveLength(1);
@@ -96,10 +96,9 @@ test('symbols retry polls suspended symbols now, and exits 4 if they are still u
   const victim = await lastingSymbol(box.url);
   box.set({ faultSymbols: { [victim]: 404 } });
   const soon = ['--set', 'source.suspend_after_days=1'];
-  expect((await jobHere('nightly', box.url, output, ...soon)).summary).toMatchObject({ symbols: { suspended: 1 } });
+  expect((await runJob('nightly', box.url, output, ...soon)).summary).toMatchObject({ symbols: { suspended: 1 } });
   const variables = { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' };
-  const retry = (...given: string[]) =>
-    runHere(['symbols', 'retry', ...given, ...jobArgs('', output).slice(1)], variables);
+  const retry = (...given: string[]) => run(['symbols', 'retry', ...given, ...jobArgs('', output).slice(1)], variables);
   const vain = await retry();
   expect(vain.summary, vain.stderr).toMatchObject({ job: 'ticks', exit_code: 4, symbols: { planned: 1, failed: 1 } });
   box.set({ faultSymbols: {} });
@@ -107,5 +106,5 @@ test('symbols retry polls suspended symbols now, and exits 4 if they are still u
   const asked = box.stats().requests;
   expect((await retry()).summary).toMatchObject({ exit_code: 0, symbols: { planned: 0 } });
   expect(box.stats().requests).toBe(asked);
-  expect((await runHere(['symbols', 'retry', '--output', output, '--help'])).stdout).toContain('symbols retry');
+  expect((await run(['symbols', 'retry', '--output', output, '--help'])).stdout).toContain('symbols retry');
 });

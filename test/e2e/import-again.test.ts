@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { jobHere as job, runHere as run } from './here.ts';
 import { csvOf, importInto, polled, put, type Tick } from './import-lake.ts';
 import {
   addsUp,
@@ -16,6 +15,7 @@ import {
   sandbox,
   ticksOf,
 } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import again: SEED=${seed}`);

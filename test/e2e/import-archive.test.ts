@@ -5,7 +5,8 @@ import { answer, append, day0, hourMs, now, opened, publishNow } from '../archiv
 import { contentsOf, copyOf, united } from '../archive/united.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { useBucketServer } from './bucket-server.ts';
-import { folder, hashes, run } from './lake.ts';
+import { folder, hashes } from './lake.ts';
+import { run } from './run-program.ts';
 
 const dayOf = (n: number) => ({ from: day0 + n * 24 * hourMs, to: day0 + (n + 1) * 24 * hourMs });
 

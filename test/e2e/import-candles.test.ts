@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { runHere as run } from './here.ts';
 import { day0, put } from './import-lake.ts';
 import { folder, minuteMs, rowHashes } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Bid and ask of candles from a wide file with ticks and quotes, imported in any order, checked by DuckDB.
 

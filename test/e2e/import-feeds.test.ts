@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { collected as collectedBooks } from './books.ts';
-import { runHere as run } from './here.ts';
 import { csvOf, day0, importInto, ndjsonOf, put, writeParquet } from './import-lake.ts';
 import { folder, ticksOf } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Files as feeds write them. The first command names only the file: it refuses, and says which flags may help. The second one
 // adds exactly these.

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { defaultRowRules, parsePriceScale, type TickRowRules } from '../../src/collector/import/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
-import { runHere as run } from './here.ts';
 import { day0, importInto, pageOf, put, sample, type Tick, writeParquet } from './import-lake.ts';
 import { addsUp, coverageOf, dayMs, folder, hashes, ticksOf } from './lake.ts';
+import { run } from './run-program.ts';
 
 const rowsOf = (ticks: readonly Tick[], t: (ms: number) => string): string =>
   `symbol,t,p\n${ticks.map((tick) => `"${tick.symbol.replaceAll('"', '""')}",${t(tick.t)},${tick.p}\n`).join('')}`;

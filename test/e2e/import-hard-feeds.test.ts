@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { runHere as run } from './here.ts';
 import { day0, put, writeParquet } from './import-lake.ts';
 import { folder, ticksOf } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Feeds that are easily misread.
 

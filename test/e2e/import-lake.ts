@@ -12,7 +12,8 @@ import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Context } from '../../src/context/context.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { fixedDay, folder, job as runJob, ticksOf } from './lake.ts';
+import { fixedDay, folder, ticksOf } from './lake.ts';
+import { runJob } from './run-program.ts';
 
 // Shared code of the import tests: real files and the real job, in this process where possible.
 

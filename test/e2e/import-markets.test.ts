@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { runHere as run } from './here.ts';
 import { importInto, polled, put, writeParquet } from './import-lake.ts';
 import { access, dayMs, fixedNow, folder, hashes, jobArgs, sandbox } from './lake.ts';
+import { run } from './run-program.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import of markets: SEED=${seed}`);

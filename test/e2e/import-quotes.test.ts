@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { runDocumentedImport } from './documented-import.ts';
-import { runHere as run } from './here.ts';
 import { day0, put, writeParquet, writtenAt } from './import-lake.ts';
 import { folder, hashes, rowHashes, ticksOf } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Files with quotes, as feeds write them. Where the first command is refused, the second one adds exactly the flags that the
 // first one suggests.

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import { day0, importInto, pageOf, put, type Tick } from './import-lake.ts';
-import { addsUp, folder, run, ticksOf } from './lake.ts';
+import { addsUp, folder, ticksOf } from './lake.ts';
+import { run } from './run-program.ts';
 
 const ticks = (symbol: string, from: number): Tick[] =>
   Array.from({ length: 50 }, (_, i) => ({ symbol, t: day0 + from + i * 60_000, p: (i % 10) / 10 }));

@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runDocumentedImport } from './documented-import.ts';
-import { runHere as run } from './here.ts';
 import { day0, put, writeParquet, writtenAt } from './import-lake.ts';
 import { folder, hashes } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Files with trades, as feeds write them.
 

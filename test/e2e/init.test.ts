@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { needsCommands } from '../harness/needs.ts';
-import { access, folder, processEnv, run, sandbox } from './lake.ts';
+import { access, folder, processEnv, sandbox } from './lake.ts';
+import { run } from './run-program.ts';
 
 const launcher = new URL('../../bin/oddslake', import.meta.url).pathname;
 

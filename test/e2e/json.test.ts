@@ -3,20 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/main.ts';
 import type { JobLoaders } from '../../src/collector/job.ts';
-import { jobHere } from './here.ts';
-import {
-  access,
-  dayMs,
-  fixedDay,
-  fixedNow,
-  folder,
-  job,
-  jobArgs,
-  run,
-  sandbox,
-  start,
-  startLongRunning,
-} from './lake.ts';
+import { access, dayMs, fixedDay, fixedNow, folder, jobArgs, sandbox, start, startLongRunning } from './lake.ts';
+import { run, runJob } from './run-program.ts';
 
 // With --json, the last line of every command is one JSON object, whatever the outcome.
 
@@ -72,7 +60,7 @@ describe('on an archive', () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const cwd = folder();
     const lake = join(cwd, 'lake');
-    expect((await jobHere('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
+    expect((await runJob('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
     const rows = join(cwd, 'rows.csv');
     writeFileSync(rows, `symbol,t,p\nX,${fixedNow - dayMs},0.5\n`);
     const at = (name: string, ...rest: string[]): string[] => jobArgs(name, lake, ...rest);
@@ -153,10 +141,10 @@ describe('on an archive', () => {
   test('a plan and a repair report are separate lines before the summary', async () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const lake = join(folder(), 'lake');
-    await jobHere('nightly', box.url, lake);
-    const plan = await job('backfill', box.url, lake, '--from', '2025-05-01', '--to', '2025-05-02', '--dry-run');
+    await runJob('nightly', box.url, lake);
+    const plan = await runJob('backfill', box.url, lake, '--from', '2025-05-01', '--to', '2025-05-02', '--dry-run');
     expect(parsed(plan.stdout)).toEqual([{ plan: expect.anything() }, expect.objectContaining({ job: 'backfill' })]);
-    const mended = await job('verify', box.url, lake, '--repair');
+    const mended = await runJob('verify', box.url, lake, '--repair');
     expect(parsed(mended.stdout)).toEqual([
       { repaired: expect.anything() },
       expect.objectContaining({ job: 'repair' }),
@@ -166,7 +154,7 @@ describe('on an archive', () => {
   test('long-running commands print their address in one line', async () => {
     const lake = join(folder(), 'lake');
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
-    await jobHere('nightly', box.url, lake);
+    await runJob('nightly', box.url, lake);
     const served = await startLongRunning(['serve', '--output', lake, '--set', 'service.port=0', '--json']);
     expect(parsed(served.first)).toEqual([{ url: expect.any(String), docs: expect.any(String), archive: lake }]);
   });

@@ -4,8 +4,8 @@ import { openWorkspaceDatabase } from '../../src/server/workspace/workspace-data
 import { opened } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../server/workspace/databases.ts';
-import { runHere } from './here.ts';
-import { type Ended, folder, run, startLongRunning } from './lake.ts';
+import { type Ended, folder, startLongRunning } from './lake.ts';
+import { run } from './run-program.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
 
@@ -33,7 +33,7 @@ const jsonOf = <T>({ code, stdout, stderr }: Ended): T => {
 
 test('prints a key once, lists it without its secret, and rejects it once revoked', async () => {
   const output = lake();
-  const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
+  const keys = (...args: string[]) => run(['keys', ...args, '--output', output]);
   expect((await keys('list')).stdout).toMatch(
     /^no keys\. Create one: \S*bin\/oddslake keys create --output \S+ --name NAME\n$/,
   );
@@ -98,7 +98,7 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
 
 test('a key has the given permissions, and keeps them when it is rotated', async () => {
   const output = lake();
-  const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
+  const keys = (...args: string[]) => run(['keys', ...args, '--output', output]);
   const service = await served(output);
   const flags = ['--scope', 'read', '--dataset', 'ticks', '--dataset', 'candles_1h', '--expires', '6d'];
   const made = jsonOf<Record<string, unknown>>(await keys('create', '--name', 'chart', ...flags, '--json'));
@@ -137,7 +137,7 @@ test('a key has the given permissions, and keeps them when it is rotated', async
 
 test('shows the usage of keys that a stopped service has counted', async () => {
   const output = lake();
-  const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
+  const keys = (...args: string[]) => run(['keys', ...args, '--output', output]);
   const service = await served(output);
   const { key, id } = jsonOf<{ key: string; id: string }>(await keys('create', '--name', 'busy', '--json'));
   await keys('create', '--name', 'idle');
@@ -165,7 +165,7 @@ test('shows the usage of keys that a stopped service has counted', async () => {
 test('issues tokens signed with the service secret, for thirty days by default', async () => {
   const env = { ODDSLAKE_TOKEN_SECRET: secret };
   const service = await served(lake(), env);
-  const issue = (...args: string[]) => runHere(['tokens', 'issue', ...args], env);
+  const issue = (...args: string[]) => run(['tokens', 'issue', ...args], env);
   const plain = await issue('--user', 'alice');
   expect([plain.code, plain.stderr]).toEqual([
     0,
@@ -196,7 +196,7 @@ test('issues tokens signed with the service secret, for thirty days by default',
 test('revokes a token by its ID or itself, and all tokens of a user', async () => {
   const env = { ODDSLAKE_TOKEN_SECRET: secret };
   const output = lake();
-  const tokens = (...args: string[]) => runHere(['tokens', ...args], env);
+  const tokens = (...args: string[]) => run(['tokens', ...args], env);
   const issue = async (user: string) =>
     jsonOf<{ token: string; jti: string }>(await tokens('issue', '--user', user, '--json', '--quiet'));
   const [one, two, three, four] = [
@@ -316,7 +316,7 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
   const output = lake();
   const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');
   const given = args.map((arg) => (arg === 'LAKE' ? output : arg));
-  const { code, stdout, stderr } = await runHere(ownOutput ? given : [...given, '--output', output], env);
+  const { code, stdout, stderr } = await run(ownOutput ? given : [...given, '--output', output], env);
   const said = args.includes('--json') ? { error: expect.any(String), exit_code: 2 } : '';
   expect([code, stdout === '' ? '' : JSON.parse(stdout)]).toEqual([2, said]);
   expect(stderr).toMatch(sentence);

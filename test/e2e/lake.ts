@@ -109,7 +109,7 @@ export const endedOf = (ended: Omit<Ended, 'summary'>): Ended => ({
   },
 });
 
-export const run = (args: readonly string[], env?: Variables, cwd?: string): Promise<Ended> =>
+export const runProcess = (args: readonly string[], env?: Variables, cwd?: string): Promise<Ended> =>
   start(args, env, cwd).ended;
 
 /** A command that runs until it is stopped. */
@@ -173,8 +173,8 @@ export const fastFlags = [
 export const sequentialFlags = ['--set', 'upstream.concurrency=1', '--set', 'upstream.request_deadline_seconds=3600'];
 
 /** Runs a job on an archive. The upstream has a fixed name, because the ports of sandboxes differ. */
-export function job(name: string, url: string, output: string, ...flags: string[]): Promise<Ended> {
-  return run(jobArgs(name, output, ...flags), access(url));
+export function runJobProcess(name: string, url: string, output: string, ...flags: string[]): Promise<Ended> {
+  return runProcess(jobArgs(name, output, ...flags), access(url));
 }
 
 export const jobArgs = (name: string, output: string, ...flags: string[]): string[] => [

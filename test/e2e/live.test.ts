@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { access, findWrongWindows, folder, job, run, sandbox, startLongRunning } from './lake.ts';
+import { access, findWrongWindows, folder, sandbox, startLongRunning } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 import { keyOf } from './served-archive.ts';
 
 // Live reads in processes of their own, with the system clock: what is journaled survives a kill, beside the jobs.

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { jobHere as job, runHere as run } from './here.ts';
 import { coverageOf, dayMs, fixedNow, folder, manifestOf, minuteMs, sandbox, totalTicks } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const json = async <T>(...args: string[]): Promise<{ code: number | null; said: T; stderr: string }> => {
   const { code, stdout, stderr } = await run([...args, '--json']);

@@ -1,8 +1,8 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { jobHere as job } from './here.ts';
-import { findWrongWindows, fixedDay, fixedNow, folder, hashes, run, sandbox } from './lake.ts';
+import { findWrongWindows, fixedDay, fixedNow, folder, hashes, runProcess, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const everything = ['ticks', 'coverage', 'conflicts', 'markets', 'symbols'];
 
@@ -20,7 +20,7 @@ test('without .oddslake the next night requests only what is due and changes no 
     '--output',
     output,
   ]);
-  const results = await Promise.all(commands.map((args) => run(args)));
+  const results = await Promise.all(commands.map((args) => runProcess(args)));
   for (const { code, stderr } of results) expect([code, stderr]).toEqual([0, '']);
   const status = JSON.parse(results[0]!.stdout) as { generation: number; watermark: number };
   const known = JSON.parse((await run(['status', '--json', '--output', control])).stdout) as typeof status;

@@ -5,8 +5,8 @@ import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { union } from '../../src/base/window.ts';
 import { bookCoverage, booksOf } from './books.ts';
-import { jobHere as job } from './here.ts';
 import { folder, manifestOf, minuteMs, sandbox, ticksOf } from './lake.ts';
+import { runJob as job } from './run-program.ts';
 import { serve } from './served.ts';
 
 const hourMs = 60 * minuteMs;

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { runHere as run } from './here.ts';
 import { put } from './import-lake.ts';
 import { access, type Ended, fixedDay, fixedNow, folder, sandbox, totalTicks } from './lake.ts';
+import { run } from './run-program.ts';
 
 // The printed next action works as printed, with config, output and settings of the run.
 

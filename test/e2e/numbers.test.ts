@@ -4,7 +4,6 @@ import { expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { jobHere as job, runHere as run } from './here.ts';
 import { csvOf, importInto, put } from './import-lake.ts';
 import {
   access,
@@ -21,6 +20,7 @@ import {
   ticksOf,
   totalTicks,
 } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`numbers: SEED=${seed}`);

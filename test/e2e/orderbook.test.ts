@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
-import { jobHere as job } from './here.ts';
 import { access, folder, jobArgs, journaledBooks, sandbox, start } from './lake.ts';
+import { runJob as job } from './run-program.ts';
 
 describe('orderbook', () => {
   test('polls the symbols named, and goes on where one of them fails', async () => {

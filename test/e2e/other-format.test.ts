@@ -5,8 +5,8 @@ import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { openDatabase } from '../../src/archive/journal/database.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { hashTree } from '../harness/hash-tree.ts';
-import { runHere } from './here.ts';
 import { access, folder, jobArgs, sandbox } from './lake.ts';
+import { run } from './run-program.ts';
 
 /** Makes a part of an archive one of another format, by the sentence that refuses it. */
 const changes: Readonly<Record<string, readonly [change: (output: string) => void, sentence: RegExp]>> = {
@@ -49,7 +49,7 @@ test.each(Object.entries(changes))(
     const [output, other] = [folder(), folder()];
     const page = join(other, 'page.json');
     writeFileSync(page, '{}');
-    expect((await runHere(jobArgs('nightly', output), env)).code).toBe(0);
+    expect((await run(jobArgs('nightly', output), env)).code).toBe(0);
     change(output);
     const before = hashTree(output);
     const on = (...args: readonly string[]): string[] => [...args, '--output', output, '--set', 'source.name=box'];
@@ -79,7 +79,7 @@ test.each(Object.entries(changes))(
       on('keys', 'create', '--name', 'a'),
       on('backtest', 'list'),
     ]) {
-      const ended = await runHere(args, env);
+      const ended = await run(args, env);
       const printed = args[0] === 'doctor' ? ended.stdout : ended.stderr;
       expect([ended.code, printed], args.join(' ')).toEqual([2, expect.stringMatching(sentence)]);
       const lines = printed

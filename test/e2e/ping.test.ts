@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
-import { runHere } from './here.ts';
 import {
   access,
   type Ended,
@@ -18,6 +17,7 @@ import {
   sequentialFlags,
   start,
 } from './lake.ts';
+import { run } from './run-program.ts';
 
 const input = { seed: 5, nowMs: fixedNow, markets: 2, ticksPerDay: 20 };
 const secretPath = '/ping/0f2a9c3e-nobody-may-see-this';
@@ -55,15 +55,15 @@ describe('a dead man’s switch', () => {
     expect(pings.map(({ path }) => path)).toEqual([`${secretPath}/start`, secretPath]);
     expect(pings[1]!.body).toMatch(/^oddslake nightly on .*: done \(exit 0\)\. [\d,]+ new ticks, generation 1\.$/);
     // Another job leaves the switch alone, unless it is named.
-    expect((await runHere(jobArgs('publish', output), env)).code).toBe(0);
+    expect((await run(jobArgs('publish', output), env)).code).toBe(0);
     expect(pings).toHaveLength(2);
     box.set({ faultSymbols: { [box.symbols()[0]!]: 404 } });
     const backfill = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
     const failUrl = url.replace(secretPath, `${secretPath}/own?code=7`);
     const jobs = ['--set', 'notify.ping_jobs=nightly,backfill', '--set', `notify.ping_fail_url=${failUrl}`];
-    expect((await runHere(jobArgs('backfill', output, ...backfill, ...jobs, '--dry-run'), env)).code).toBe(0);
+    expect((await run(jobArgs('backfill', output, ...backfill, ...jobs, '--dry-run'), env)).code).toBe(0);
     expect(pings).toHaveLength(2);
-    const failed = await runHere(jobArgs('backfill', output, ...backfill, ...jobs), env);
+    const failed = await run(jobArgs('backfill', output, ...backfill, ...jobs), env);
     expect(failed.code).toBe(4);
     expect(pings.slice(2).map(({ path }) => path)).toEqual([`${secretPath}/start`, `${secretPath}/own?code=7`]);
     expect(pings[3]!.body).toMatch(/backfill on .*: done, but incomplete \(exit 4\)\. Missing: .*404/);
@@ -72,7 +72,7 @@ describe('a dead man’s switch', () => {
 
   test('hears of a job that did not start, and of one that SIGTERM stopped', async () => {
     const [box, { url, pings }] = [await sandbox({ ...input, latencyMs: 60_000 }), await openSwitch()];
-    expect((await runHere(jobArgs('nightly', folder()), { ODDSLAKE_PING_URL: url })).code).toBe(2);
+    expect((await run(jobArgs('nightly', folder()), { ODDSLAKE_PING_URL: url })).code).toBe(2);
     expect(pings.at(-1)).toMatchObject({ path: `${secretPath}/fail`, body: expect.stringContaining('did not start') });
     const running = start(jobArgs('nightly', folder(), ...sequentialFlags), {
       ...access(box.url),
@@ -92,7 +92,7 @@ describe('a dead man’s switch', () => {
     const cron = `${missed.getUTCMinutes()} ${missed.getUTCHours()} * * *`;
     const every = ['--set', `schedule.nightly=${cron}`, '--set', 'schedule.jitter_seconds=0'];
     const env = { ...access(box.url), ODDSLAKE_PING_URL: url };
-    expect((await runHere(jobArgs('nightly', output), access(box.url))).code).toBe(0);
+    expect((await run(jobArgs('nightly', output), access(box.url))).code).toBe(0);
     const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
     db.exec(`update runs set started_at = started_at - ${3 * 60 * minuteMs}`);
     db.close();
@@ -110,7 +110,7 @@ describe('a dead man’s switch', () => {
     const [box, refusing] = [await sandbox(input), await openSwitch(410)];
     for (const url of [refusing.url, `http://127.0.0.1:9${secretPath}`]) {
       const args = jobArgs('nightly', folder(), '--date', fixedDay);
-      const ended = await runHere(args, { ...access(box.url), ODDSLAKE_PING_URL: url });
+      const ended = await run(args, { ...access(box.url), ODDSLAKE_PING_URL: url });
       expect(ended.code, ended.stderr).toBe(0);
       expect(ended.stderr).toMatch(
         /"level":"warn".*Could not notify the ping address: it (responded with 410|could not)/,

@@ -2,7 +2,6 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
-import { jobHere as job, runHere as run } from './here.ts';
 import {
   access,
   coverageOf,
@@ -16,6 +15,7 @@ import {
   start,
   totalTicks,
 } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const input = { seed: 8, nowMs: fixedNow, markets: 6, ticksPerDay: 60 };
 const briefly = ['--set', 'source.first_lookback_days=1'];

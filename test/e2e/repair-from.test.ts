@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { DayState } from '../../src/contract/day-reasons.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { jobHere as job, runHere } from './here.ts';
-import { access, dayMs, fixedDay, fixedNow, folder, hashes, jobArgs, manifestOf, run, sandbox } from './lake.ts';
+import { access, dayMs, fixedDay, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 import { keyOf, serve } from './served-archive.ts';
 
 const few = [
@@ -44,7 +44,7 @@ async function damaged(): Promise<Lakes> {
 
 /** Lost gaps. There are other gaps before the start of the archive. */
 async function lostOf(output: string): Promise<readonly object[]> {
-  const { stdout } = await runHere(['gaps', '--output', output, '--json']);
+  const { stdout } = await run(['gaps', '--output', output, '--json']);
   return (JSON.parse(stdout) as { gaps: { reason?: string }[] }).gaps.filter(({ reason }) => reason === 'lost');
 }
 
@@ -81,7 +81,7 @@ test('ticks that the upstream no longer has stay a gap until another oddslake pr
   const mended = manifestOf(output);
   expect(mended).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
   expect(toCounts(mended.days[fixedDay])).toEqual(toCounts(whole.days[fixedDay]));
-  expect((await runHere(['verify', '--output', output])).code).toBe(0);
+  expect((await run(['verify', '--output', output])).code).toBe(0);
 });
 
 /** What a night does not change, unlike the number of inferred windows, some of which it confirms. */

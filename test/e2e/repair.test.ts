@@ -2,8 +2,8 @@ import { existsSync, globSync, mkdirSync, readFileSync, rmSync, truncateSync, wr
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
-import { jobHere as job, runHere as run } from './here.ts';
-import { access, fastFlags, fixedNow, folder, hashes, manifestOf, run as runApart, sandbox } from './lake.ts';
+import { access, fastFlags, fixedNow, folder, hashes, manifestOf, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 
 // Many processes, slow on a busy machine.
@@ -48,8 +48,8 @@ describe('verify --repair', () => {
     const before = hashes(output, ...datasetsRestored);
     rmSync(join(output, '.oddslake/raw'), { recursive: true });
     const path = damageFile(output, 'ticks');
-    expect((await runApart(['verify', '--output', output])).code).toBe(6);
-    const repaired = await runApart(repairArgs(output), access(box.url));
+    expect((await run(['verify', '--output', output])).code).toBe(6);
+    const repaired = await run(repairArgs(output), access(box.url));
     expect(repaired.code, repaired.stderr).toBe(0);
     expect(repairedOf(repaired.stdout)).toMatchObject({
       repaired: [{ path, kind: 'checksum mismatch', moved_to: `.oddslake/damaged/1/${path}` }],
@@ -140,7 +140,7 @@ test('verify finishes a publish that was interrupted, and is not clean before', 
     return path;
   });
   const set = ['--output', output, '--set', 'source.name=box'];
-  const imported = await runApart(['import', first!, ...set]);
+  const imported = await run(['import', first!, ...set]);
   expect(imported.code, imported.stderr).toBe(0);
   const target = join(output, 'ticks/date=2025-06-04', 'part-00.parquet');
   const targets = Array.from({ length: 64 }, (_, part) =>
@@ -148,12 +148,12 @@ test('verify finishes a publish that was interrupted, and is not clean before', 
   );
   // Folders of these names refuse the rename, which is after the commit.
   for (const path of targets) mkdirSync(join(path, 'in-the-way'), { recursive: true });
-  expect((await runApart(['import', second!, ...set])).code).toBe(1);
+  expect((await run(['import', second!, ...set])).code).toBe(1);
   expect(manifestOf(output).generation).toBe(1);
-  const stuck = await runApart(['verify', ...set]);
+  const stuck = await run(['verify', ...set]);
   expect([stuck.code, stuck.stderr]).toEqual([1, expect.stringContaining('.parquet')]);
   for (const path of targets) rmSync(path, { recursive: true });
-  const verified = await runApart(['verify', ...set]);
+  const verified = await run(['verify', ...set]);
   expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('no damage found')]);
   expect(manifestOf(output).generation).toBe(2);
   expect(manifestOf(output).datasets.ticks.files.filter(({ path }) => !existsSync(join(output, path)))).toEqual([]);

@@ -9,8 +9,8 @@ import type { Context } from '../../src/context/context.ts';
 import { writeReport } from '../../src/report/write-report.ts';
 import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { contextOf } from '../collector/run/one-process.ts';
-import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 // At noon, whenever the tests run: in the first hour of a day the day before has not settled, and counts as incomplete.
 beforeEach(() => startClockAt(Date.UTC(2026, 10, 24, 12)));

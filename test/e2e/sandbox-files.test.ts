@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { runHere as run } from './here.ts';
 import { folder } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Simulated recordings, written by the sandbox.
 

@@ -6,9 +6,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { limitMs, MachineTooSlow, waitFor } from '../harness/limits.ts';
 import { readExposition, sampleOf } from '../metrics/exposition.ts';
-import { jobHere } from './here.ts';
-import { access, folder, jobArgs, manifestOf, run, sandbox, sequentialFlags, start } from './lake.ts';
+import { access, folder, jobArgs, manifestOf, sandbox, sequentialFlags, start } from './lake.ts';
 import { receiver } from './receiver.ts';
+import { run, runJob } from './run-program.ts';
 
 const input = { seed: 3, markets: 4, ticksPerDay: 50 };
 const hourMs = 3_600_000;
@@ -62,9 +62,9 @@ function backdate(output: string, ms: number): void {
 
 test('reports last and next run of every job, including earlier runs', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  expect((await jobHere('markets', box.url, output)).code).toBe(0);
+  expect((await runJob('markets', box.url, output)).code).toBe(0);
   backdate(output, 3 * hourMs);
-  const night = (await jobHere('nightly', box.url, output)).summary;
+  const night = (await runJob('nightly', box.url, output)).summary;
   const missed = ['--set', `schedule.markets=${cronAgo(1.5 * hourMs)}`];
   const { metrics, ready, base, stop } = await scheduled(box.url, output, ...missed);
   await waitFor(
@@ -94,7 +94,7 @@ test('reports last and next run of every job, including earlier runs', async () 
 
 test('a hanging job makes it live but not ready, with the start time', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  expect((await runJob('nightly', box.url, output)).code).toBe(0);
   backdate(output, 26 * hourMs);
   box.set({ latencyMs: limitMs });
   const late = ['--set', 'schedule.late_hours_max=1'];
@@ -115,7 +115,7 @@ test('a hanging job makes it live but not ready, with the start time', async () 
 
 test('missed runs make it not ready until a run has ended', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  expect((await runJob('nightly', box.url, output)).code).toBe(0);
   backdate(output, 50 * hourMs);
   const late = ['--set', 'schedule.late_hours_max=1', '--set', 'schedule.catch_up_hours=0'];
   const idle = await scheduled(box.url, output, ...late);
@@ -125,14 +125,14 @@ test('missed runs make it not ready until a run has ended', async () => {
     errors: [expect.stringMatching(/^nightly has not run since it was due/)],
   });
   box.set({ key: 'another' });
-  expect((await jobHere('nightly', box.url, output)).code).toBe(3);
+  expect((await runJob('nightly', box.url, output)).code).toBe(3);
   await waitFor(async () => (await idle.ready()).status === 200, 'that it is ready');
   expect(sampleOf(await idle.metrics(), 'oddslake_job_last_run_exit_code', 'name="nightly"')).toBe(3);
 });
 
 test('a missing archive makes it not ready until the archive is back', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  expect((await runJob('nightly', box.url, output)).code).toBe(0);
   const { ready, metrics } = await scheduled(box.url, output);
   expect((await ready()).status).toBe(200);
   renameSync(output, `${output}-away`);
@@ -145,7 +145,7 @@ test('a missing archive makes it not ready until the archive is back', async () 
 
 test('reports that it is stopping, and responds until running jobs end', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  expect((await runJob('nightly', box.url, output)).code).toBe(0);
   backdate(output, 26 * hourMs);
   // A failed run is running until its webhook has responded, for at most ten seconds.
   box.set({ key: 'another' });
@@ -166,7 +166,7 @@ test('reports that it is stopping, and responds until running jobs end', async (
 
 test('an unavailable port exits 2 before any run', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  expect((await runJob('nightly', box.url, output)).code).toBe(0);
   const port = new URL(box.url).port;
   const flags = ['--set', `schedule.port=${port}`, '--set', 'schedule.ticks=* * * * *'];
   const ended = await run(jobArgs('schedule', output, ...flags), access(box.url));
@@ -187,7 +187,7 @@ test('an unavailable port exits 2 before any run', async () => {
 
 test('rejects slow, oversized and unknown requests, and keeps serving', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  expect((await runJob('nightly', box.url, output)).code).toBe(0);
   const { base, ready } = await scheduled(box.url, output);
   const long = await said(base, `GET /healthz HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`);
   expect(long).toMatch(/^HTTP\/1.1 431/);

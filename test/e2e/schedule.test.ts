@@ -4,8 +4,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { jobHere } from './here.ts';
-import { access, folder, jobArgs, journaledTicks, minuteMs, run, sandbox, sequentialFlags, start } from './lake.ts';
+import { access, folder, jobArgs, journaledTicks, minuteMs, sandbox, sequentialFlags, start } from './lake.ts';
+import { run, runJob } from './run-program.ts';
 
 /** Cron expression of a minute in the past. */
 function cronAgo(ms: number): string {
@@ -16,7 +16,7 @@ function cronAgo(ms: number): string {
 /** An archive whose runs started in the past. */
 async function archiveFrom(url: string, ago: number): Promise<string> {
   const output = folder();
-  const first = await jobHere('nightly', url, output);
+  const first = await runJob('nightly', url, output);
   expect(first.code, first.stderr).toBe(0);
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
   db.exec(`update runs set started_at = started_at - ${ago}`);

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
-import { jobHere as job, runHere as run } from './here.ts';
+import { runJob as job, run } from './run-program.ts';
 import { put } from './import-lake.ts';
 import { dayMs, findWrongWindows, fixedNow, folder, journaledTicks, sandbox, ticksOf } from './lake.ts';
 import { midnight, past, type Seen, seenLake } from './seen-whole-lake.ts';

@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import { expect, onTestFinished, test } from 'vitest';
 import { needsCommands } from '../harness/needs.ts';
 import { connected, received } from '../server/raw.ts';
-import { folder, job, processEnv, run, sandbox, startLongRunning } from './lake.ts';
+import { folder, processEnv, sandbox, startLongRunning } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const served = (...args: string[]) => startLongRunning(['serve', ...args]);
 

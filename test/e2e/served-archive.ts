@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { run, startLongRunning } from './lake.ts';
+import { startLongRunning } from './lake.ts';
+import { run } from './run-program.ts';
 
 // The service in a separate process, over an archive at `root`.
 

@@ -1,5 +1,7 @@
 // A real `oddslake serve` over an archive, as the upstream of another.
-import { type Ended, jobArgs, run } from './lake.ts';
+
+import { type Ended, jobArgs } from './lake.ts';
+import { run } from './run-program.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 
 interface Served {

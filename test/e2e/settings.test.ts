@@ -5,8 +5,8 @@ import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { type CellValue, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { jobHere as job, runHere } from './here.ts';
-import { access, coverageOf, dayMs, folder, jobArgs, manifestOf, minuteMs, run, sandbox, ticksOf } from './lake.ts';
+import { access, coverageOf, dayMs, folder, jobArgs, manifestOf, minuteMs, sandbox, ticksOf } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 // Every setting is held here to what it is for, by the whole command line against a sandbox.
 
@@ -74,7 +74,7 @@ describe('source', () => {
     const [named, unnamed] = [folder(), folder()];
     await job('markets', box.url, named, ...set('source.name=Some Service'));
     expect(manifestOf(named).upstream).toBe('Some Service');
-    await runHere(['markets', '--output', unnamed, ...set('upstream.requests_per_second=2000')], access(box.url));
+    await run(['markets', '--output', unnamed, ...set('upstream.requests_per_second=2000')], access(box.url));
     expect(manifestOf(unnamed).upstream).toBe(box.url);
   });
 
@@ -314,7 +314,7 @@ describe('archive', () => {
 test('log.level is the least level that is logged', async () => {
   const box = await sandbox({ nowMs: now, markets: 2 });
   const levels = async (level: string): Promise<Set<string>> => {
-    const { stderr } = await runHere([...jobArgs('markets', folder()), ...set(`log.level=${level}`)], access(box.url));
+    const { stderr } = await run([...jobArgs('markets', folder()), ...set(`log.level=${level}`)], access(box.url));
     const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
     return new Set(lines.map((line) => (JSON.parse(line) as { level: string }).level));
   };
@@ -325,7 +325,7 @@ test('log.level is the least level that is logged', async () => {
 test('log.format is the format of the log, whatever standard error is', async () => {
   const box = await sandbox({ nowMs: now, markets: 2 });
   const readFirstLine = async (...more: string[]): Promise<string> => {
-    const { stderr } = await runHere([...jobArgs('markets', folder()), ...more], access(box.url));
+    const { stderr } = await run([...jobArgs('markets', folder()), ...more], access(box.url));
     return stderr.split('\n')[0]!;
   };
   expect(await readFirstLine(...set('log.format=text'))).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z info {2}\S/);

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { backtestLake } from './backtest-lake.ts';
-import { jobHere as job, runHere as run } from './here.ts';
 import { coverageOf, dayMs, folder, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 /** Before every tick of the archives here. */
 const longAgo = '9000d';

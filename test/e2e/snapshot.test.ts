@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
-import { runHere as run } from './here.ts';
 import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start } from './lake.ts';
+import { run } from './run-program.ts';
 
 /** Files of a snapshot that do not match its manifest; expected to be empty. */
 function strangers(snapshot: string): string[] {

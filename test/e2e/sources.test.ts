@@ -7,7 +7,6 @@ import { hourMs } from '../../src/base/window.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { waitFor } from '../harness/limits.ts';
-import { runHere } from './here.ts';
 import {
   addsUp,
   coverageOf,
@@ -25,6 +24,7 @@ import {
   ticksOf,
   totalTicks,
 } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Archives of several sources. The sandboxes of one seed list the same symbols and canonical IDs, and have other ticks.
 
@@ -67,11 +67,11 @@ const args = (name: string, { output, config }: Lake, ...flags: string[]): strin
   ...flags,
 ];
 
-const job = (name: string, lake: Lake, ...flags: string[]): Promise<Ended> => runHere(args(name, lake, ...flags));
+const job = (name: string, lake: Lake, ...flags: string[]): Promise<Ended> => run(args(name, lake, ...flags));
 
 /** Runs a command that reads, and parses what it prints. */
 async function read<T>(name: string, { output, config }: Lake, ...flags: string[]): Promise<T> {
-  const ended = await runHere([name, '--output', output, '--config', config, '--json', ...flags]);
+  const ended = await run([name, '--output', output, '--config', config, '--json', ...flags]);
   expect(ended.code, ended.stderr).toBe(0);
   return ended.summary as T;
 }
@@ -137,7 +137,7 @@ describe('an archive of two sources', () => {
     const lake = configureBoxes(await startBoxes());
     expect((await job('markets', lake)).code).toBe(0);
     const sql = 'SELECT canonical_id, symbol, extra FROM markets';
-    const { stdout } = await runHere(['sql', sql, '--output', lake.output, '--format', 'json']);
+    const { stdout } = await run(['sql', sql, '--output', lake.output, '--format', 'json']);
     const rows = JSON.parse(stdout) as { canonical_id: string; symbol: string; extra: string | null }[];
     expect(rows.length).toBeGreaterThan(4);
     for (const { canonical_id, symbol, extra } of rows) {
@@ -214,9 +214,9 @@ describe('an archive of two sources', () => {
     ]);
     expect(ended.summary.failures).toContainEqual(expect.objectContaining({ symbol: `alpha:${bare}` }));
     expect(ended.summary.failures.filter(({ symbol }) => symbol?.startsWith('beta:'))).toEqual([]);
-    const retried = await runHere(['symbols', 'retry', ...args('', lake, '--source', 'beta').slice(1)]);
+    const retried = await run(['symbols', 'retry', ...args('', lake, '--source', 'beta').slice(1)]);
     expect([retried.code, retried.summary.requests]).toEqual([0, 0]);
-    const again = await runHere(['symbols', 'retry', ...args('', lake, '--source', 'alpha').slice(1)]);
+    const again = await run(['symbols', 'retry', ...args('', lake, '--source', 'alpha').slice(1)]);
     expect([again.code, again.summary.symbols.failed]).toEqual([4, 1]);
   });
 
@@ -230,7 +230,7 @@ describe('an archive of two sources', () => {
     expect(polled.summary.orderbooks.snapshots).toBeGreaterThan(0);
     expect(boxes.alpha.stats().bySymbol).toEqual({});
     const sql = 'SELECT DISTINCT symbol FROM orderbooks';
-    const { stdout } = await runHere(['sql', sql, '--output', lake.output, '--format', 'json']);
+    const { stdout } = await run(['sql', sql, '--output', lake.output, '--format', 'json']);
     const symbols = (JSON.parse(stdout) as { symbol: string }[]).map(({ symbol }) => symbol);
     expect(symbols.length).toBeGreaterThan(0);
     expect(symbols.every((symbol) => symbol.startsWith('beta:'))).toBe(true);
@@ -242,7 +242,7 @@ describe('an archive of two sources', () => {
     const sources = { alpha: describeBox(boxes.alpha), beta: describeBox(boxes.beta) };
     const plain = configure(sources);
     expect((await job('orderbook', plain, '--source', 'beta')).code).toBe(0);
-    const { stdout } = await runHere([
+    const { stdout } = await run([
       'sql',
       'SELECT symbol FROM orderbooks',
       '--output',
@@ -302,8 +302,7 @@ test('a repair without the key of one source restores the ticks of the other, an
   const paths = globSync('ticks/**/*.parquet', { cwd: lake.output });
   for (const path of paths) rmSync(join(lake.output, path));
   const withoutKey = configure({ alpha: describeBox(boxes.alpha), beta: `base_url: "${boxes.beta.url}"` });
-  const repair = (config: string): Promise<Ended> =>
-    runHere(args('verify', { output: lake.output, config }, '--repair'));
+  const repair = (config: string): Promise<Ended> => run(args('verify', { output: lake.output, config }, '--repair'));
   const partly = await repair(withoutKey.config);
   expect(partly.code, partly.stderr).toBe(4);
   const reasons = partly.summary.failures.map(({ symbol, reason }) => [findSource(symbol ?? '', names), reason]);
@@ -383,7 +382,7 @@ describe('the owner of an archive', () => {
     const other = { ...configure({ gamma: describeBox(boxes.beta) }), output: lake.output };
     expectRefused(await job('nightly', other), /sources alpha, and the settings have only the sources gamma/);
     const env = { ODDSLAKE_BASE_URL: boxes.alpha.url, ODDSLAKE_API_KEY: 'sandbox-key' };
-    expectRefused(await runHere(jobArgs('nightly', lake.output), env), /has the sources alpha, and the settings have/);
+    expectRefused(await run(jobArgs('nightly', lake.output), env), /has the sources alpha, and the settings have/);
     const both = { ...configureBoxes(boxes), output: lake.output };
     const added = await job('nightly', both, ...night);
     expect(added.code, added.stderr).toBe(0);
@@ -397,12 +396,12 @@ describe('the owner of an archive', () => {
     const boxes = await startBoxes();
     const lake = configureBoxes(boxes);
     const env = { ODDSLAKE_BASE_URL: boxes.alpha.url, ODDSLAKE_API_KEY: 'sandbox-key' };
-    const single = await runHere(['nightly', '--output', lake.output, ...fastFlags, ...night], env);
+    const single = await run(['nightly', '--output', lake.output, ...fastFlags, ...night], env);
     expect(single.code, single.stderr).toBe(0);
     expect(manifestOf(lake.output).upstream).toBe(boxes.alpha.url);
     expectRefused(await job('nightly', lake), /belongs to the upstream .* alone, and its symbols have no source/);
     expectRefused(
-      await runHere(['nightly', '--output', lake.output, ...fastFlags, '--source', 'alpha'], env),
+      await run(['nightly', '--output', lake.output, ...fastFlags, '--source', 'alpha'], env),
       /one service/,
     );
   });
@@ -414,7 +413,7 @@ describe('the owner of an archive', () => {
     expectRefused(await job('nightly', lake, '--source', 'gamma'), /--source gamma: the sources are alpha, beta/);
     expect(alpha.stats().requests).toBe(0);
     const env = { ODDSLAKE_BASE_URL_BETA: alpha.url };
-    expect((await runHere(args('markets', lake), env)).code).toBe(4);
+    expect((await run(args('markets', lake), env)).code).toBe(4);
   });
 });
 
@@ -473,7 +472,7 @@ describe('--source', () => {
     const exported = await read<{ rows: number }>('export', lake, '--source', 'alpha', '--out', out);
     expect(exported.rows).toBe(totalTicks(lake.output));
     expect((await read<{ rows: number }>('export', lake, '--source', 'beta', '--out', out)).rows).toBe(0);
-    const unknown = await runHere(['status', '--output', lake.output, '--source', 'gamma']);
+    const unknown = await run(['status', '--output', lake.output, '--source', 'gamma']);
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('are alpha, beta')]);
   });
 
@@ -530,7 +529,7 @@ describe('--source', () => {
     const lake = configureBoxes(boxes);
     expect((await job('nightly', lake, ...night)).code).toBe(0);
     boxes.beta.set({ key: 'another' });
-    const { code, stdout } = await runHere(['doctor', '--json', '--output', lake.output, '--config', lake.config]);
+    const { code, stdout } = await run(['doctor', '--json', '--output', lake.output, '--config', lake.config]);
     const { findings } = JSON.parse(stdout) as {
       findings: { check: string; message: string; action: string | null }[];
     };
@@ -541,7 +540,7 @@ describe('--source', () => {
     ]);
     expect(keys[1]!.action).toMatch(/^Check sources\.beta\.api_key in .*\/config\.yaml:3\. /);
     expect(code).toBe(3);
-    const alone = await runHere(['doctor', '--output', lake.output, '--config', lake.config, '--source', 'alpha']);
+    const alone = await run(['doctor', '--output', lake.output, '--config', lake.config, '--source', 'alpha']);
     expect(alone.stdout).not.toContain('beta: the service');
   });
 });

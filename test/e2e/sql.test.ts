@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { jobHere as job, runHere as run } from './here.ts';
 import { dayMs, fixedNow, folder, hashes, sandbox, totalTicks } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 test('sql has views and macros over the datasets', async () => {
   const output = folder();

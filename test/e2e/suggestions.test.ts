@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { runHere } from './here.ts';
 import { access, folder, jobArgs, launch, sandbox } from './lake.ts';
+import { run } from './run-program.ts';
 
 test('unknown names of every kind get the name that was probably meant', async () => {
   const lake = join(folder(), 'lake');
   const box = await sandbox({ markets: 4, ticksPerDay: 20 });
-  expect((await runHere(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
-  const listed = await runHere(['symbols', '--output', lake, '--json']);
+  expect((await run(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
+  const listed = await run(['symbols', '--output', lake, '--json']);
   const { symbols } = JSON.parse(listed.stdout) as { symbols: { symbol: string; ticks: number }[] };
   // Backtests know symbols with ticks only, and the first market may have opened a minute ago.
   const { symbol } = symbols.find(({ ticks }) => ticks > 0)!;
@@ -32,13 +32,13 @@ test('unknown names of every kind get the name that was probably meant', async (
     [['status', '--output', lake, '--set', 'poll.pagelimit=3'], 'did you mean poll.page_limit?'],
   ];
   for (const [args, advice] of calls) {
-    const ended = await runHere(args);
+    const ended = await run(args);
     expect(ended.code, args.join(' ')).toBe(2);
     expect(ended.stderr, args.join(' ')).toContain(advice);
   }
-  const strange = await runHere(['gaps', '--output', lake, '--symbol', '<script>alert(1)</script>']);
+  const strange = await run(['gaps', '--output', lake, '--symbol', '<script>alert(1)</script>']);
   expect(strange.stderr).not.toContain('Did you mean');
-  const json = await runHere(['gaps', '--dataset', 'tikcs', '--json']);
+  const json = await run(['gaps', '--dataset', 'tikcs', '--json']);
   expect(JSON.parse(json.stdout).error).toContain('(Did you mean ticks?)');
 });
 
@@ -65,12 +65,12 @@ test('flags that other programs have get what this one uses in place of them', a
     ['status --zzz', "unknown option '--zzz'\n"],
   ];
   for (const [command, advice] of calls) {
-    const { code, stderr } = await runHere(command.split(' '));
+    const { code, stderr } = await run(command.split(' '));
     expect(code, command).toBe(2);
     expect(stderr.replaceAll(/\S*bin\/oddslake/g, 'oddslake'), command).toContain(advice);
     expect(stderr.match(/\n\(/g) ?? [], command).toHaveLength(advice.startsWith('unknown') ? 0 : 1);
   }
-  const { stdout } = await runHere(['serve', '--port', '80', '--json']);
+  const { stdout } = await run(['serve', '--port', '80', '--json']);
   expect(JSON.parse(stdout).error).toBe("unknown option '--port' (Set the port by --set service.port=8080)");
 });
 

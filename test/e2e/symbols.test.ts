@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { jobHere as job, runHere as run } from './here.ts';
 import { dayMs, fixedNow, folder, manifestOf, sandbox, startLongRunning } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 interface Listed {
   readonly known: number;

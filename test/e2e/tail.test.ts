@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { expect, onTestFinished, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
-import { jobHere as job, runHere } from './here.ts';
 import { folder, launch, processEnv, type Running, sandbox, startLongRunning, ticksOf } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 import { keyOf } from './served-archive.ts';
 
 const input = { seed: 4, markets: 3, ticksPerDay: 20_000, cap: 5000, nowMs: null };
@@ -102,12 +102,12 @@ test('tail ends when its reader has gone, and refuses an unknown symbol, no arch
   });
   expect(await new Promise((resolve) => pipe.once('close', resolve))).toBe(0);
   expect(text.split('\n')).toHaveLength(4);
-  const unknown = await runHere(['tail', 'TYPO', '--output', output]);
+  const unknown = await run(['tail', 'TYPO', '--output', output]);
   expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('TYPO is not known in this archive.')]);
-  expect((await runHere(['tail', symbol, '--output', '/nonexistent/x'])).code).toBe(2);
-  const keyless = await runHere(['tail', symbol, '--url', 'http://127.0.0.1:9']);
+  expect((await run(['tail', symbol, '--output', '/nonexistent/x'])).code).toBe(2);
+  const keyless = await run(['tail', symbol, '--url', 'http://127.0.0.1:9']);
   expect([keyless.code, keyless.stderr]).toEqual([2, expect.stringContaining('ODDSLAKE_FROM_API_KEY')]);
-  expect((await runHere(['tail', symbol, '--url', 'nowhere'])).stderr).toContain('--url is "nowhere": expected');
+  expect((await run(['tail', symbol, '--url', 'nowhere'])).stderr).toContain('--url is "nowhere": expected');
 });
 
 test('tail follows a service without loss or repetition, also across its restart', async () => {
@@ -144,9 +144,9 @@ test('tail follows a service without loss or repetition, also across its restart
   const told = ended.stderr.replace(`waiting for new ticks of ${symbol} from ${url}; stop with Ctrl-C\n`, '');
   expect(told).toMatch(/^$|the stream was interrupted/);
   expect(ended.stderr).not.toContain(key);
-  const refused = await runHere(['tail', symbol, '--url', url], { ODDSLAKE_FROM_API_KEY: 'wrong-key' });
+  const refused = await run(['tail', symbol, '--url', url], { ODDSLAKE_FROM_API_KEY: 'wrong-key' });
   expect([refused.code, refused.stderr]).toEqual([3, expect.stringMatching(/answered 401/)]);
-  const unknown = await runHere(['tail', 'TYPO', '--url', url], env);
+  const unknown = await run(['tail', 'TYPO', '--url', url], env);
   expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringMatching(/answered 404/)]);
   again.child.kill('SIGTERM');
 });

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { access, expectSentence, fixedDay, fixedNow, folder, hashes, job, run, sandbox } from './lake.ts';
+import { access, expectSentence, fixedDay, fixedNow, folder, hashes, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 describe('bad settings and bad usage exit 2 before any work', () => {
   const cases: [string, string[], Record<string, string>, RegExp][] = [

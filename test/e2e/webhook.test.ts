@@ -4,7 +4,6 @@ import { describe, expect, test } from 'vitest';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { jobHere, runHere } from './here.ts';
 import {
   access,
   type Ended,
@@ -13,13 +12,13 @@ import {
   fixedNow,
   folder,
   jobArgs,
-  run,
   sandbox,
   sequentialFlags,
   start,
   type Variables,
 } from './lake.ts';
 import { receiver, secretPath } from './receiver.ts';
+import { run, runJob } from './run-program.ts';
 
 const input = { seed: 5, nowMs: fixedNow, markets: 4, ticksPerDay: 50 };
 
@@ -33,15 +32,14 @@ describe('a webhook gets a message about a run that ended', () => {
   test('with an exit code other than 0, once, with what is missing; and about success only if enabled', async () => {
     const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
-    const nightly = (...flags: string[]) =>
-      runHere(jobArgs('nightly', output, '--date', fixedDay, ...flags), variables);
+    const nightly = (...flags: string[]) => run(jobArgs('nightly', output, '--date', fixedDay, ...flags), variables);
     expect((await nightly()).code).toBe(0);
     expect(told).toEqual([]);
     expect((await nightly('--set', 'notify.when=always')).code).toBe(0);
     expect(told.map(({ body }) => [body.job, body.exit_code, body.failures])).toEqual([['nightly', 0, []]]);
     box.set({ faultSymbols: { [box.symbols()[0]!]: 404 } });
     const from = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
-    const incomplete = await runHere(jobArgs('backfill', output, ...from), variables);
+    const incomplete = await run(jobArgs('backfill', output, ...from), variables);
     expect(incomplete.code, incomplete.stderr).toBe(4);
     expect(told).toHaveLength(2);
     expect(told[1]!.path).toBe(secretPath);
@@ -60,7 +58,7 @@ describe('a webhook gets a message about a run that ended', () => {
   test('with suspended symbols: the day they are suspended, and while they stay so', async () => {
     const [box, output, { url, told }] = [await sandbox({ ...input, nowMs: null }), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
-    const nightly = (...flags: string[]) => runHere(jobArgs('nightly', output, ...flags), variables);
+    const nightly = (...flags: string[]) => run(jobArgs('nightly', output, ...flags), variables);
     expect((await nightly()).code).toBe(0);
     const response = await fetch(`${box.url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
     const { markets } = (await response.json()) as { markets: { is_active: boolean; symbol?: string }[] };
@@ -82,19 +80,19 @@ describe('a webhook gets a message about a run that ended', () => {
     const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
     const hook = { ODDSLAKE_WEBHOOK_URL: url };
     const told1 = () => told.map(({ body }) => [body.job, body.exit_code]);
-    expect((await runHere(jobArgs('markets', output), { ...hook, ODDSLAKE_BASE_URL: box.url })).code).toBe(2);
-    expect(
-      (await runHere(jobArgs('markets', output), { ...hook, ...access(box.url), ODDSLAKE_API_KEY: 'x' })).code,
-    ).toBe(3);
+    expect((await run(jobArgs('markets', output), { ...hook, ODDSLAKE_BASE_URL: box.url })).code).toBe(2);
+    expect((await run(jobArgs('markets', output), { ...hook, ...access(box.url), ODDSLAKE_API_KEY: 'x' })).code).toBe(
+      3,
+    );
     const attempts = ['--set', 'upstream.retry_attempts_max=1'];
-    expect(
-      (await runHere(jobArgs('ticks', output, ...attempts), { ...hook, ...access('http://127.0.0.1:9') })).code,
-    ).toBe(7);
+    expect((await run(jobArgs('ticks', output, ...attempts), { ...hook, ...access('http://127.0.0.1:9') })).code).toBe(
+      7,
+    );
     const lock = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
-    const busy = await runHere(jobArgs('markets', output, '--wait', '0'), { ...hook, ...access(box.url) });
+    const busy = await run(jobArgs('markets', output, '--wait', '0'), { ...hook, ...access(box.url) });
     lock.release();
     expect(busy.code, busy.stderr).toBe(5);
-    expect((await runHere(['import', '--output', output, ...fastFlags, 'no-such-file'], { ...hook })).code).toBe(2);
+    expect((await run(['import', '--output', output, ...fastFlags, 'no-such-file'], { ...hook })).code).toBe(2);
     expect(told1()).toEqual([
       ['markets', 2],
       ['markets', 3],
@@ -106,8 +104,8 @@ describe('a webhook gets a message about a run that ended', () => {
 
   test('of verify, with the files that are not as published', async () => {
     const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
-    expect((await jobHere('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
-    const verify = () => runHere(['verify', '--output', output], { ODDSLAKE_WEBHOOK_URL: url });
+    expect((await runJob('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    const verify = () => run(['verify', '--output', output], { ODDSLAKE_WEBHOOK_URL: url });
     expect((await verify()).code).toBe(0);
     expect(told).toEqual([]);
     const [part] = globSync('ticks/date=*/part-*.parquet', { cwd: output });
@@ -173,7 +171,7 @@ test('an archive that cannot be created sends a message, and a demo run does not
   const [box, { url, told }] = [await sandbox(input), await receiver()];
   const taken = join(folder(), 'file');
   writeFileSync(taken, '');
-  expect((await runHere(jobArgs('nightly', taken), { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url })).code).toBe(2);
+  expect((await run(jobArgs('nightly', taken), { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url })).code).toBe(2);
   expect(told.map(({ body }) => body.exit_code)).toEqual([2]);
   const demo = folder();
   mkdirSync(join(demo, 'here'));

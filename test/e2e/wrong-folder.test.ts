@@ -1,7 +1,8 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { access, folder, run, sandbox } from './lake.ts';
+import { access, folder, sandbox } from './lake.ts';
+import { run } from './run-program.ts';
 
 describe('a missing default archive is not created silently by', () => {
   const window = ['--from', '2026-01-01', '--to', '2026-01-02'];

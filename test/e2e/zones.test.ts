@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { union } from '../../src/base/window.ts';
 import { quarantined } from '../collector/run/one-process.ts';
 import { put, writtenAt } from './import-lake.ts';
-import { access, coverageOf, dayMs, findWrongWindows, folder, jobArgs, run, sandbox, ticksOf } from './lake.ts';
+import { access, coverageOf, dayMs, findWrongWindows, folder, jobArgs, sandbox, ticksOf } from './lake.ts';
+import { run } from './run-program.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
 // The nights in which New York changes its clocks, as seen from there and from the first zone of the world to see a day.

@@ -20,12 +20,11 @@ import {
   fixedNow,
   folder,
   hashes,
-  job,
   rowHashes,
-  run,
   sandbox,
   ticksOf,
 } from '../e2e/lake.ts';
+import { runJob as job, run } from '../e2e/run-program.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';
 import { skipWithReason } from '../harness/needs.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { csvOf, importInto, put } from '../e2e/import-lake.ts';
-import { addsUp, dayMs, fixedNow, folder, rowHashes, run, sleep, start } from '../e2e/lake.ts';
+import { addsUp, dayMs, fixedNow, folder, rowHashes, runProcess as run, sleep, start } from '../e2e/lake.ts';
 import { waitFor } from '../harness/limits.ts';
 
 const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));

@@ -8,7 +8,7 @@ import {
   jobArgs,
   type Running,
   rowHashes,
-  run,
+  runProcess as run,
   sandbox,
   sleep,
   start,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { systemClock } from '../../src/base/system.ts';
-import { access, type Ended, manifestOf, run, totalTicks } from '../e2e/lake.ts';
+import { access, type Ended, manifestOf, runProcess as run, totalTicks } from '../e2e/lake.ts';
 import { waitFor } from '../harness/limits.ts';
 import { findGlobErrors } from './archive-faults.ts';
 import { createPlace, findErrors, outcomeOf, type RaceBase } from './ground.ts';

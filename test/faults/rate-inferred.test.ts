@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import { access, fixedDay, folder, jobArgs, run, sleep, start } from '../e2e/lake.ts';
+import { access, fixedDay, folder, jobArgs, sleep, start } from '../e2e/lake.ts';
 import { computeUse, countResponses, long, rateFlags, seed, service } from '../e2e/paced.ts';
+import { run } from '../e2e/run-program.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 
 console.log(`rate inferred: SEED=${seed}`);

@@ -2,8 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { expect, test } from 'vitest';
-import { access, findWrongWindows, fixedDay, folder, jobArgs, run, start } from '../e2e/lake.ts';
+import { access, findWrongWindows, fixedDay, folder, jobArgs, start } from '../e2e/lake.ts';
 import { countResponses, long, openReference, rateFlags, seed, service } from '../e2e/paced.ts';
+import { run } from '../e2e/run-program.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 
 console.log(`rate shared: SEED=${seed}`);

@@ -5,7 +5,7 @@ import {
   coverageOf,
   findWrongWindows,
   folder,
-  job,
+  runJobProcess as job,
   minuteMs,
   sandbox,
   sandboxProcess,

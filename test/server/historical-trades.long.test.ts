@@ -19,7 +19,7 @@ import {
   upstreamName,
 } from '../archive/scratch.ts';
 import { trade, tradeAnswer } from '../archive/trades.ts';
-import { runHere } from '../e2e/here.ts';
+import { run } from '../e2e/run-program.ts';
 import { put } from '../e2e/import-lake.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { openCounted } from './counted-history.ts';
@@ -93,7 +93,7 @@ async function importTrades(root: string, rows: readonly object[], ...flags: str
   const lines = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
   const file = put(`${root}-input`, 'trades.ndjson', lines);
   try {
-    const { code, stderr } = await runHere([
+    const { code, stderr } = await run([
       'import',
       file,
       '--dataset',
@@ -125,7 +125,7 @@ const names = 'trade_id, price, size, aggressor, block, tx_hash, seq, price_text
 /** The published trades as DuckDB reads them, in the order of the dataset. */
 async function readTrades({ layout }: Archive): Promise<Trade[]> {
   const sql = `SELECT symbol, epoch_ms(t) AS t, ${names} FROM trades ORDER BY symbol, t, seq`;
-  const { code, stdout, stderr } = await runHere(['sql', sql, '--format', 'json', '--output', layout.root]);
+  const { code, stdout, stderr } = await run(['sql', sql, '--format', 'json', '--output', layout.root]);
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as Trade[];
 }
