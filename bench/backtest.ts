@@ -56,7 +56,7 @@ export async function benchBacktest(
     };
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
-    bench.tell(`${error.message}: ${error.told}`);
+    bench.tell(`${error.message}: ${error.output}`);
     return {
       comparisons: [...peersOf].flatMap(([name, peers]) => compare(name, peers, input.name, new Map(), false)),
       timings: [],

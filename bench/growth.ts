@@ -72,9 +72,9 @@ async function importDays({ launcher, folder, env, accounting, seed, tell }: Ben
 /** The ticks of each symbol in the days before `lastDay`. */
 function* generatePages(days: number, seed: number): Generator<SandboxTickPage> {
   const feed = createSimulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
-  const asked = { from: lastDay - days * dayMs, to: lastDay };
+  const requested = { from: lastDay - days * dayMs, to: lastDay };
   for (const symbol of feed.symbols(lastDay)) {
-    const window = intersectTwo(feed.getLifetime(symbol, lastDay)!, asked);
+    const window = intersectTwo(feed.getLifetime(symbol, lastDay)!, requested);
     if (isEmpty(window)) continue;
     const { t, p } = feed.ticks(symbol, window);
     for (let row = 0; row === 0 || row < t.length; row += pageTicks) {
@@ -91,9 +91,9 @@ function createReport(daysOf: readonly number[], runs: ReadonlyMap<number, reado
   const named = (days: number): string => `${days.toLocaleString('en-US')} days`;
   const compare = (days: number, label: string, pick: (run: Measured) => number | null): Comparison => {
     const [theirs, ours] = [least, days].map((each) => runs.get(each)!.map(pick)) as [number[], number[]];
-    const isTold = [...ours, ...theirs].every((ms) => ms !== null);
-    const ratio = isTold ? pairRatios(ours, theirs) : null;
-    const figure = (each: number): string => (isTold ? timeText(pick(summarise(runs.get(each)!))!) : '–');
+    const isReported = [...ours, ...theirs].every((ms) => ms !== null);
+    const ratio = isReported ? pairRatios(ours, theirs) : null;
+    const figure = (each: number): string => (isReported ? timeText(pick(summarise(runs.get(each)!))!) : '–');
     return {
       what: `nightly as the archive grows, ${label}`,
       input: named(days),

@@ -57,7 +57,7 @@ export async function alternate(contenders: readonly Contender[], options: Alter
       return await measure(command, accounting);
     } catch (error) {
       if (!(error instanceof CommandFailed)) throw error;
-      drop(name, error.message, error.told);
+      drop(name, error.message, error.output);
       return undefined;
     }
   }

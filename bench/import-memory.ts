@@ -24,7 +24,7 @@ export async function measureOnce(bench: Bench, input: PagesInput): Promise<Memo
     return { input: input.name, measured };
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
-    bench.tell(`${input.name}: ${error.message}: ${error.told}`);
+    bench.tell(`${input.name}: ${error.message}: ${error.output}`);
     return { input: input.name, failed: `oddslake ${error.message}` };
   } finally {
     rmSync(out, { recursive: true, force: true });

@@ -83,7 +83,7 @@ try {
     rmSync(path);
   }
 } catch (error) {
-  if (error instanceof CommandFailed) console.error(error.message, error.told);
+  if (error instanceof CommandFailed) console.error(error.message, error.output);
   throw error;
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -61,11 +61,11 @@ export function findAccounting(): Accounting {
 export class CommandFailed extends Error {
   override name = 'CommandFailed';
   /** The end of its output. */
-  readonly told: string;
+  readonly output: string;
 
   constructor(message: string, output: string) {
     super(message);
-    this.told = output;
+    this.output = output;
   }
 }
 

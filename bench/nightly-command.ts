@@ -26,8 +26,8 @@ export function nightly(
 }
 
 /** Sends the requests in a file of paths, one per line, with a client that only reads the bodies. */
-export const bareClient = ({ folder, env }: Bench, { url, key }: BenchedSandbox, asked: string): Command => ({
-  argv: [process.execPath, join(import.meta.dirname, 'bare-client.ts'), url, key, asked, String(concurrency)],
+export const bareClient = ({ folder, env }: Bench, { url, key }: BenchedSandbox, requested: string): Command => ({
+  argv: [process.execPath, join(import.meta.dirname, 'bare-client.ts'), url, key, requested, String(concurrency)],
   cwd: folder,
   env,
 });

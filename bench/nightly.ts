@@ -1,12 +1,12 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeRequestPaths } from './asked.ts';
 import type { Bench } from './bench.ts';
 import { atMost, nightlyCpu } from './goals.ts';
 import { summarise } from './harness.ts';
 import { publishedTicks } from './import.ts';
 import { type Measured, measure } from './measure.ts';
 import { bareClient, nightly } from './nightly-command.ts';
+import { writeRequestPaths } from './request-paths.ts';
 import type { Comparison, Report } from './results.ts';
 import { startSandbox } from './sandbox.ts';
 import { median, pairRatios } from './statistics.ts';
@@ -34,7 +34,7 @@ interface Round {
 export async function benchNightly(bench: Bench, ticksPerDay: number): Promise<Report> {
   const sandbox = await startSandbox({ ...options, ticksPerDay, seed: bench.seed });
   const out = join(bench.folder, 'nightly');
-  const pathsFile = join(bench.folder, 'asked.txt');
+  const pathsFile = join(bench.folder, 'requests.txt');
   const { accounting } = bench;
 
   async function round(): Promise<Round> {

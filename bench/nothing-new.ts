@@ -1,12 +1,12 @@
 import { globSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../src/archive/disk/file-system.ts';
-import { writeRequestPaths } from './asked.ts';
 import type { Bench } from './bench.ts';
 import { atMost, quietNight } from './goals.ts';
 import { summarise } from './harness.ts';
 import { type Measured, measure } from './measure.ts';
 import { bareClient, nightly } from './nightly-command.ts';
+import { writeRequestPaths } from './request-paths.ts';
 import { type Report, timeText } from './results.ts';
 import { type BenchedSandbox, startUpstream } from './sandbox.ts';
 import { pairRatios } from './statistics.ts';
@@ -49,7 +49,7 @@ async function runRound(bench: Bench, sandbox: BenchedSandbox, out: string, symb
   // The responses of this night only, so that the bare client sends the same requests.
   rmSync(join(out, '.oddslake', 'raw'), { recursive: true, force: true });
   const ours = await measure(nightly(bench, sandbox, out), bench.accounting);
-  const pathsFile = join(bench.folder, 'asked.txt');
+  const pathsFile = join(bench.folder, 'requests.txt');
   const requests = await writeRequestPaths(out, pathsFile);
   if (requests < symbols) throw new Error(`${requests} requests for ${symbols} symbols`);
   return { ours, bare: await measure(bareClient(bench, sandbox, pathsFile), bench.accounting) };

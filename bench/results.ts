@@ -92,7 +92,7 @@ export interface Ran {
   readonly name: string;
   readonly circumstances: Circumstances;
   readonly reports: readonly Report[];
-  /** What the results said before; null if nothing. */
+  /** What the results stated before; null if nothing. */
   readonly earlier: EarlierResults | null;
 }
 

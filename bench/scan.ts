@@ -97,7 +97,7 @@ async function make(
   } catch (error) {
     rmSync(out, { recursive: true, force: true });
     if (!(error instanceof CommandFailed)) throw error;
-    return { reason: `${error.message}: ${error.told}`, isFailure: true };
+    return { reason: `${error.message}: ${error.output}`, isFailure: true };
   }
 }
 

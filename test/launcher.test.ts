@@ -112,7 +112,7 @@ describe('the Node that it takes', () => {
   });
 
   test.each(['v20.20.2', 'nonsense', ''])(
-    'missing altogether is said with what to do in a checkout, with npm and without it: %j',
+    'missing altogether is reported with what to do in a checkout, with npm and without it: %j',
     (version) => {
       const path = fakeNode('machine/node', version);
       const { status, stdout, stderr } = run('bin/oddslake', [], { path });
@@ -123,7 +123,7 @@ describe('the Node that it takes', () => {
     },
   );
 
-  test('missing from the machine is said in the same way', () => {
+  test('missing from the machine is reported in the same way', () => {
     const path = fakeNode('machine/node', 'v20.0.0');
     writeFileSync(join(path, 'node'), '#!/bin/sh\nexit 127\n');
     expect(run('bin/oddslake', [], { path }).stderr).toContain('found: none.');

@@ -45,7 +45,7 @@ test('every surface takes completeness from the one judge, and nobody else compu
   );
 });
 
-test('every source is asked for by another', () => {
+test('every source is imported by another', () => {
   const paths = globSync('{src,jobs,bin}/**/*.ts', { cwd: root });
   expect(leftOver(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
   const two = [

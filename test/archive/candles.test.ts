@@ -170,7 +170,7 @@ describe('candles that published ticks lack', () => {
     expect(candles(late)).toEqual(candles(early));
   });
 
-  test('are left out where the ticks are damaged, which is said, and made of all others', async () => {
+  test('are left out where the ticks are damaged, which is reported, and made of all others', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     append(archive, ofDays(one, 2), ofDays(other, 2));

@@ -84,8 +84,8 @@ describe('a damaged part', () => {
     expect(countJournaledTicks(archive.state.db)).toBe(1);
     expect(manifest.generation).toBe(2);
     flip(bad);
-    const told = publishedTicks(root).filter((line) => / 0\.[567]$/.test(line));
-    expect(told.sort()).toEqual(
+    const reported = publishedTicks(root).filter((line) => / 0\.[567]$/.test(line));
+    expect(reported.sort()).toEqual(
       [`${good} ${day0 + 2} 0.5`, `${good} ${day0 + dayMs + 2} 0.6`, `AAA ${day0 + dayMs + 2} 0.7`].sort(),
     );
     // Now that it is whole again, what waited is taken in.

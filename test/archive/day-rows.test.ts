@@ -16,7 +16,7 @@ import { market } from './scratch.ts';
 const symbols = ['', 'A', 'B', '￿', '🚀'] as const;
 const symbol = fc.constantFrom(...symbols);
 
-test('conflicts are sorted by symbol, time, moment and price, with one row a key, the last told', () => {
+test('conflicts are sorted by symbol, time, moment and price, with one row a key, the last reported', () => {
   const conflict = fc.record({
     symbol,
     t: fc.nat(2),

@@ -26,7 +26,7 @@ test('changes since a generation are what a copy of it lacks, byte for byte', as
   expect(() => listChangedFiles(manifest, 3)).toThrow(expect.objectContaining({ exitCode: 2 }));
 });
 
-test('a file that a repair had to take out is told to copies, until it is there again', async () => {
+test('a file that a repair had to take out is reported to copies, until it is there again', async () => {
   const archive = opened({ parts: 1, mends: true });
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);

@@ -89,13 +89,13 @@ test('an export goes to a new file or replaces one, wherever a link leads', () =
 test('an export into the archive, in the place of a folder, and below a file is refused', () => {
   const [root, folder] = [scratchFolder(), scratchFolder()];
   symlinkSync(root, join(folder, 'inside'));
-  const told = (path: string) => () => requireWritableTarget(systemDisk, root, path);
-  expect(told(join(root, 'a.csv'))).toThrow(usage(/is inside the archive/));
-  expect(told(root)).toThrow(usage(/is inside the archive/));
-  expect(told(join(folder, 'inside/a.csv'))).toThrow(usage(/is inside the archive/));
-  expect(told(folder)).toThrow(usage(/exists and is not a regular file/));
+  const reported = (path: string) => () => requireWritableTarget(systemDisk, root, path);
+  expect(reported(join(root, 'a.csv'))).toThrow(usage(/is inside the archive/));
+  expect(reported(root)).toThrow(usage(/is inside the archive/));
+  expect(reported(join(folder, 'inside/a.csv'))).toThrow(usage(/is inside the archive/));
+  expect(reported(folder)).toThrow(usage(/exists and is not a regular file/));
   writeFileSync(join(folder, 'file'), '');
-  expect(told(join(folder, 'file/none/a.csv'))).toThrow(usage(/file is not a folder/));
+  expect(reported(join(folder, 'file/none/a.csv'))).toThrow(usage(/file is not a folder/));
   expect(requireWritableTarget(systemDisk, root, join(folder, 'none/new/a.csv'))).toBe(join(folder, 'none/new/a.csv'));
   expect(existsSync(join(folder, 'none'))).toBe(false);
 });
@@ -167,7 +167,7 @@ test('a pinned file that is not as it was published is damage', async () => {
   expect(() => requireFileIntact(archive.disk, pinned, file!)).toThrow(expect.objectContaining({ exitCode: 6 }));
 });
 
-test('rows come in the format that was asked for, ticks and others', async () => {
+test('rows come in the format that was requested, ticks and others', async () => {
   async function* chunks() {
     yield [
       ['AAA', 'AAA'],

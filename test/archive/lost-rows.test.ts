@@ -47,7 +47,7 @@ describe('a lost range of rows', () => {
     expect(computeRangeWindow(unknown(1), 'whatever', day0)).toEqual(span(0, dayMs));
   });
 
-  test('is told from the first key of the first to the last key of the last', () => {
+  test('is reported from the first key of the first to the last key of the last', () => {
     const [one, two] = [range(['A', 1], ['A', 2], 2), range(['B', 5], ['C', 6], 2)];
     expect(computeKeyRange([one, two])).toEqual({ first: ['A', 1], last: ['C', 6] });
     expect(computeKeyRange([unknown(3)])).toEqual({ first: null, last: null });

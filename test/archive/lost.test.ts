@@ -97,7 +97,7 @@ test('a loss of one symbol does not hold up others of the same part', async () =
   expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({ expected: 2, covered: 1 });
 });
 
-test('a state filled from the published tree knows what is lost, and whether it was told is forgotten with the state', async () => {
+test('a state filled from the published tree knows what is lost, and whether it was reported is forgotten with the state', async () => {
   const root = scratchFolder();
   const archive = opened({ root });
   await withLosses(archive, 'A', [hours(6, 8)]);

@@ -112,7 +112,7 @@ describe('manifest.json', () => {
   test('names what is lost, and nothing where nothing is', () => {
     expect(toManifestLost([])).toEqual({});
     const window = { dataset: 'ticks' as const, symbol: 'A', from: 1, to: 2, ticks: 3 };
-    const inState = { ...window, lostAt: 9, toldAt: null };
+    const inState = { ...window, lostAt: 9, reportedAt: null };
     expect(toManifestLost([inState])).toEqual({ lost: [window] });
   });
 });

@@ -84,7 +84,7 @@ test.each([
   ['a part that is missing', (at: string) => rmSync(at), /lists are missing/],
   ['a folder in the place of a part', (at: string) => [rmSync(at), mkdirSync(at)], /lists are missing/],
   ['a part that is too short', (at: string) => truncateSync(at, 9), /part-00\.parquet is damaged: .* size/],
-])('%s is told as damage, and nothing of the pin is left', async (_, spoil, message) => {
+])('%s is reported as damage, and nothing of the pin is left', async (_, spoil, message) => {
   const archive = await published();
   spoil(join(archive.layout.root, archive.readManifest().datasets.ticks.files[1]!.path));
   expect(() => pinGeneration(archive, datasetNames, 'a')).toThrow(
@@ -93,7 +93,7 @@ test.each([
   expect(pinsIn(archive)).toEqual([]);
 });
 
-test('a link that cannot be made is told as it is', async () => {
+test('a link that cannot be made is reported as it is', async () => {
   const archive = await published();
   const link = (): void => {
     throw Object.assign(new Error('permission denied'), { code: 'EACCES' });

@@ -29,7 +29,7 @@ function put(archive: Archive, name: string, text: string): string {
   writeFileSync(at, text);
   return at;
 }
-const told = (archive: Archive, name: string): string => readFileSync(join(archive.layout.root, name), 'utf8');
+const reported = (archive: Archive, name: string): string => readFileSync(join(archive.layout.root, name), 'utf8');
 const withDisk = (archive: Archive, disk: Partial<Disk>): Archive => ({
   ...archive,
   disk: { ...archive.disk, ...disk },
@@ -66,19 +66,19 @@ test('files of one name that differ are kept beside each other, and those of ano
     quarantineCopy(archive, 3, path);
   }
   quarantineCopy(archive, 4, path);
-  expect([kept, `${kept}.2`, `${kept}.3`].map((name) => told(archive, name))).toEqual(['one', 'two', 'three']);
-  expect(told(archive, kept.replace('/3/', '/4/'))).toBe('three');
+  expect([kept, `${kept}.2`, `${kept}.3`].map((name) => reported(archive, name))).toEqual(['one', 'two', 'three']);
+  expect(reported(archive, kept.replace('/3/', '/4/'))).toBe('three');
 });
 
 test.each(['EPERM', 'ENOTSUP', 'EMLINK'])('where no link can be made (%s) the bytes are copied', (code) => {
   const archive = opened();
   const at = put(archive, path, 'bad');
   expect(quarantineCopy(withDisk(archive, { link: failing(code) }), 3, path)).toBe(kept);
-  expect(told(archive, kept)).toBe('bad');
+  expect(reported(archive, kept)).toBe('bad');
   expect(statSync(join(archive.layout.root, kept)).ino).not.toBe(statSync(at).ino);
 });
 
-test('a disk that fails is told as it is, also where it says so in the cause', () => {
+test('a disk that fails is reported as it is, also where it says so in the cause', () => {
   const archive = opened();
   put(archive, path, 'bad');
   expect(() => quarantineCopy(withDisk(archive, { link: failing('EIO') }), 3, path)).toThrow('no link');
@@ -131,7 +131,7 @@ test('bytes that are missing are found in the places that are named and among wh
   });
 });
 
-test('a place whose bytes the device does not give is passed over, and any other failure is told', () => {
+test('a place whose bytes the device does not give is passed over, and any other failure is reported', () => {
   const archive = opened();
   put(archive, 'ticks/a', 'bad');
   put(archive, 'ticks/b', 'one');

@@ -14,7 +14,7 @@ const known = (symbol: string, ticks: number, firstTick: number | null, lastTick
 const every = new Set([0, 1, 2, 3]);
 const now = 99;
 
-test('a symbol whose count is other than what is known has the new one, and is told', () => {
+test('a symbol whose count is other than what is known has the new one, and is reported', () => {
   const counted = { symbol: 'AAA', ticks: 3, firstTick: 10, lastTick: 30 };
   for (const before of [known('AAA', 4, 10, 30), known('AAA', 3, 5, 30), known('AAA', 3, 10, 35)])
     expect(recountSymbols([before], [counted], every, parts, now)).toEqual({
@@ -23,7 +23,7 @@ test('a symbol whose count is other than what is known has the new one, and is t
     });
 });
 
-test('a symbol whose count is what is known stays as it is, and is not told', () => {
+test('a symbol whose count is what is known stays as it is, and is not reported', () => {
   const before = known('AAA', 3, 10, 30);
   const counted = { symbol: 'AAA', ticks: 3, firstTick: 10, lastTick: 30 };
   expect(recountSymbols([before], [counted], every, parts, now)).toEqual({ symbols: [before], changed: [] });

@@ -79,10 +79,10 @@ describe('a repair', () => {
     const message = expect.stringMatching(/is not the one .* the state database has no copy of it.* from a backup/);
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message });
     rmSync(join(root, 'manifest.json'));
-    const told = expect.stringMatching(
+    const reported = expect.stringMatching(
       /manifest.json is missing, and the state database has no copy of it.* from a backup/,
     );
-    await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message: told });
+    await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message: reported });
   });
 
   test('says the same if the copy in the state has another hash', async () => {

@@ -40,7 +40,7 @@ describe('a file is had again to the byte', () => {
 });
 
 describe('of a damaged file', () => {
-  test('each row group that is intact is kept in its place, and the rest is told', () => {
+  test('each row group that is intact is kept in its place, and the rest is reported', () => {
     const { wholeFile, intactGroups, readableFile, lostRanges } = of(magic, first!, 'SECOND', third!, footer);
     expect(wholeFile).toBeNull();
     expect([intactGroups, lostRanges]).toEqual([[0, 2], [lostOf(1)]]);

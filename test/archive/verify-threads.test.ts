@@ -75,11 +75,11 @@ describe('hashing in threads', () => {
           for (const n of unnoted) db.run('delete from row_groups where path = ?', files[n % files.length]!.path);
           const progress: number[] = [];
           const findings = await verifyArchive(archive, null, (done) => progress.push(done), undefined, threadedBytes);
-          return { found: findings, told: progress, noted: db.all('select * from row_groups order by path') };
+          return { found: findings, reported: progress, noted: db.all('select * from row_groups order by path') };
         };
         const inThreads = await checked(0);
         expect(inThreads).toEqual(await checked(Number.POSITIVE_INFINITY));
-        expect(inThreads.told).toEqual(files.map((_, i) => i + 1));
+        expect(inThreads.reported).toEqual(files.map((_, i) => i + 1));
         archive.close();
       }),
       { seed, numRuns: Math.ceil(share * 15) },

@@ -11,10 +11,10 @@ const accounting = findAccounting();
 function workplace() {
   const cwd = mkdtempSync(join(scratchRoot, 'oddslake-harness-'));
   onTestFinished(() => rmSync(cwd, { recursive: true }));
-  const told: string[] = [];
+  const reported: string[] = [];
   return {
     cwd,
-    told,
+    reported,
     /** A shell script as a contender; OUT is the folder that it may create. */
     shell: (name: string, script: string): Contender => {
       const out = join(cwd, `${name}-out`);
@@ -22,7 +22,7 @@ function workplace() {
       return { name, command: { argv: ['/bin/sh', '-c', script], cwd, env }, out };
     },
     log: () => readFileSync(join(cwd, 'log'), 'utf8').trim().split('\n').join(' '),
-    options: (runs: number) => ({ accounting, runs, tell: (line: string) => told.push(line) }),
+    options: (runs: number) => ({ accounting, runs, tell: (line: string) => reported.push(line) }),
   };
 }
 
@@ -52,21 +52,21 @@ test('a contender with fewer rounds takes part in the first ones', async () => {
 });
 
 test('excludes a failing contender with its reason and continues with the others', async () => {
-  const { shell, log, told, options } = workplace();
+  const { shell, log, reported, options } = workplace();
   const script = 'echo b >> "$LOG"; [ "$(grep -c b "$LOG")" -lt 3 ] || { echo "no room" >&2; exit 9; }';
   const outcomes = await alternate([shell('a', 'echo a >> "$LOG"'), shell('b', script)], options(3));
   expect(outcomes[0]).toMatchObject({ name: 'a', runs: { length: 3 } });
   expect(outcomes[1]).toEqual({ name: 'b', failed: 'exited with 9' });
   expect(log()).toBe('a b a b a b a');
-  expect(told).toContain('b exited with 9:\nno room');
+  expect(reported).toContain('b exited with 9:\nno room');
 });
 
 test('reports a missing program as a failure', async () => {
-  const { cwd, told, options } = workplace();
+  const { cwd, reported, options } = workplace();
   const command = { argv: [join(cwd, 'missing')] as const, cwd, env: {} };
   const [outcome] = await alternate([{ name: 'a', command, out: null }], options(1));
   expect(outcome).toHaveProperty('failed');
-  expect(told.join()).toContain('missing');
+  expect(reported.join()).toContain('missing');
 });
 
 test('the check sees the output of the warm-up runs and excludes contenders', async () => {

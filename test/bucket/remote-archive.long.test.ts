@@ -50,7 +50,7 @@ describe('reading a generation in a bucket', needsObjectStorage(), () => {
 
   const fetchAll = (archive: Archive): Promise<void> => archive.fetchFiles!(listManifestFiles(archive.readManifest()));
 
-  test('it is the archive that a pull gives, with the files that were asked for', async () => {
+  test('it is the archive that a pull gives, with the files that were requested', async () => {
     const { store } = await pushed();
     const pulled = join(scratchFolder(), 'pulled');
     await pullNow(store, pulled);

@@ -43,10 +43,13 @@ describe('a store', needsObjectStorage(), () => {
   afterAll(() => server.stop());
 
   test('asks for the encryption of bucket.sse with the key of bucket.kms_key', async () => {
-    const asked: unknown[] = [];
+    const requested: unknown[] = [];
     const proxy = await startFaultProxy(server.endpoint, {
       answer: (_, headers) => {
-        asked.push([headers['x-amz-server-side-encryption'], headers['x-amz-server-side-encryption-aws-kms-key-id']]);
+        requested.push([
+          headers['x-amz-server-side-encryption'],
+          headers['x-amz-server-side-encryption-aws-kms-key-id'],
+        ]);
         return null;
       },
     });
@@ -55,7 +58,7 @@ describe('a store', needsObjectStorage(), () => {
       const store = await openAt(proxy.endpoint, options);
       await store.put('encrypted', bytes, hash, 'always', 'text/plain');
     }
-    expect(asked).toEqual([
+    expect(requested).toEqual([
       [undefined, undefined],
       ['AES256', undefined],
       ['aws:kms', 'alias/lakes'],

@@ -105,18 +105,18 @@ function folder(): string {
 
 /** Gives these answers in order; further questions fail the test. */
 function person(...answers: string[]) {
-  const asked: string[] = [];
-  const told: string[] = [];
+  const requested: string[] = [];
+  const reported: string[] = [];
   return {
-    asked,
-    told,
+    requested,
+    reported,
     async ask(question: string) {
-      asked.push(question);
+      requested.push(question);
       const answer = answers.shift();
-      if (answer === undefined) throw new Error(`asked too much: ${question}`);
+      if (answer === undefined) throw new Error(`requested too much: ${question}`);
       return answer;
     },
-    print: (text: string) => void told.push(text),
+    print: (text: string) => void reported.push(text),
   };
 }
 
@@ -126,7 +126,7 @@ describe('on a terminal', () => {
   test('asks for missing settings with defaults, and writes only chosen ones', async () => {
     const someone = person('https://example.org/', '', '', '', '');
     const { chosen, settings } = await collectAnswers('/base', [], someone);
-    expect(someone.asked).toEqual([
+    expect(someone.requested).toEqual([
       'URL of the market data service, e.g. https://example.org: ',
       'File that holds the market data key [none, from ODDSLAKE_API_KEY]: ',
       'Requests per second that the key allows [5]: ',
@@ -145,7 +145,7 @@ describe('on a terminal', () => {
     writeFileSync(join(base, 'key'), 'secret-1234\n');
     const someone = person('', 'ftp://x', ' https://example.org ', 'nokey', 'key', '0', '2.5', 'lake', 'box');
     const { chosen, settings } = await collectAnswers(base, [], someone);
-    expect(someone.told).toEqual([
+    expect(someone.reported).toEqual([
       'A value is required.',
       expect.stringMatching(/^your answer: upstream\.base_url is "ftp:\/\/x": expected an http or https URL/),
       expect.stringMatching(/nokey: there is no such file$/),
@@ -165,7 +165,7 @@ describe('on a terminal', () => {
     const key = parseTextLayer('upstream.api_key', 'secret-1234', 'ODDSLAKE_API_KEY');
     const someone = person('', '', '');
     const { chosen } = await collectAnswers('/base', [url, key], someone);
-    expect(someone.asked).toHaveLength(3);
+    expect(someone.requested).toHaveLength(3);
     expect([...chosen.keys()]).toEqual(['upstream.base_url', 'archive.output']);
   });
 });

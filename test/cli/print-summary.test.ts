@@ -180,13 +180,13 @@ test('colours add no information to the text', () => {
 });
 
 test('compares with a single earlier night, or with none', () => {
-  const told = (nights: number, median: number | null) =>
+  const reported = (nights: number, median: number | null) =>
     linesOf(
       { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 12_403, median } } } },
       null,
     )[1];
-  expect(told(1, 1234)).toContain('12,403 new (the night before 1,234) · 21 late');
-  expect(told(0, null)).toContain('  12,403 new · ');
+  expect(reported(1, 1234)).toContain('12,403 new (the night before 1,234) · 21 late');
+  expect(reported(0, null)).toContain('  12,403 new · ');
 });
 
 test('new ticks add up: those of the run, of other runs, and recovered ones', () => {

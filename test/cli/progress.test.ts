@@ -265,17 +265,17 @@ test('estimates the remaining time of even work exactly', () => {
 });
 
 test('bursts do not distort the remaining time', () => {
-  const told = estimates(3000, (i) => (i % 30 === 0 ? 20_000 : 10)).filter(({ at }) => at > 0.1 && at < 0.9);
-  expect(told.length).toBeGreaterThan(1000);
-  for (const { ratio } of told) {
+  const reported = estimates(3000, (i) => (i % 30 === 0 ? 20_000 : 10)).filter(({ at }) => at > 0.1 && at < 0.9);
+  expect(reported.length).toBeGreaterThan(1000);
+  for (const { ratio } of reported) {
     expect(ratio).toBeGreaterThan(0.6);
     expect(ratio).toBeLessThan(1.6);
   }
 });
 
 test('the remaining time adapts within minutes when the service slows down', () => {
-  const told = estimates(2000, (i) => (i < 1000 ? 200 : 600)).filter(({ at }) => at > 0.5 && at < 0.9);
-  for (const { ratio } of told) {
+  const reported = estimates(2000, (i) => (i < 1000 ? 200 : 600)).filter(({ at }) => at > 0.5 && at < 0.9);
+  for (const { ratio } of reported) {
     expect(ratio).toBeGreaterThan(0.5);
     expect(ratio).toBeLessThan(1.5);
   }
@@ -326,9 +326,9 @@ test.each(Object.entries(speeds))('the displayed time left does not jump: %s', (
   // It is not only smooth: the second half of the run is right within a factor of two.
   const late = shown.filter(({ ms, left }) => ms > 0.6 * (ms + left) && left > 15_000);
   expect(late.length).toBeGreaterThan(100);
-  for (const { shown: told, left } of late) {
-    expect(told / left).toBeGreaterThan(0.5);
-    expect(told / left).toBeLessThan(2);
+  for (const { shown: reported, left } of late) {
+    expect(reported / left).toBeGreaterThan(0.5);
+    expect(reported / left).toBeLessThan(2);
   }
 });
 

@@ -23,15 +23,18 @@ function compiled(schema: object, closed = false) {
     return own.properties === undefined ? own : { additionalProperties: false, ...own };
   };
   const plain = JSON.parse(JSON.stringify(schema)) as object;
-  ajv.addSchema({ components: { schemas: { ...strategySchemas, Asked: closed ? shut(plain) : plain } } }, 'document');
+  ajv.addSchema(
+    { components: { schemas: { ...strategySchemas, Requested: closed ? shut(plain) : plain } } },
+    'document',
+  );
   const text = JSON.stringify({ $ref: '#/components/schemas/Asked' }).replace('"#/', '"document#/');
   return ajv.compile(JSON.parse(text) as object);
 }
 
 test('the schema names the objectives and built-in strategies of the engine', () => {
   expect(objectives).toEqual(objectiveNames);
-  const told = JSON.stringify(BacktestRequest.properties.entry_executable);
-  for (const { name } of builtinStrategies) expect(told).toContain(name);
+  const reported = JSON.stringify(BacktestRequest.properties.entry_executable);
+  for (const { name } of builtinStrategies) expect(reported).toContain(name);
 });
 
 test('the schema and the parser accept the same requests', () => {
@@ -79,8 +82,8 @@ test('the schema and the parser accept the same requests', () => {
     [{ ...plain, whole_contracts: 'yes' }, false],
     [{ ...plain, more: 1 }, false],
   ] as const) {
-    const told = JSON.stringify(body).slice(0, 200);
-    expect([told, schema(body), 'spec' in parseBacktestSpec(body)]).toEqual([told, isGood, isGood]);
+    const reported = JSON.stringify(body).slice(0, 200);
+    expect([reported, schema(body), 'spec' in parseBacktestSpec(body)]).toEqual([reported, isGood, isGood]);
   }
 });
 

@@ -48,7 +48,7 @@ const backfilled: Proof = [
   'a killed run is resumed with the missing windows only, and a third run requests nothing',
 ];
 const sinceNow: Proof = ['e2e/since.test.ts', 'is a window that ends now, for gaps, exports and backtests'];
-const statusTold: Proof = [looking, 'status prints coverage as text and JSON, and exits 4 beyond --max-lag'];
+const printedStatus: Proof = [looking, 'status prints coverage as text and JSON, and exits 4 beyond --max-lag'];
 const gapAccepted: Proof = [
   'e2e/gaps-accepted.test.ts',
   'turns a failing gap into a warning, without effect on watermark and lag',
@@ -62,7 +62,7 @@ const selected: Proof = [
   'include and exclude choose from the market lists, and watch adds to them',
 ];
 const gapRevoked: Proof = ['e2e/gaps-accepted.test.ts', 'is reverted by revoke, and the next run fetches the gap'];
-const gapsTold: Proof = [looking, 'lifetimes start at the stated retention of a service, with a warning'];
+const reportedGaps: Proof = [looking, 'lifetimes start at the stated retention of a service, with a warning'];
 const columnsAsPromised: Proof = [published, 'have exactly the promised columns, types and nulls'];
 const manifestShape: Proof = [published, 'the manifest, its days and its files have exactly the promised fields'];
 const manifestTruth: Proof = [published, 'the manifest describes every file correctly'];
@@ -85,7 +85,7 @@ const growingOverlap: Proof = [
   'after the overlap are found, and the overlap grows to include them',
 ];
 const longNightFact = (title: string): Proof => ['collector/run/night-facts.long.test.ts', title];
-const rateTold = nightFact('reports the request rate of a run with requests');
+const reportedRate = nightFact('reports the request rate of a run with requests');
 const besideMedian = longNightFact('reports a night with the medians of previous nights, and consistent counts');
 const marketsChanged = nightFact('compares markets with the lists of the previous night, despite polls in between');
 const uncovered = nightFact('counts failed windows as gap minutes, and their symbols as not covered');
@@ -151,7 +151,7 @@ const addsUpOverRuns: Proof = [
   'sums over runs match the archive: killed, resumed, stopped, published by another, backfilled, imported',
 ];
 const pushed = (title: string): Proof => ['bucket/push.long.test.ts', title];
-const bucketTold: Proof = [
+const printedBucket: Proof = [
   'e2e/bucket.test.ts',
   'pushes an archive, says that nothing changed, pulls it and verifies both',
 ];
@@ -186,9 +186,9 @@ export const proofs: Proofs = {
     ticks: polls,
     backfill: backfilled,
     publish: [cli, 'publish merges the journal of an earlier run'],
-    status: statusTold,
+    status: printedStatus,
     report: ['e2e/report.test.ts', 'report writes its page into the archive and changes nothing else'],
-    gaps: gapsTold,
+    gaps: reportedGaps,
     'gaps accept': gapAccepted,
     'gaps revoke': gapRevoked,
     'symbols forget': forgotten,
@@ -211,7 +211,7 @@ export const proofs: Proofs = {
       'archive/snapshot.test.ts',
       'a snapshot keeps its bytes through the publishes after it, and verifies as an archive of its own',
     ],
-    push: bucketTold,
+    push: printedBucket,
     pull: ['bucket/pull.long.test.ts', 'a push and a pull give an equal archive, byte for byte, that verifies'],
     export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
@@ -270,18 +270,18 @@ export const proofs: Proofs = {
       'collector/paging/plan.test.ts',
       'requests windows outside of the lifetime for all known symbols on demand',
     ],
-    'status --max-lag': statusTold,
+    'status --max-lag': printedStatus,
     'report --out': ['e2e/report.test.ts', 'report --out writes to another path, but not into a dataset'],
     'verify --repair': ['e2e/repair.test.ts', 'restores the rows of a damaged file from the upstream, to the byte'],
     'verify --from-url': fromUrl,
-    'verify --download': bucketTold,
+    'verify --download': printedBucket,
     'push --force-restore': pushed(
       'an archive restored from a backup is refused, and pushed on top with --force-restore',
     ),
-    'gaps --from': gapsTold,
-    'gaps --to': gapsTold,
+    'gaps --from': reportedGaps,
+    'gaps --to': reportedGaps,
     'gaps --since': sinceNow,
-    'gaps --symbol': gapsTold,
+    'gaps --symbol': reportedGaps,
     'gaps --dataset': ['e2e/import-trades.test.ts', 'the gaps of trades are the windows that no import has declared'],
     'gaps accept --from': gapAccepted,
     'gaps accept --to': gapAccepted,
@@ -303,9 +303,9 @@ export const proofs: Proofs = {
     'import --price-scale': importFlag('reads columns with other names, and prices in cents'),
     'import --allow-rejected': importFlag('accepts a file with some rejected rows, up to the allowed share'),
     'import --dry-run': importFlag('prints in a dry run what it would accept and reject, and imports nothing'),
-    'import --tz': imported('reads times in the zone it is told, and sets aside those that zone does not have'),
+    'import --tz': imported('reads times in the zone it is given, and sets aside those that zone does not have'),
     'import --covers': imported(
-      'covers of rows what it is told, up to when the file was written, for every symbol in the input',
+      'covers of rows what it is given, up to when the file was written, for every symbol in the input',
     ),
     'import --prefer': [
       importAgain,
@@ -314,7 +314,7 @@ export const proofs: Proofs = {
     'changes --since': changed,
     'doctor --offline': doctored,
     'config show --all': configShown,
-    'init --no-check': initialized('tries the address and the key before it writes, unless told not to'),
+    'init --no-check': initialized('tries the address and the key before it writes, unless disabled'),
     'init --order-books': initialized(firstNightly),
     'init --nightly': initialized(firstNightly),
     'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
@@ -438,7 +438,10 @@ export const proofs: Proofs = {
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
     'log.level': effect('log.level is the least level that is logged'),
     'log.format': effect('log.format is the format of the log, whatever standard error is'),
-    'orderbooks.symbols': [booksNightly, 'polls none unless asked to, and none for a past day, which stays repeatable'],
+    'orderbooks.symbols': [
+      booksNightly,
+      'polls none unless requested to, and none for a past day, which stays repeatable',
+    ],
     'orderbooks.all_live': [
       booksNightly,
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
@@ -549,7 +552,7 @@ export const proofs: Proofs = {
     selection: forgotten,
     lost: [
       'archive/lost.test.ts',
-      'a state filled from the published tree knows what is lost, and whether it was told is forgotten with the state',
+      'a state filled from the published tree knows what is lost, and whether it was reported is forgotten with the state',
     ],
     datasets: manifestTruth,
     'days.state': [
@@ -597,9 +600,9 @@ export const proofs: Proofs = {
   },
   everySummaryField: summaryShape,
   summary: {
-    'rate.allowed_per_second': rateTold,
-    'rate.used': rateTold,
-    'rate.wait_ms': rateTold,
+    'rate.allowed_per_second': reportedRate,
+    'rate.used': reportedRate,
+    'rate.wait_ms': reportedRate,
     'night.nights': besideMedian,
     'night.ticks.new': nightFact('includes polls of other jobs since the last night'),
     'night.ticks.late': nightFact('counts ticks that appear after their window was covered as late'),

@@ -19,7 +19,7 @@ const lists = { route: 'markets', view: 'matched', source: 'a', limit: 5 };
 const parent = { count: 7, first: 1, last: 2, observedAt: 3 };
 const meaning = { origin: 'poll', asked: { from: 0.5, to: 9 }, kind: 'whole' };
 
-const told = [
+const reported = [
   book,
   ticks,
   lists,
@@ -30,7 +30,7 @@ const told = [
 
 describe('raw pages', () => {
   test('are decoded as they were encoded, for every kind of request', () => {
-    const pages = told.map((asked) => page(asked));
+    const pages = reported.map((asked) => page(asked));
     pages.push(page(book, { servedAt: 5, redacted: true, status: 0, body: Buffer.alloc(0) }));
     expect(decodeRawPages(encodeRawPages(pages))).toStrictEqual(pages);
     expect(decodeRawPages(Buffer.alloc(0))).toEqual([]);

@@ -19,7 +19,7 @@ const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 const numRuns = Number(process.env.CASES ?? 1000);
 console.log(`strategies: SEED=${seed} CASES=${numRuns}`);
 
-const told = (json: unknown) => {
+const reported = (json: unknown) => {
   const valid = schema(json);
   const read = parseStrategy(json);
   return { valid, why: valid ? '' : ajv.errorsText(schema.errors), faults: 'faults' in read ? read.faults : [], read };
@@ -43,11 +43,11 @@ const at = (json: unknown, field: string): unknown =>
 test('the schema and the parser accept every valid strategy, as given and as parsed', () => {
   fc.assert(
     fc.property(goodStrategy, (json) => {
-      const { valid, why, faults, read } = told(json);
+      const { valid, why, faults, read } = reported(json);
       expect([valid, why, faults]).toEqual([true, '', []]);
       const { strategy } = read as { strategy: unknown };
       // Responses have the parsed strategy: it has the same schema and is parsed to itself.
-      expect(told(strategy)).toMatchObject({ valid: true, read: { strategy } });
+      expect(reported(strategy)).toMatchObject({ valid: true, read: { strategy } });
     }),
     { numRuns: Math.ceil(numRuns / 4), seed },
   );
@@ -57,7 +57,7 @@ test('the schema accepts what the parser accepts, and rejects all else that a sc
   let [taken, refused, byReaderAlone] = [0, 0, 0];
   fc.assert(
     fc.property(changedStrategy, (json) => {
-      const { valid, why, faults } = told(json);
+      const { valid, why, faults } = reported(json);
       if (faults.length === 0) {
         taken++;
         expect(why).toBe('');
@@ -67,10 +67,10 @@ test('the schema accepts what the parser accepts, and rejects all else that a sc
       if (!valid) return;
       byReaderAlone++;
       for (const { name, reason } of faults) {
-        const said = beyond.some((known) => known.test(reason));
+        const printed = beyond.some((known) => known.test(reason));
         // The schema rejects a number out of range, but not a parameter with such a value.
         const isParameter = outOfRange.test(reason) && typeof at(json, name) === 'object';
-        expect(said || isParameter, `${name} ${reason}: ${JSON.stringify(json)}`).toBe(true);
+        expect(printed || isParameter, `${name} ${reason}: ${JSON.stringify(json)}`).toBe(true);
       }
     }),
     { numRuns, seed },
@@ -81,7 +81,7 @@ test('the schema accepts what the parser accepts, and rejects all else that a sc
 
 test('the schema accepts every built-in strategy', () => {
   for (const { name, strategy } of builtinStrategies)
-    expect(told(strategy), name).toMatchObject({ valid: true, faults: [] });
+    expect(reported(strategy), name).toMatchObject({ valid: true, faults: [] });
 });
 
 test('the schema states the limits of the parser', () => {
@@ -90,7 +90,7 @@ test('the schema states the limits of the parser', () => {
   const named = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`p${i}`, i]));
   const category = (n: number) => ({ measure: 'category', in: Array.from({ length: n }, (_, i) => `c${i}`) });
   const { rules, parameters, categories, conditions } = strategyLimits;
-  const both = (json: unknown): [boolean, boolean] => [told(json).valid, told(json).faults.length === 0];
+  const both = (json: unknown): [boolean, boolean] => [reported(json).valid, reported(json).faults.length === 0];
   for (const more of [0, 1]) {
     const fits = more === 0;
     expect(both({ rules: Array(rules + more).fill(rule) })).toEqual([fits, fits]);

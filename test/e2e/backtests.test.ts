@@ -45,8 +45,13 @@ const underWay = async (service: ServeProcess): Promise<number> => {
 
 test('a service stopped or killed during a backtest runs it after the next start', async () => {
   const { root, wanted } = await large();
-  const asked = { user: 'alice', workspace: null, scopes: ['research'], expiresAt: systemClock.nowMs() + 3_600_000 };
-  const token = await issueUserToken(tokens, asked, systemClock.nowMs());
+  const requested = {
+    user: 'alice',
+    workspace: null,
+    scopes: ['research'],
+    expiresAt: systemClock.nowMs() + 3_600_000,
+  };
+  const token = await issueUserToken(tokens, requested, systemClock.nowMs());
   const start = () => serve(root, token, '--set', `service.tokens.secret=${secret}`);
   const jobOf = async (service: ServeProcess, id: string) =>
     (await (await service.ask(`${backtestPath}/${id}`)).json()) as Kept;

@@ -22,12 +22,12 @@ describe('nightly', () => {
     expect(published.size).toBe(ended.summary.orderbooks.planned);
     expect(published.size).toBeGreaterThan(20);
     let empty = 0;
-    for (const [symbol, told] of published) {
+    for (const [symbol, reported] of published) {
       const book = await truth(box, symbol);
       empty += book.flat().length === 0 ? 1 : 0;
       // A list brings an older snapshot, too; a book without a time has the moment of asking, which is ours.
       const older = JSON.stringify([fixedNow - olderSnapshotAgeMs, [], []]);
-      const now = told.filter((text) => text !== older);
+      const now = reported.filter((text) => text !== older);
       expect(now.length).toBeLessThanOrEqual(1);
       const at = (JSON.parse(now[0] ?? '[0]') as number[])[0]!;
       expect(at === fixedNow || Math.abs(at - Date.now()) < dayMs).toBe(true);
@@ -39,7 +39,7 @@ describe('nightly', () => {
     expect(verified.code, verified.stderr).toBe(0);
   });
 
-  test('polls none unless asked to, and none for a past day, which stays repeatable', async () => {
+  test('polls none unless requested to, and none for a past day, which stays repeatable', async () => {
     const output = folder();
     const box = await sandbox(input);
     expect((await job('nightly', box.url, output)).code).toBe(0);

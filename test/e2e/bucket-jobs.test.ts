@@ -75,7 +75,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
   test('a machine lost in the middle of a night is replaced by a pull, and united with the other one when it comes back', async () => {
     const box = await sandbox({ seed: 21, markets: 6, ticksPerDay: 300 });
     const dayBefore = (days: number): string => new Date(Date.now() - days * dayMs).toISOString().slice(0, 10);
-    // Days that are over, so that all archives are asked for the same ticks.
+    // Days that are over, so that all archives are requested the same ticks.
     const [first, second] = [dayBefore(3), dayBefore(2)];
     const url = 's3://lakes/lost';
     const env = { ...access(box.url), ...bucketAccess() };
@@ -230,20 +230,20 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     ];
     const flags = [`bucket.url=${url}`, ...times].flatMap((flag) => ['--set', flag]);
     const { child, ended } = start(jobArgs('schedule', output, '--json', ...flags), env);
-    let printed = '';
+    let stdout = '';
     child.stdout!.on('data', (text: string) => {
-      printed += text;
+      stdout += text;
     });
-    const said = { stderr: '' };
+    const printed = { stderr: '' };
     child.stderr!.on('data', (text: string) => {
-      said.stderr += text;
+      printed.stderr += text;
     });
     return {
       child,
       ended,
-      said,
+      printed,
       listSummaries: () =>
-        printed
+        stdout
           .split('\n')
           .slice(0, -1)
           .map((line) => JSON.parse(line) as Summary),
@@ -262,7 +262,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     const { generation } = manifestOf(output);
     // The first push may be that of the generation before the job.
     await waitFor(() => listPushes().at(-1)?.pushed?.generation === generation, 'the push after it');
-    const [, address] = /"url":"(http:[^"]+)".*serving health and metrics/.exec(running.said.stderr)!;
+    const [, address] = /"url":"(http:[^"]+)".*serving health and metrics/.exec(running.printed.stderr)!;
     const metrics = await (await fetch(`${address}/metrics`)).text();
     expect(metrics).toContain(`oddslake_job_last_run_pushed_generation{name="push"} ${generation}\n`);
     expect(metrics).toContain('oddslake_job_last_run_exit_code{name="push"} 0\n');

@@ -200,7 +200,7 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     await proxy.stop();
     const { url: base, archive } = JSON.parse(serving.first) as { url: string; archive: string };
     expect(archive).toBe(url);
-    expect(serving.said.stderr).toContain('serving this one generation');
+    expect(serving.printed.stderr).toContain('serving this one generation');
     const ask = async (path: string) => {
       const response = await fetch(`${base}${path}`, { headers: { authorization: `Bearer ${key}` } });
       return { status: response.status, body: (await response.json()) as { ticks?: { t: number; p: number }[] } };

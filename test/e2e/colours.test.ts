@@ -14,7 +14,7 @@ const esc = '\u001b';
 const colour = new RegExp(`${esc}\\[\\d+m`);
 
 /** Output of a command, both streams. */
-async function said(args: readonly string[], env: Variables, onTerminal: boolean): Promise<string> {
+async function printed(args: readonly string[], env: Variables, onTerminal: boolean): Promise<string> {
   const words = [process.execPath, '--disable-warning=ExperimentalWarning', main, ...args];
   const quoted = words.map((word) => `'${word}'`).join(' ');
   const [command, ...rest] = onTerminal ? ['script', '-qec', `stty cols 80; ${quoted}`, '/dev/null'] : words;
@@ -30,7 +30,7 @@ async function said(args: readonly string[], env: Variables, onTerminal: boolean
 }
 
 test(
-  'colours are for terminals that know them; NO_COLOR, FORCE_COLOR and TERM=dumb are heard, and --json has none',
+  'colours are for terminals that know them; NO_COLOR, FORCE_COLOR and TERM=dumb are respected, and --json has none',
   needsCommands('script'),
   async () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
@@ -39,8 +39,8 @@ test(
     const markets = jobArgs('markets', lake).filter((arg) => arg !== '--json');
     const symbols = ['symbols', '--output', lake];
     const terminal = async (args: readonly string[]) => {
-      const on = (env: Variables = {}) => said(args, { ...access(box.url), ...env }, true);
-      const off = (env: Variables = {}) => said(args, { ...access(box.url), ...env }, false);
+      const on = (env: Variables = {}) => printed(args, { ...access(box.url), ...env }, true);
+      const off = (env: Variables = {}) => printed(args, { ...access(box.url), ...env }, false);
       expect(await on()).toMatch(colour);
       expect(await on({ NO_COLOR: '1' })).not.toMatch(colour);
       expect(await on({ FORCE_COLOR: '0' })).not.toMatch(colour);
@@ -51,6 +51,6 @@ test(
     };
     await Promise.all([terminal(markets), terminal(symbols)]);
     for (const args of [jobArgs('markets', lake), [...symbols, '--json']])
-      expect(await said([...args, '--quiet'], { ...access(box.url), FORCE_COLOR: '1' }, true)).not.toContain(esc);
+      expect(await printed([...args, '--quiet'], { ...access(box.url), FORCE_COLOR: '1' }, true)).not.toContain(esc);
   },
 );

@@ -37,10 +37,10 @@ test('sandbox prints its address, responds, and exits 0 when stopped', async () 
     const { child, ended } = start(['sandbox', '--json', '--key', 'abc', '--seed', '3']);
     const line = await new Promise<string>((resolve) => child.stdout!.once('data', resolve));
     const { url, key } = JSON.parse(line) as { url: string; key: string };
-    const asked = (bearer: string) =>
+    const requested = (bearer: string) =>
       fetch(`${url}/api/v1/markets`, { headers: { authorization: `Bearer ${bearer}` } });
-    expect((await asked(key)).status).toBe(200);
-    expect((await asked('other')).status).toBe(401);
+    expect((await requested(key)).status).toBe(200);
+    expect((await requested('other')).status).toBe(401);
     child.kill(signal);
     expect((await ended).code).toBe(0);
   }
@@ -53,10 +53,10 @@ test('markets polls only the lists; ticks then polls their live symbols', async 
   expect(markets.code, markets.stderr).toBe(0);
   expect(box.stats().tickRequests).toBe(0);
   expect(manifestOf(output).datasets.markets.files).toHaveLength(1);
-  const asked = box.stats().requests;
+  const requested = box.stats().requests;
   const ticks = await runJob('ticks', box.url, output);
   expect(ticks.code, ticks.stderr).toBe(0);
-  expect(box.stats().requests - asked).toBe(box.stats().tickRequests);
+  expect(box.stats().requests - requested).toBe(box.stats().tickRequests);
   expect(ticksOf(output).size).toBeGreaterThan(0);
 });
 

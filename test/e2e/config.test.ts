@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { settingSchemas } from '../../src/settings/layers.ts';
-import { run } from './run-program.ts';
 import { access, folder, launch, sandbox } from './lake.ts';
+import { run } from './run-program.ts';
 
 const bad = `upstream:
   base_url: BASE

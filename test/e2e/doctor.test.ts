@@ -68,13 +68,13 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
 
 test('sends one request for one market, without retries', async () => {
   const { output, box, env } = await polled();
-  const asked = () => box.stats().requests;
-  const before = asked();
+  const requested = () => box.stats().requests;
+  const before = requested();
   await doctor(output, env);
-  expect(asked()).toBe(before + 1);
+  expect(requested()).toBe(before + 1);
   box.set({ faultShare: 1, faults: ['500'] });
   const { code, finding } = await doctor(output, env);
-  expect([code, finding('key')?.severity, asked()]).toEqual([4, 'action_required', before + 2]);
+  expect([code, finding('key')?.severity, requested()]).toEqual([4, 'action_required', before + 2]);
 });
 
 test('a rejected key is a problem with exit code 3', async () => {
@@ -159,8 +159,8 @@ test(
     expect(finding('key')).toBeUndefined();
     // Where its authority is known, it is only near its end.
     const trusting = { ...access(url), NODE_EXTRA_CA_CERTS: join(at, 'cert'), PATH: process.env.PATH! };
-    const told = await runProcess(['doctor', '--json', '--output', output, ...flags], trusting);
-    const { findings } = JSON.parse(told.stdout) as Diagnosis;
+    const reported = await runProcess(['doctor', '--json', '--output', output, ...flags], trusting);
+    const { findings } = JSON.parse(reported.stdout) as Diagnosis;
     expect(findings.find(({ check }) => check === 'reachable')).toMatchObject({
       severity: 'warning',
       message: expect.stringMatching(/; its certificate expires in 2 days$/),
@@ -336,9 +336,9 @@ test('a folder without write permission is a problem with exit code 1', async (c
   const args = ['doctor', '--json', '--offline', '--output', output, ...flags];
   chmodSync(output, 0o555);
   onTestFinished(() => chmodSync(output, 0o755));
-  const told = isRoot ? asNobody(args, output) : (await run(args, access('http://x.invalid'))).stdout;
-  if (told === null) return context.skip('there is no way to be another user');
-  const { findings } = JSON.parse(told) as Diagnosis;
+  const reported = isRoot ? asNobody(args, output) : (await run(args, access('http://x.invalid'))).stdout;
+  if (reported === null) return context.skip('there is no way to be another user');
+  const { findings } = JSON.parse(reported) as Diagnosis;
   expect(findings).toContainEqual(
     expect.objectContaining({ check: 'permissions', severity: 'action_required', exit_code: 1 }),
   );

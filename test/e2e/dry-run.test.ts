@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
-import { runJob as job, run } from './run-program.ts';
 import { access, dayMs, type Ended, folder, hashes, jobArgs, launch, sandbox } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 // Plans are compared with the runs that they announce.
 

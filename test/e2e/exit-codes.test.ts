@@ -32,10 +32,10 @@ describe('errors of the upstream', () => {
     expect((await runJob('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
     const before = hashes(output, 'ticks');
     box.set({ key: 'another' });
-    const asked = box.stats().requests;
+    const requested = box.stats().requests;
     const refused = await runJob('nightly', box.url, output, '--date', fixedDay);
     expectSentence(refused, 3, /rejected the API key.*401/);
-    expect(box.stats().requests - asked).toBe(1);
+    expect(box.stats().requests - requested).toBe(1);
     expect(refused.stdout + refused.stderr).not.toContain('sandbox-key');
     expect(hashes(output, 'ticks')).toEqual(before);
     box.set({ key: 'sandbox-key' });

@@ -36,21 +36,21 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
-interface Said {
+interface Printed {
   readonly file: string;
   readonly rows: number;
   readonly bytes: number;
   readonly sha256: string;
 }
 
-async function exported(file: string, ...flags: string[]): Promise<Said> {
+async function exported(file: string, ...flags: string[]): Promise<Printed> {
   const { code, stdout, stderr } = await run(['export', '--output', lake, '--out', file, '--json', ...flags]);
   expect(code, stderr).toBe(0);
-  const said = JSON.parse(stdout) as Said;
+  const printed = JSON.parse(stdout) as Printed;
   const bytes = readFileSync(file);
-  expect(said).toMatchObject({ file, bytes: bytes.length, generation: 2 });
-  expect(said.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
-  return said;
+  expect(printed).toMatchObject({ file, bytes: bytes.length, generation: 2 });
+  expect(printed.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
+  return printed;
 }
 
 /** `symbol t p` of the published ticks in the window, in the order of the dataset. */
@@ -141,9 +141,9 @@ test('exports rows of coverage and markets that overlap the window', async () =>
 test('an empty slice is a file without rows, with header or schema', async () => {
   const empty = ['--from', String(fixedNow + dayMs)];
   const names = ['none.parquet', 'none.arrow', 'none.csv', 'none.ndjson'];
-  const said: Said[] = [];
-  for (const name of names) said.push(await exported(join(base, name), ...empty));
-  expect(said.map(({ rows }) => rows)).toEqual([0, 0, 0, 0]);
+  const printed: Printed[] = [];
+  for (const name of names) printed.push(await exported(join(base, name), ...empty));
+  expect(printed.map(({ rows }) => rows)).toEqual([0, 0, 0, 0]);
   expect(decodeRows(datasets.ticks.columns, readFileSync(join(base, 'none.parquet')))).toEqual([]);
   expect(tableFromIPC(readFileSync(join(base, 'none.arrow'))).schema.fields).toHaveLength(3);
   expect(readFileSync(join(base, 'none.csv'), 'utf8')).toBe('symbol,t,p\n');

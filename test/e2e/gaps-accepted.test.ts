@@ -103,8 +103,8 @@ test('symbols retry polls suspended symbols now, and exits 4 if they are still u
   expect(vain.summary, vain.stderr).toMatchObject({ job: 'ticks', exit_code: 4, symbols: { planned: 1, failed: 1 } });
   box.set({ faultSymbols: {} });
   expect((await retry(victim)).summary).toMatchObject({ exit_code: 0, symbols: { done: 1, suspended: 0 } });
-  const asked = box.stats().requests;
+  const requested = box.stats().requests;
   expect((await retry()).summary).toMatchObject({ exit_code: 0, symbols: { planned: 0 } });
-  expect(box.stats().requests).toBe(asked);
+  expect(box.stats().requests).toBe(requested);
   expect((await run(['symbols', 'retry', '--output', output, '--help'])).stdout).toContain('symbols retry');
 });

@@ -200,7 +200,7 @@ test('order books that an archive exported are the same in another one', async (
   expect(await all(copy)).toBe(expected);
 });
 
-test('order books of raw responses are imported alone, if that is said', async () => {
+test('order books of raw responses are imported alone, if a flag says so', async () => {
   const { output } = await collectedBooks();
   const copy = folder();
   const args = ['import', join(output, '.oddslake/raw'), '--dataset', 'orderbooks', '--output', copy, ...common];
@@ -282,7 +282,7 @@ test('a mapping that was saved reads the next file of the feed, and flags have p
   }
 });
 
-test('prices that look like cents are stored as they are, if that is said', async () => {
+test('prices that look like cents are stored as they are, if a flag says so', async () => {
   const path = put(
     folder(),
     'a.csv',

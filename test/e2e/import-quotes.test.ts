@@ -167,7 +167,7 @@ describe('a wide file', () => {
   const columns = ['--columns', 'symbol=ticker,p=last'];
   const ticks = quotes.filter((_, i) => i % 4 !== 1).map(({ symbol, t }) => ({ symbol, t, p: 0.5 }));
 
-  test('feeds ticks unless both datasets are named, and the flags for both are said', async () => {
+  test('feeds ticks unless both datasets are named, and the flags for both are reported', async () => {
     const path = write();
     const output = folder();
     const args = ['import', path, '--output', output, ...common, ...columns, '--allow-rejected', '1'];

@@ -156,7 +156,7 @@ describe('a file of trades that is imported without --dataset', () => {
     expect(await tradesOf(output)).toEqual(trades);
   });
 
-  test('is a warning if its prices are imported as ticks, also in a dry run, unless that is said', async () => {
+  test('is a warning if its prices are imported as ticks, also in a dry run, unless a flag says so', async () => {
     const path = await write(folder());
     const args = ['import', path, ...common, ...ticksFlags.split(' ')];
     const shown = await run([...args, '--output', folder(), '--dry-run']);
@@ -170,8 +170,8 @@ describe('a file of trades that is imported without --dataset', () => {
       warnings: [unused, `${hintFor(path)}. --dataset ticks confirms that.`],
     });
     expect(taken.summary.ticks.fetched).toBe(n);
-    const said = await run([...args, '--output', folder(), '--dataset', 'ticks', '--json']);
-    expect(said.summary).toMatchObject({ exit_code: 0, warnings: [unused] });
+    const reported = await run([...args, '--output', folder(), '--dataset', 'ticks', '--json']);
+    expect(reported.summary).toMatchObject({ exit_code: 0, warnings: [unused] });
     const quiet = await run([...args, '--output', folder(), '--dataset', 'ticks', '--dry-run']);
     expect(quiet.stdout).not.toContain('look like trades');
   });

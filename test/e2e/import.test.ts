@@ -124,8 +124,8 @@ describe('an import', () => {
     const summary = await importInto(output, [files]);
     expect(summary.exit_code).toBe(4);
     expect(addsUp(summary)).toBe(true);
-    const told = summary.failures.map(({ reason }) => reason.replace(`${files}/`, ''));
-    expect(told.map((reason) => reason.split(':')[0])).toEqual([
+    const reported = summary.failures.map(({ reason }) => reason.replace(`${files}/`, ''));
+    expect(reported.map((reason) => reason.split(':')[0])).toEqual([
       'b.csv.gz',
       'c.ndjson.zst',
       'd.json',
@@ -133,8 +133,8 @@ describe('an import', () => {
       'f.parquet',
       'g.json',
     ]);
-    expect(told[0]).toMatch(/cannot be read: unexpected end/);
-    expect(told[3]).toMatch(/missing columns t, p \(found: symbol, time, price\)/);
+    expect(reported[0]).toMatch(/cannot be read: unexpected end/);
+    expect(reported[3]).toMatch(/missing columns t, p \(found: symbol, time, price\)/);
     // A price that was cut in half is none: of the packed CSV that broke off nothing is taken.
     expect(published(output).filter(({ symbol }) => symbol !== 'γ 😀')).toEqual(
       inOrder([...byName('alpha'), ...byName('b,"eta"')]),
@@ -185,7 +185,7 @@ describe('an import', () => {
     expect(summary).toMatchObject({ exit_code: 2, error: expect.stringMatching(/ODDSLAKE_BASE_URL or source\.name/) });
   });
 
-  test('reads times in the zone it is told, and sets aside those that zone does not have', async () => {
+  test('reads times in the zone it is given, and sets aside those that zone does not have', async () => {
     const files = folder();
     const rows = ['2026-11-01 00:30:00', '2026-11-01 01:30:00', '2026-03-08 02:30:00', '2026-03-08 03:00:00.5'];
     const csv = put(files, 'a.csv', `symbol;t;p\n${rows.map((t, i) => `A;${t};0.${i + 1}\n`).join('')}`);
@@ -235,7 +235,7 @@ describe('an import', () => {
     ]);
   });
 
-  test('covers of rows what it is told, up to when the file was written, for every symbol in the input', async () => {
+  test('covers of rows what it is given, up to when the file was written, for every symbol in the input', async () => {
     const files = folder();
     const paths = [
       put(files, 'a.csv', csvOf(byName('alpha'))),

@@ -64,15 +64,15 @@ describe('init', () => {
 
   test('the config is read only if named, and commands warn otherwise', async () => {
     const cwd = folder();
-    const told = await run(['init', '--base-url', 'http://127.0.0.1:9', '--no-check'], {}, cwd);
-    expect(told.code, told.stderr).toBe(0);
-    // At once, before anything is asked or tried.
-    expect(told.stderr).toMatch(/^No key is set: set ODDSLAKE_API_KEY, or name a file .*--api-key-file\./);
+    const reported = await run(['init', '--base-url', 'http://127.0.0.1:9', '--no-check'], {}, cwd);
+    expect(reported.code, reported.stderr).toBe(0);
+    // At once, before anything is requested or tried.
+    expect(reported.stderr).toMatch(/^No key is set: set ODDSLAKE_API_KEY, or name a file .*--api-key-file\./);
     // Each command can be pasted.
-    expect(told.stdout).toMatch(
+    expect(reported.stdout).toMatch(
       /Next:\n\n {2}export ODDSLAKE_API_KEY=…\n {2}\S+ nightly --config oddslake\.yaml\n {2}\S+ status --config oddslake\.yaml\n[\s\S]*\n {2}export ODDSLAKE_CONFIG=\S+\/oddslake\.yaml\n$/,
     );
-    expect(told.stdout).toMatch(/\n {2}export ODDSLAKE_CONFIG=\//);
+    expect(reported.stdout).toMatch(/\n {2}export ODDSLAKE_CONFIG=\//);
     const bare = await run(['nightly'], {}, cwd);
     expect([bare.code, bare.stderr]).toEqual([2, expect.stringMatching(/pass --config oddslake\.yaml/)]);
     const named = await run(['status', '--config', 'oddslake.yaml'], {}, cwd);
@@ -125,7 +125,7 @@ describe('init', () => {
     expect(readdirSync(join(cwd, 'lake'))).toEqual(['photo.jpg']);
   });
 
-  test('tries the address and the key before it writes, unless told not to', async () => {
+  test('tries the address and the key before it writes, unless disabled', async () => {
     const box = await sandbox({ markets: 4, ticksPerDay: 50 });
     const cwd = folder();
     const flags = ['--base-url', box.url, '--output', 'lake'];

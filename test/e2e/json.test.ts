@@ -35,10 +35,10 @@ test('an unknown flag of any command prints one JSON object with exit code 2', a
   await forAll(names, async (name) => {
     const { code, stdout, stderr } = await run([...name, '--json', '--jsno']);
     expect(code, name.join(' ')).toBe(2);
-    const [said, ...more] = parsed(stdout);
+    const [printed, ...more] = parsed(stdout);
     expect(more, name.join(' ')).toEqual([]);
-    expect(said, name.join(' ')).toMatchObject({ error: expect.any(String), exit_code: 2 });
-    expect('outcome' in said!).toBe([...jobNames, 'verify'].includes(name[0]!));
+    expect(printed, name.join(' ')).toMatchObject({ error: expect.any(String), exit_code: 2 });
+    expect('outcome' in printed!).toBe([...jobNames, 'verify'].includes(name[0]!));
     // A missing flag is reported first.
     expect(stderr).toMatch(
       /^oddslake: unknown option '--jsno'\n\(Did you mean --json\?\)\n|^oddslake: (required|missing)/,

@@ -19,11 +19,11 @@ function lake(): string {
 /** The service in its own process, and its standard error. */
 async function served(output: string, env: Record<string, string> = {}, flags: readonly string[] = []) {
   const args = ['serve', '--output', output, '--set', 'service.port=0', '--json', ...flags];
-  const { first, said, child, ended } = await startLongRunning(args, env);
+  const { first, printed, child, ended } = await startLongRunning(args, env);
   const { url } = JSON.parse(first) as { url: string };
   const status = async (credential: string, path = '/api/v1/me') =>
     (await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${credential}` } })).status;
-  return { url, said, status, child, ended };
+  return { url, printed, status, child, ended };
 }
 
 const jsonOf = <T>({ code, stdout, stderr }: Ended): T => {
@@ -39,7 +39,7 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   );
   const service = await served(output);
   await waitFor(
-    () => service.said.stderr.includes('create one with oddslake keys create --name NAME'),
+    () => service.printed.stderr.includes('create one with oddslake keys create --name NAME'),
     'the word on how to make a key',
   );
 
@@ -132,7 +132,7 @@ test('a key has the given permissions, and keeps them when it is rotated', async
     await waitFor(async () => (await service.status(key)) === 401, 'the refusal of an earlier secret');
   expect(await service.status(String(ended.key))).toBe(200);
   expect((await keys('list')).stdout).toMatch(/1 key, 1 active, 1 expiring within 7 days\n$/);
-  for (const key of [first, second, String(ended.key)]) expect(service.said.stderr).not.toContain(key.slice(-43));
+  for (const key of [first, second, String(ended.key)]) expect(service.printed.stderr).not.toContain(key.slice(-43));
 });
 
 test('shows the usage of keys that a stopped service has counted', async () => {
@@ -148,12 +148,12 @@ test('shows the usage of keys that a stopped service has counted', async () => {
   expect(all.stdout).toMatch(new RegExp(`^${id} {2}busy +3 +[\\d.]+ kB +20\\S+Z$`, 'm'));
   expect(all.stdout).toMatch(/2 keys, 3 requests\n$/);
   const day = new Date().toISOString().slice(0, 10);
-  const told = jsonOf<{ since: number; keys: { days: { day: string; bytes: number }[] }[] }>(
+  const reported = jsonOf<{ since: number; keys: { days: { day: string; bytes: number }[] }[] }>(
     await keys('usage', 'busy', '--since', day, '--json'),
   );
-  const [counted] = told.keys;
+  const [counted] = reported.keys;
   expect(Object.keys(counted!)).toEqual(['id', 'name', 'last_used_at', 'requests', 'bytes', 'days']);
-  expect(told).toMatchObject({
+  expect(reported).toMatchObject({
     since: Date.parse(day),
     count: 1,
     keys: [{ id, requests: 3, days: [{ day, requests: 3 }] }],
@@ -173,10 +173,10 @@ test('issues tokens signed with the service secret, for thirty days by default',
       /^token (\w+) of user "alice", expires \S+; to end it earlier: \S+oddslake tokens revoke (?:--\w+ \S+ )*\1\n$/,
     ),
   ]);
-  const told = jsonOf<Record<string, unknown>>(
+  const reported = jsonOf<Record<string, unknown>>(
     await issue('--user', 'alice', '--workspace', 'desk', '--scope', 'research', '--expires', '2099-01-01', '--json'),
   );
-  expect(told).toMatchObject({
+  expect(reported).toMatchObject({
     user: 'alice',
     workspace: 'desk',
     scopes: ['research'],
@@ -188,9 +188,9 @@ test('issues tokens signed with the service secret, for thirty days by default',
     const headers = { authorization: `Bearer ${token}` };
     return (await fetch(`${service.url}/api/v1/research/backtest`, { method: 'POST', headers })).status;
   };
-  expect([await research(plain.stdout.trim()), await research(String(told.token))]).toEqual([403, 400]);
+  expect([await research(plain.stdout.trim()), await research(String(reported.token))]).toEqual([403, 400]);
   expect(await service.status(plain.stdout.trim(), '/api/v1/bots')).toBe(200);
-  expect(service.said.stderr).not.toContain(secret);
+  expect(service.printed.stderr).not.toContain(secret);
 });
 
 test('revokes a token by its ID or itself, and all tokens of a user', async () => {
@@ -217,10 +217,10 @@ test('revokes a token by its ID or itself, and all tokens of a user', async () =
   const listed = await tokens('list', '--output', output);
   expect(listed.stdout).toMatch(/bob +20\S+Z/);
   expect(listed.stdout).toMatch(/3 revocations\n$/);
-  const told = jsonOf<{ revocations: object[]; count: number }>(await tokens('list', '--json', '--output', output));
-  expect(told.count).toBe(3);
-  expect(Object.keys(told.revocations[0]!)).toEqual(['jti', 'user', 'issued_before', 'revoked_at', 'expires_at']);
-  for (const text of [revoked.stdout, listed.stdout, service.said.stderr])
+  const reported = jsonOf<{ revocations: object[]; count: number }>(await tokens('list', '--json', '--output', output));
+  expect(reported.count).toBe(3);
+  expect(Object.keys(reported.revocations[0]!)).toEqual(['jti', 'user', 'issued_before', 'revoked_at', 'expires_at']);
+  for (const text of [revoked.stdout, listed.stdout, service.printed.stderr])
     expect(text).not.toContain(two.token.split('.')[2]);
 });
 
@@ -233,14 +233,14 @@ overEachDatabase((kind) => {
     expect(made.code, made.stderr).toBe(0);
     const service = await served(lake(), env, ['--log-level', 'trace']);
     expect(await service.status(made.stdout.trim())).toBe(200);
-    expect(service.said.stderr).not.toContain('keys create');
+    expect(service.printed.stderr).not.toContain('keys create');
     const db = await openWorkspaceDatabase(location);
     await sql`insert into oddslake_migrations values ('999_later', '2030-01-01T00:00:00.000Z')`.execute(db);
     await db.destroy();
     const newer = await run(['keys', 'list'], env, folder());
     expect([newer.code, newer.stderr]).toEqual([2, expect.stringMatching(/^oddslake: .*another oddslake.*\n$/)]);
     if (location.kind === 'postgres')
-      expect(`${made.stderr}${service.said.stderr}${newer.stderr}`).not.toContain(new URL(location.url).password);
+      expect(`${made.stderr}${service.printed.stderr}${newer.stderr}`).not.toContain(new URL(location.url).password);
   });
 });
 
@@ -317,8 +317,8 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
   const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');
   const given = args.map((arg) => (arg === 'LAKE' ? output : arg));
   const { code, stdout, stderr } = await run(ownOutput ? given : [...given, '--output', output], env);
-  const said = args.includes('--json') ? { error: expect.any(String), exit_code: 2 } : '';
-  expect([code, stdout === '' ? '' : JSON.parse(stdout)]).toEqual([2, said]);
+  const printed = args.includes('--json') ? { error: expect.any(String), exit_code: 2 } : '';
+  expect([code, stdout === '' ? '' : JSON.parse(stdout)]).toEqual([2, printed]);
   expect(stderr).toMatch(sentence);
   expect(stderr).not.toMatch(/hunter22|\n\s+at /);
 });

@@ -117,7 +117,7 @@ interface LongRunning extends Running {
   /** Its first output. */
   readonly first: string;
   /** Its standard error so far. */
-  readonly said: { readonly stderr: string };
+  readonly printed: { readonly stderr: string };
 }
 
 /** Starts a long-running command, which is stopped at the end of the test. */
@@ -126,9 +126,9 @@ export const startLongRunning = (args: readonly string[], env: Variables = {}, m
 
 /** Like `startStanding`, for a started process. */
 export async function waitUntilReady(running: Running): Promise<LongRunning> {
-  const said = { stderr: '' };
+  const printed = { stderr: '' };
   running.child.stderr!.on('data', (text: string) => {
-    said.stderr += text;
+    printed.stderr += text;
   });
   onTestFinished(async () => {
     running.child.kill('SIGKILL');
@@ -138,7 +138,7 @@ export async function waitUntilReady(running: Running): Promise<LongRunning> {
     running.child.stdout!.once('data', (text: string) => resolve(text));
     running.ended.then(({ stderr }) => reject(new Error(stderr)), reject);
   });
-  return { ...running, first, said };
+  return { ...running, first, printed };
 }
 
 /** A sandbox in this process, stopped after the test. */
@@ -262,11 +262,11 @@ export function findWrongWindows(output: string, box: Sandbox, asOfMs?: number):
   return coverageOf(output).flatMap(({ symbol, from, to, ticks }) => {
     const wanted = rowsOf(box.readTruth(symbol, { from, to }, asOfMs));
     const held = (published.get(symbol) ?? []).filter(({ t }) => from <= t && t < to);
-    const told = `${symbol} ${new Date(from).toISOString()} … ${new Date(to).toISOString()}`;
-    if (ticks !== held.length) return [`${told}: coverage counts ${ticks}, published are ${held.length}`];
+    const label = `${symbol} ${new Date(from).toISOString()} … ${new Date(to).toISOString()}`;
+    if (ticks !== held.length) return [`${label}: coverage counts ${ticks}, published are ${held.length}`];
     return JSON.stringify(held) === JSON.stringify(wanted)
       ? []
-      : [`${told}: published are ${held.length}, the truth has ${wanted.length}`];
+      : [`${label}: published are ${held.length}, the truth has ${wanted.length}`];
   });
 }
 
@@ -306,13 +306,13 @@ export function expectSentence(ended: Ended, code: number, sentence: RegExp): vo
   expect(ended.code, `${ended.stdout}\n${ended.stderr}`).toBe(code);
   expect(ended.summary.exit_code).toBe(code);
   expect(ended.summary.error).toMatch(sentence);
-  const said = ended.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
+  const printed = ended.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
   // A printed command calls the launcher as this test does, and repeats the flags that select the archive.
   const bare = (text: string): string =>
     text
       .replaceAll(/\S*\bbin\/oddslake(?= [a-z])/g, 'oddslake')
       .replaceAll(/ --(?:config|output) (?:'[^']*'|\S*[^\s.])/g, '')
       .replace(/\.$/, '');
-  expect(said.map(bare)).toEqual([bare(`oddslake: ${ended.summary.error}`)]);
+  expect(printed.map(bare)).toEqual([bare(`oddslake: ${ended.summary.error}`)]);
   expect(ended.stderr).not.toMatch(/\n\s+at /);
 }

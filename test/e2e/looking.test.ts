@@ -4,9 +4,9 @@ import { expect, test } from 'vitest';
 import { coverageOf, dayMs, fixedNow, folder, manifestOf, minuteMs, sandbox, totalTicks } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
-const json = async <T>(...args: string[]): Promise<{ code: number | null; said: T; stderr: string }> => {
+const json = async <T>(...args: string[]): Promise<{ code: number | null; printed: T; stderr: string }> => {
   const { code, stdout, stderr } = await run([...args, '--json']);
-  return { code, said: JSON.parse(stdout) as T, stderr };
+  return { code, printed: JSON.parse(stdout) as T, stderr };
 };
 
 interface Gaps {
@@ -20,9 +20,9 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
   const box = await sandbox({ seed: 2, nowMs });
   const nightly = await job('nightly', box.url, output);
   expect(nightly.code, nightly.stderr).toBe(0);
-  const { code, said } = await json<Record<string, unknown>>('status', '--output', output);
+  const { code, printed } = await json<Record<string, unknown>>('status', '--output', output);
   expect(code).toBe(0);
-  expect(said).toMatchObject({
+  expect(printed).toMatchObject({
     upstream: 'box',
     generation: 1,
     reached: nowMs,
@@ -32,7 +32,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     last_run: { job: 'nightly', exit_code: 0, run_id: nightly.summary.run_id, state: 'ended' },
   });
   // Every command says the same of the days that are not complete.
-  const { open_days: openDays, open_days_count: openDaysCount } = said as {
+  const { open_days: openDays, open_days_count: openDaysCount } = printed as {
     open_days: readonly { readonly [name: string]: unknown }[];
     open_days_count: number;
   };
@@ -45,17 +45,17 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     ),
   });
   const counted = { open_days: openDays, open_days_count: openDaysCount };
-  expect((await json('gaps', '--output', output)).said).toMatchObject(counted);
+  expect((await json('gaps', '--output', output)).printed).toMatchObject(counted);
   expect(nightly.summary).toMatchObject(counted);
   const notComplete = `SELECT strftime(date, '%Y-%m-%d') AS date, state, reason, next_action FROM days
     WHERE date < current_date AND reason IS NOT NULL ORDER BY date DESC LIMIT 20`;
-  expect((await json<unknown[]>('sql', '--output', output, notComplete)).said).toEqual(
+  expect((await json<unknown[]>('sql', '--output', output, notComplete)).printed).toEqual(
     openDays.map(({ reasons: _, ...day }) => day),
   );
-  expect(said.lag_ms).toBeGreaterThanOrEqual(10 * minuteMs);
+  expect(printed.lag_ms).toBeGreaterThanOrEqual(10 * minuteMs);
   const text = await run(['status', '--output', output, '--max-lag', '1h']);
   expect(text.code, text.stderr).toBe(0);
-  // Several days of which the same is to be said are on one line.
+  // Several days of which the same is to be reported are on one line.
   expect(text.stdout).toMatch(/\n {13}(?:\S+ to )?(\S+) provisional: coverage of \d+ symbols? is inferred\n/);
   expect(text.stdout).toContain(`${String(newest!.date)} provisional: ${String(newest!.reason)}\n`);
   expect(text.stdout).toMatch(
@@ -81,9 +81,9 @@ test('lifetimes start at the stated retention of a service, with a warning', asy
   expect(filled.summary.warnings).toContainEqual(
     expect.stringMatching(/has no ticks for the start of the requested window/),
   );
-  const { code, said } = await json<Gaps>('gaps', '--output', output, '--from', '2025-06-10', '--to', '2025-06-15');
+  const { code, printed } = await json<Gaps>('gaps', '--output', output, '--from', '2025-06-10', '--to', '2025-06-15');
   expect(code).toBe(0);
-  expect([said.count, said.gaps]).toEqual([0, []]);
+  expect([printed.count, printed.gaps]).toEqual([0, []]);
   const { symbol } = coverageOf(output)[0]!;
   const one = await run(['gaps', '--output', output, '--symbol', symbol, '--from', '2025-06-10', '--to', '2025-06-15']);
   expect(one.code, one.stderr).toBe(0);
@@ -102,7 +102,7 @@ test('the first poll of a service with short retention succeeds with a warning',
   expect(nightly.code, nightly.stdout).toBe(0);
   expect(nightly.summary.warnings).toEqual([expect.stringContaining('has no ticks for the start')]);
   expect((await job('nightly', box.url, output)).code).toBe(0);
-  expect((await json<Gaps>('gaps', '--output', output)).said.count).toBe(0);
+  expect((await json<Gaps>('gaps', '--output', output)).printed.count).toBe(0);
 });
 
 test('verify prints totals and damaged files, as text and JSON', async () => {
@@ -121,9 +121,9 @@ test('verify prints totals and damaged files, as text and JSON', async () => {
   const { stdout: status } = await run(['status', '--output', output]);
   expect(status).toMatch(/\n {2}verified {3}all but 1 damaged file since 20/);
   expect(status).toMatch(/\n {2}covered {4}outside 1 damaged file, all live symbols up to 20/);
-  const { code, said } = await json<object>('verify', '--output', output);
+  const { code, printed } = await json<object>('verify', '--output', output);
   expect(code).toBe(6);
-  expect(said).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });
+  expect(printed).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });
   const path = join(output, 'manifest.json');
   writeFileSync(path, readFileSync(path, 'utf8').replace('"generation": 1,', '"generation": 7,'));
   const edited = await run(['verify', '--output', output]);

@@ -23,7 +23,7 @@ describe('orderbook', () => {
       reason: expect.stringMatching(/^order book: answered 500/),
     });
     expect([...booksOf(output).keys()].sort()).toEqual([a, c].sort());
-    const asked = await start([
+    const requested = await start([
       'sql',
       '--output',
       output,
@@ -31,7 +31,7 @@ describe('orderbook', () => {
       'csv',
       'select count(distinct symbol) as n from orderbooks',
     ]).ended;
-    expect(asked.stdout.trim()).toBe('n\n2');
+    expect(requested.stdout.trim()).toBe('n\n2');
   });
 
   test('polls every live symbol where none is named; one of them without a book is a warning', async () => {

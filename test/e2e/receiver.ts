@@ -14,12 +14,12 @@ interface Delivery {
 
 /** A webhook receiver on loopback, stopped after the test; its path is the secret. */
 export async function receiver(respond: (response: ServerResponse) => void = (response) => void response.end('ok')) {
-  const told: Delivery[] = [];
+  const reported: Delivery[] = [];
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
     request.on('end', () => {
-      told.push({ path: request.url!, body: JSON.parse(Buffer.concat(pieces).toString()) as Delivery['body'] });
+      reported.push({ path: request.url!, body: JSON.parse(Buffer.concat(pieces).toString()) as Delivery['body'] });
       respond(response);
     });
   });
@@ -29,7 +29,7 @@ export async function receiver(respond: (response: ServerResponse) => void = (re
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}${secretPath}`, told };
+  return { url: `http://127.0.0.1:${port}${secretPath}`, reported };
 }
 
 export const secretPath = '/services/T0000/B0000/nobody-may-see-this';

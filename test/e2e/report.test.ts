@@ -34,7 +34,7 @@ interface ReportOutput {
 
 const report = async (output: string, ...flags: string[]) => {
   const { code, stdout, stderr } = await run(['report', '--output', output, '--json', ...flags]);
-  return { code, stderr, told: (code === 0 ? JSON.parse(stdout) : null) as ReportOutput };
+  return { code, stderr, reported: (code === 0 ? JSON.parse(stdout) : null) as ReportOutput };
 };
 
 async function lake() {
@@ -47,11 +47,11 @@ async function lake() {
 
 test('report writes its page into the archive and changes nothing else', async () => {
   const { output } = await lake();
-  const { code, told } = await report(output);
+  const { code, reported } = await report(output);
   const path = join(output, 'report.html');
-  expect([code, told]).toMatchObject([0, { path, generation: 1, state: 'ok', next_action: null }]);
+  expect([code, reported]).toMatchObject([0, { path, generation: 1, state: 'ok', next_action: null }]);
   const text = readFileSync(path, 'utf8');
-  expect(Buffer.byteLength(text)).toBe(told.bytes);
+  expect(Buffer.byteLength(text)).toBe(reported.bytes);
   expect(text).toMatch(/^<!doctype html>[\s\S]*<\/span>OK[\s\S]*<\/html>\n$/);
   expect(readdirSync(output).filter((name) => name.startsWith('.'))).toEqual(['.oddslake']);
   expect((await run(['verify', '--output', output])).code).toBe(0);
@@ -70,7 +70,7 @@ test('report in the first hour of a day: the day before is incomplete, and the h
   vi.mocked(Date.now).mockRestore();
   startClockAt(Date.UTC(2026, 10, 24, 0, 30));
   const { output } = await lake();
-  expect((await report(output)).told).toMatchObject({
+  expect((await report(output)).reported).toMatchObject({
     state: 'ok',
     findings: [{ severity: 'info', message: '1 day incomplete, most recently 2026-11-23.' }],
   });
@@ -88,9 +88,9 @@ test('escapes control characters of the service in report, status and plan', asy
   const failures = [{ symbol, from: day0, to: day0 + 1, reason: 'answered 500' }];
   finishRun(archive.state.db, 'z', Date.now(), 4, JSON.stringify({ failures, failures_count: 1 }));
   archive.close();
-  const asked = ['--from', '2026-06-01', '--to', '2026-06-03', '--dry-run', '--all-known', '--symbol', symbol];
+  const requested = ['--from', '2026-06-01', '--to', '2026-06-03', '--dry-run', '--all-known', '--symbol', symbol];
   const access = ['--set', 'upstream.base_url=https://box.test', '--set', 'source.name=https://box.test'];
-  for (const args of [['report'], ['status'], ['backfill', ...asked, ...access]]) {
+  for (const args of [['report'], ['status'], ['backfill', ...requested, ...access]]) {
     const { stdout } = await run([...args, '--output', root], { ODDSLAKE_API_KEY: 'k' });
     expect(stdout, args[0]).toContain('a\\u001b[2J');
     expect(stdout, args[0]).not.toContain('\u001b');
@@ -101,13 +101,13 @@ test('report --out writes to another path, but not into a dataset', async () => 
   const { output } = await lake();
   const place = folder();
   const out = join(place, 'page.html');
-  expect((await report(output, '--out', out)).told).toMatchObject({ path: out });
+  expect((await report(output, '--out', out)).reported).toMatchObject({ path: out });
   expect([readdirSync(place), existsSync(join(output, 'report.html'))]).toEqual([['page.html'], false]);
   for (const inside of ['ticks/report.html', 'manifest.json', '.oddslake/report.html'])
     expect((await report(output, '--out', join(output, inside))).code, inside).toBe(2);
   const inNewFolder = join(place, 'new', 'page.html');
-  expect((await report(output, '--out', inNewFolder)).told).toMatchObject({ path: inNewFolder });
-  expect((await report(output, '--out', join(output, 'report.html'))).told.path).toBe(join(output, 'report.html'));
+  expect((await report(output, '--out', inNewFolder)).reported).toMatchObject({ path: inNewFolder });
+  expect((await report(output, '--out', join(output, 'report.html'))).reported.path).toBe(join(output, 'report.html'));
   rmSync(join(output, 'report.html'));
   mkdirSync(join(output, 'report.html'));
   expect(await report(output)).toMatchObject({ code: 2, stderr: expect.stringMatching(/--out FILE/) });
@@ -135,10 +135,10 @@ test('report of a read-only archive suggests --out', async () => {
 test('report handles an empty archive, lost state and a single day', async () => {
   const { output } = await lake();
   rmSync(join(output, '.oddslake'), { recursive: true });
-  expect(await report(output)).toMatchObject({ code: 0, told: { generation: 1 } });
+  expect(await report(output)).toMatchObject({ code: 0, reported: { generation: 1 } });
   expect(readFileSync(join(output, 'report.html'), 'utf8')).toContain('No runs yet.');
   const empty = opened();
-  expect((await report(empty.layout.root)).told).toMatchObject({
+  expect((await report(empty.layout.root)).reported).toMatchObject({
     state: 'empty',
     generation: 0,
     next_action: 'Start collecting: oddslake nightly',

@@ -76,17 +76,17 @@ test('reports last and next run of every job, including earlier runs', async () 
     async () => sampleOf(await metrics(), 'oddslake_generation') === manifestOf(output).generation,
     'the generation of that run',
   );
-  const [told, toldBefore] = [await metrics(), Date.now()];
-  const of = (name: string, job: string) => sampleOf(told, `oddslake_${name}`, `name="${job}"`);
+  const [reported, reportedBefore] = [await metrics(), Date.now()];
+  const of = (name: string, job: string) => sampleOf(reported, `oddslake_${name}`, `name="${job}"`);
   expect(of('job_last_run_requests', 'nightly')).toBe(night.requests);
   expect(of('job_last_run_exit_code', 'markets')).toBe(0);
   expect(of('schedule_job_running', 'nightly')).toBe(0);
   expect(of('schedule_job_next_start_timestamp_seconds', 'nightly')! * 1000 - Date.now()).toBeGreaterThan(22 * hourMs);
-  expect(sampleOf(told, 'oddslake_archive_readable')).toBe(1);
-  const lagMax = (toldBefore - manifestOf(output).watermark!) / 1000;
-  expect(sampleOf(told, 'oddslake_lag_seconds')).toBeLessThanOrEqual(lagMax);
-  expect(told.has('oddslake_build_info')).toBe(true);
-  expect(told.has('process_cpu_seconds_total')).toBe(true);
+  expect(sampleOf(reported, 'oddslake_archive_readable')).toBe(1);
+  const lagMax = (reportedBefore - manifestOf(output).watermark!) / 1000;
+  expect(sampleOf(reported, 'oddslake_lag_seconds')).toBeLessThanOrEqual(lagMax);
+  expect(reported.has('oddslake_build_info')).toBe(true);
+  expect(reported.has('process_cpu_seconds_total')).toBe(true);
   expect(await ready()).toEqual({ status: 200, errors: [] });
   expect(await (await fetch(`${base}/healthz`)).json()).toEqual({ status: 'ok' });
   expect((await stop()).code).toBe(0);
@@ -149,12 +149,12 @@ test('reports that it is stopping, and responds until running jobs end', async (
   backdate(output, 26 * hourMs);
   // A failed run is running until its webhook has responded, for at most ten seconds.
   box.set({ key: 'another' });
-  const told = Promise.withResolvers<ServerResponse>();
-  const { url } = await receiver(told.resolve);
+  const reported = Promise.withResolvers<ServerResponse>();
+  const { url } = await receiver(reported.resolve);
   const { ready, metrics, running, logged } = await scheduled(box.url, output, '--set', `notify.webhook_url=${url}`);
-  const answer = await told.promise;
+  const answer = await reported.promise;
   running.child.kill('SIGTERM');
-  await waitFor(() => logged().includes('stopping: waiting for running jobs'), 'that it heard the signal');
+  await waitFor(() => logged().includes('stopping: waiting for running jobs'), 'the response to the signal');
   const [{ status, errors }, samples] = await Promise.all([ready(), metrics()]).catch((error: unknown) => {
     throw logged().includes('did not respond in time') ? new MachineTooSlow('an answer of the port', 10_000) : error;
   });
@@ -189,9 +189,9 @@ test('rejects slow, oversized and unknown requests, and keeps serving', async ()
   const [box, output] = [await sandbox(input), folder()];
   expect((await runJob('nightly', box.url, output)).code).toBe(0);
   const { base, ready } = await scheduled(box.url, output);
-  const long = await said(base, `GET /healthz HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`);
+  const long = await printed(base, `GET /healthz HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`);
   expect(long).toMatch(/^HTTP\/1.1 431/);
-  const slow = said(base, 'GET /healthz HTTP/1.1\r\nhost:');
+  const slow = printed(base, 'GET /healthz HTTP/1.1\r\nhost:');
   expect((await fetch(`${base}/other`)).status).toBe(404);
   expect((await fetch(`${base}/metrics`, { method: 'POST', body: 'x' })).status).toBe(405);
   expect((await fetch(`${base}/metrics`, { method: 'HEAD' })).status).toBe(200);
@@ -200,7 +200,7 @@ test('rejects slow, oversized and unknown requests, and keeps serving', async ()
 });
 
 /** Data received on a raw connection until it is closed. */
-function said(base: string, text: string): Promise<string> {
+function printed(base: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = '';
     const socket = connect(Number(new URL(base).port), '127.0.0.1', () => socket.write(text));

@@ -111,11 +111,11 @@ describe('schedule', () => {
     box.set({ key: 'another' });
     const flags = ['--set', `schedule.nightly=${cronAgo(90 * minuteMs)}`];
     const running = start(jobArgs('schedule', output, ...flags), access(box.url));
-    let said = '';
+    let reported = '';
     running.child.stderr!.on('data', (text: string) => {
-      said += text;
+      reported += text;
     });
-    await waitFor(() => said.includes('the schedule continues'), 'the end of the run');
+    await waitFor(() => reported.includes('the schedule continues'), 'the end of the run');
     expect(running.child.exitCode).toBe(null);
     running.child.kill('SIGTERM');
     const ended = await running.ended;

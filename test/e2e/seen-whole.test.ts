@@ -4,9 +4,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
-import { runJob as job, run } from './run-program.ts';
 import { put } from './import-lake.ts';
 import { dayMs, findWrongWindows, fixedNow, folder, journaledTicks, sandbox, ticksOf } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 import { midnight, past, type Seen, seenLake } from './seen-whole-lake.ts';
 
 // Cases that were once wrong: ticks were missing, the run had ended with 0 and the day was complete. Those that are tried
@@ -107,7 +107,7 @@ describe('nothing is called whole that was not seen whole', () => {
     });
   });
 
-  test('a part file that is gone is told by the next night and by the report', async () => {
+  test('a part file that is gone is reported by the next night and by the report', async () => {
     const [output, box] = [folder(), await sandbox({ seed: 3, nowMs: fixedNow })];
     const set = ['--set', 'source.first_lookback_days=2'];
     expect((await job('nightly', box.url, output, ...set)).code).toBe(0);

@@ -104,8 +104,8 @@ test(
 
     const open = await servedOnTerminal(...common);
     expect(open).not.toContain('sign-in');
-    const { first, said } = await served(...common, '--set', 'service.public_catalogue=false');
-    expect(first + said.stderr).not.toContain('olo_');
+    const { first, printed } = await served(...common, '--set', 'service.public_catalogue=false');
+    expect(first + printed.stderr).not.toContain('olo_');
     const address = /address +(\S+)/.exec(open)![1]!;
     expect((await fetch(`${address}/api/v1/historical/markets`)).status).toBe(200);
   },

@@ -85,10 +85,10 @@ describe('source', () => {
     expect(new Set(rows(both, 'markets').flatMap((row) => row.views as string[]))).toEqual(
       new Set(['matched', 'resolving']),
     );
-    const asked = box.stats().requests;
+    const requested = box.stats().requests;
     const ended = await job('markets', box.url, one, ...set('source.views=matched'));
     expect(new Set(rows(one, 'markets').flatMap((row) => row.views as string[]))).toEqual(new Set(['matched']));
-    expect(box.stats().requests - asked).toBe(1);
+    expect(box.stats().requests - requested).toBe(1);
     expect(ended.summary.warnings).toEqual([]);
   });
 

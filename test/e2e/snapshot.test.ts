@@ -38,10 +38,10 @@ test('each snapshot during repeated publishes is of one generation', async () =>
     const snap = join(parent, `${generations.length}`);
     const taken = await run(['snapshot', snap, '--output', output, '--json']);
     expect(taken.code, taken.stderr).toBe(0);
-    const said = JSON.parse(taken.stdout) as { folder: string; generation: number; files: number; copied: number };
-    expect(said).toMatchObject({ folder: snap, generation: manifestOf(snap).generation, copied: 0 });
+    const printed = JSON.parse(taken.stdout) as { folder: string; generation: number; files: number; copied: number };
+    expect(printed).toMatchObject({ folder: snap, generation: manifestOf(snap).generation, copied: 0 });
     expect(strangers(snap)).toEqual([]);
-    generations.push(said.generation);
+    generations.push(printed.generation);
   } while (child.exitCode === null && generations.length < 8);
   expect((await ended).code).toBe(0);
   // The snapshots have not changed since.

@@ -158,11 +158,11 @@ describe('an archive of two sources', () => {
       ).length;
     const active = await countActive('beta');
     expect(active).toBeGreaterThan(0);
-    const asked = boxes.beta.stats().requests;
+    const requested = boxes.beta.stats().requests;
     const alone = await job('nightly', lake, '--source', 'alpha', ...night);
     expect(alone.code, alone.stderr).toBe(0);
     expect(alone.summary.sources!.map(({ source }) => source)).toEqual(['alpha']);
-    expect(boxes.beta.stats().requests).toBe(asked);
+    expect(boxes.beta.stats().requests).toBe(requested);
     expect(await countActive('beta')).toBe(active);
     expect(symbolsOf(lake.output, 'beta')).toEqual([]);
   });
@@ -267,16 +267,16 @@ describe('an archive of two sources', () => {
     const db = new DatabaseSync(join(lake.output, '.oddslake', 'state.sqlite'));
     db.prepare('update runs set started_at = started_at - ?').run(2 * hourMs);
     db.close();
-    const asked = names.map((name) => boxes[name].stats().requests);
+    const requested = names.map((name) => boxes[name].stats().requests);
     // A run that was missed begins at once; the next one would begin with the next minute.
     const missed = new Date(Date.now() - hourMs);
     const markets = `schedule.markets=${missed.getUTCMinutes()} ${missed.getUTCHours()} * * *`;
     const fast = ['--set', 'schedule.jitter_seconds=0', '--source', 'beta'];
     const running = start(args('schedule', lake, '--set', 'schedule.nightly=null', '--set', markets, ...fast));
-    await waitFor(() => boxes.beta.stats().requests > asked[1]!, 'a request to beta');
+    await waitFor(() => boxes.beta.stats().requests > requested[1]!, 'a request to beta');
     running.child.kill('SIGTERM');
     expect((await running.ended).code).toBe(0);
-    expect(boxes.alpha.stats().requests).toBe(asked[0]);
+    expect(boxes.alpha.stats().requests).toBe(requested[0]);
   });
 
   test('is rebuilt with its sources from the published files', async () => {

@@ -56,9 +56,9 @@ test('sql has views and macros over the datasets', async () => {
   expect(await ask("SELECT is_covered('nobody', '2025-06-14') AS it")).toEqual([{ it: false }]);
   expect(await ask('SELECT count(*) AS n FROM ticks WHERE NOT IS_COVERED(symbol, t)')).toEqual([{ n: 0 }]);
 
-  const told = JSON.parse((await run(['gaps', '--output', output, '--json'])).stdout) as { gaps: object[] };
+  const reported = JSON.parse((await run(['gaps', '--output', output, '--json'])).stdout) as { gaps: object[] };
   const gaps = 'SELECT symbol, epoch_ms(t_from) AS "from", epoch_ms(t_to) AS "to" FROM gaps ORDER BY symbol, t_from';
-  expect(await ask(gaps)).toEqual(told.gaps);
+  expect(await ask(gaps)).toEqual(reported.gaps);
 
   const refused = await run(['sql', '--output', output, "FROM candles('1 month')"]);
   expect(refused.code).toBe(2);

@@ -141,8 +141,8 @@ test('tail follows a service without loss or repetition, also across its restart
   expect(ended.code, ended.stderr).toBe(0);
   expect(sorted(tail.lines())).toEqual(sorted(last));
   // Nothing, if the service stopped while the first ticks were read: that request is then repeated.
-  const told = ended.stderr.replace(`waiting for new ticks of ${symbol} from ${url}; stop with Ctrl-C\n`, '');
-  expect(told).toMatch(/^$|the stream was interrupted/);
+  const reported = ended.stderr.replace(`waiting for new ticks of ${symbol} from ${url}; stop with Ctrl-C\n`, '');
+  expect(reported).toMatch(/^$|the stream was interrupted/);
   expect(ended.stderr).not.toContain(key);
   const refused = await run(['tail', symbol, '--url', url], { ODDSLAKE_FROM_API_KEY: 'wrong-key' });
   expect([refused.code, refused.stderr]).toEqual([3, expect.stringMatching(/answered 401/)]);

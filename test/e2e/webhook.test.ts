@@ -30,20 +30,20 @@ function expectNoSecret({ stdout, stderr }: Ended): void {
 
 describe('a webhook gets a message about a run that ended', () => {
   test('with an exit code other than 0, once, with what is missing; and about success only if enabled', async () => {
-    const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
+    const [box, output, { url, reported }] = [await sandbox(input), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
     const nightly = (...flags: string[]) => run(jobArgs('nightly', output, '--date', fixedDay, ...flags), variables);
     expect((await nightly()).code).toBe(0);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     expect((await nightly('--set', 'notify.when=always')).code).toBe(0);
-    expect(told.map(({ body }) => [body.job, body.exit_code, body.failures])).toEqual([['nightly', 0, []]]);
+    expect(reported.map(({ body }) => [body.job, body.exit_code, body.failures])).toEqual([['nightly', 0, []]]);
     box.set({ faultSymbols: { [box.symbols()[0]!]: 404 } });
     const from = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
     const incomplete = await run(jobArgs('backfill', output, ...from), variables);
     expect(incomplete.code, incomplete.stderr).toBe(4);
-    expect(told).toHaveLength(2);
-    expect(told[1]!.path).toBe(secretPath);
-    expect(told[1]!.body).toMatchObject({
+    expect(reported).toHaveLength(2);
+    expect(reported[1]!.path).toBe(secretPath);
+    expect(reported[1]!.body).toMatchObject({
       job: 'backfill',
       outcome: 'incomplete',
       exit_code: 4,
@@ -56,7 +56,7 @@ describe('a webhook gets a message about a run that ended', () => {
   });
 
   test('with suspended symbols: the day they are suspended, and while they stay so', async () => {
-    const [box, output, { url, told }] = [await sandbox({ ...input, nowMs: null }), folder(), await receiver()];
+    const [box, output, { url, reported }] = [await sandbox({ ...input, nowMs: null }), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
     const nightly = (...flags: string[]) => run(jobArgs('nightly', output, ...flags), variables);
     expect((await nightly()).code).toBe(0);
@@ -66,20 +66,20 @@ describe('a webhook gets a message about a run that ended', () => {
     box.set({ faultSymbols: { [victim]: 404 } });
     expect((await nightly('--set', 'source.suspend_after_days=1')).code).toBe(4);
     expect((await nightly()).code).toBe(4);
-    expect(told.map(({ body }) => [body.exit_code, body.suspended])).toEqual([
+    expect(reported.map(({ body }) => [body.exit_code, body.suspended])).toEqual([
       [4, 1],
       [4, 1],
     ]);
-    expect(told[0]!.body.text).toMatch(
+    expect(reported[0]!.body.text).toMatch(
       /Missing: .* \(answered 404.*1 active symbol is suspended\. To request them now: oddslake symbols retry/,
     );
-    expect(told[1]!.body.text).toMatch(/suspended: unknown to the service since/);
+    expect(reported[1]!.body.text).toMatch(/suspended: unknown to the service since/);
   });
 
   test('before it began: no key, a refused key, an unreachable address, another run that is writing', async () => {
-    const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
+    const [box, output, { url, reported }] = [await sandbox(input), folder(), await receiver()];
     const hook = { ODDSLAKE_WEBHOOK_URL: url };
-    const told1 = () => told.map(({ body }) => [body.job, body.exit_code]);
+    const told1 = () => reported.map(({ body }) => [body.job, body.exit_code]);
     expect((await run(jobArgs('markets', output), { ...hook, ODDSLAKE_BASE_URL: box.url })).code).toBe(2);
     expect((await run(jobArgs('markets', output), { ...hook, ...access(box.url), ODDSLAKE_API_KEY: 'x' })).code).toBe(
       3,
@@ -103,22 +103,26 @@ describe('a webhook gets a message about a run that ended', () => {
   });
 
   test('of verify, with the files that are not as published', async () => {
-    const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
+    const [box, output, { url, reported }] = [await sandbox(input), folder(), await receiver()];
     expect((await runJob('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
     const verify = () => run(['verify', '--output', output], { ODDSLAKE_WEBHOOK_URL: url });
     expect((await verify()).code).toBe(0);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     const [part] = globSync('ticks/date=*/part-*.parquet', { cwd: output });
     appendFileSync(join(output, part!), 'x');
     expect((await verify()).code).toBe(6);
-    expect(told[0]!.body).toMatchObject({ job: 'verify', exit_code: 6, text: expect.stringContaining(part!) });
+    expect(reported[0]!.body).toMatchObject({ job: 'verify', exit_code: 6, text: expect.stringContaining(part!) });
     rmSync(join(output, 'manifest.json'));
     expect((await verify()).code).toBe(6);
-    expect(told[1]!.body.text).toContain('manifest.json is missing');
+    expect(reported[1]!.body.text).toContain('manifest.json is missing');
   });
 
   test('whose webhook address is in a file, and that SIGTERM stopped', async () => {
-    const [box, output, { url, told }] = [await sandbox({ ...input, latencyMs: limitMs }), folder(), await receiver()];
+    const [box, output, { url, reported }] = [
+      await sandbox({ ...input, latencyMs: limitMs }),
+      folder(),
+      await receiver(),
+    ];
     const file = join(folder(), 'webhook-url');
     writeFileSync(file, `${url}\n`);
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL_FILE: file };
@@ -127,7 +131,9 @@ describe('a webhook gets a message about a run that ended', () => {
     running.child.kill('SIGTERM');
     const result = await running.ended;
     expect(result.code, result.stderr).toBe(143);
-    expect(told.map(({ body }) => [body.job, body.outcome, body.exit_code])).toEqual([['nightly', 'interrupted', 143]]);
+    expect(reported.map(({ body }) => [body.job, body.outcome, body.exit_code])).toEqual([
+      ['nightly', 'interrupted', 143],
+    ]);
     expectNoSecret(result);
   });
 });
@@ -151,31 +157,31 @@ describe('a receiver that fails', () => {
   // Its timeout is three seconds then, ten in any other run.
   test('and hangs delays a run stopped by SIGTERM less than one that failed before it', async () => {
     const [box, silent] = [await sandbox(input), await sandbox({ ...input, latencyMs: limitMs })];
-    const { url, told } = await receiver(() => {});
+    const { url, reported } = await receiver(() => {});
     const nightly = (variables: Variables) =>
       start(jobArgs('nightly', folder(), ...sequentialFlags), { ...variables, ODDSLAKE_WEBHOOK_URL: url });
     const terminated = nightly(access(silent.url));
     await waitFor(() => silent.stats().requests > 0, 'a request of the run');
     const refused = nightly({ ...access(box.url), ODDSLAKE_API_KEY: 'another' });
-    await waitFor(() => told.length > 0, 'the message about the failed run');
+    await waitFor(() => reported.length > 0, 'the message about the failed run');
     terminated.child.kill('SIGTERM');
     expect((await terminated.ended).code).toBe(143);
     expect(refused.child.exitCode).toBe(null);
     refused.child.kill('SIGKILL');
     await refused.ended;
-    expect(new Set(told.map(({ body }) => body.exit_code))).toEqual(new Set([3, 143]));
+    expect(new Set(reported.map(({ body }) => body.exit_code))).toEqual(new Set([3, 143]));
   });
 });
 
 test('an archive that cannot be created sends a message, and a demo run does not', async () => {
-  const [box, { url, told }] = [await sandbox(input), await receiver()];
+  const [box, { url, reported }] = [await sandbox(input), await receiver()];
   const taken = join(folder(), 'file');
   writeFileSync(taken, '');
   expect((await run(jobArgs('nightly', taken), { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url })).code).toBe(2);
-  expect(told.map(({ body }) => body.exit_code)).toEqual([2]);
+  expect(reported.map(({ body }) => body.exit_code)).toEqual([2]);
   const demo = folder();
   mkdirSync(join(demo, 'here'));
   const all = ['--set', 'notify.when=always'];
   expect((await run(['demo', '--output', join(demo, 'here'), ...all], { ODDSLAKE_WEBHOOK_URL: url })).code).toBe(0);
-  expect(told).toHaveLength(1);
+  expect(reported).toHaveLength(1);
 });

@@ -39,8 +39,8 @@ describe.each(zones)('where TZ is %s', (zone) => {
     for (const [, mine] of Map.groupBy(rows, ({ symbol }) => symbol))
       for (const { from, to } of union(mine)) expect([from % dayMs, (to - from) % dayMs]).toEqual([0, 0]);
     const file = join(folder(), 'ticks.csv');
-    const asked = ['--from', day(nights[1]!), '--to', `${day(nights[1]!)}T08:00:00Z`, '--out', file];
-    const exported = await run(['export', '--output', output, ...asked], env);
+    const requested = ['--from', day(nights[1]!), '--to', `${day(nights[1]!)}T08:00:00Z`, '--out', file];
+    const exported = await run(['export', '--output', output, ...requested], env);
     expect(exported.code, exported.stderr).toBe(0);
     const lines = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
     const wanted = [...ticksOf(output)].flatMap(([symbol, ticks]) =>

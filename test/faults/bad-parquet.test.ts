@@ -25,10 +25,10 @@ async function imported(bytes: Uint8Array) {
   writeFileSync(path, bytes);
   try {
     const { exit_code, failures, ticks } = await importInto(root, [path]);
-    return { code: exit_code, said: failures.map(({ reason }) => reason).join(), fetched: ticks.fetched, root };
+    return { code: exit_code, printed: failures.map(({ reason }) => reason).join(), fetched: ticks.fetched, root };
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    return { code: 2, said: error.message, fetched: 0, root };
+    return { code: 2, printed: error.message, fetched: 0, root };
   }
 }
 
@@ -39,14 +39,14 @@ describe('an import of a file with', () => {
   });
 
   test.each([...badFiles])('%s reports that the file is unreadable, and accepts nothing', async (name, bytes) => {
-    const { code, said, fetched, root } = await imported(bytes);
+    const { code, printed, fetched, root } = await imported(bytes);
     if (readable.has(name) && code === 0) {
       expect(ticksOf(root)).toEqual([...readable.get(name)!].sort());
       return;
     }
-    expect([2, 4], said).toContain(code);
-    expect(said).toMatch(/a\.parquet: (cannot be read|column|missing column)/);
-    expect(said).not.toContain('\n');
+    expect([2, 4], printed).toContain(code);
+    expect(printed).toMatch(/a\.parquet: (cannot be read|column|missing column)/);
+    expect(printed).not.toContain('\n');
     expect([fetched, ticksOf(root)]).toEqual([0, []]);
   });
 });

@@ -32,11 +32,12 @@ async function expectFound(archive: Archive, damage: Damage): Promise<void> {
     if (result instanceof OddslakeError) {
       // An unreadable manifest, or one of a later format, is reported as an error.
       if (damage.paths.includes('manifest.json') && result.message.includes('manifest.json')) return;
-      throw new Error(`${damage.told}: ${result.message}`);
+      throw new Error(`${damage.description}: ${result.message}`);
     }
     const isNamed = (path: string): boolean =>
       result.findings.some((finding) => finding.path === path || path.startsWith(`${finding.path}/`));
-    if (!damage.paths.every(isNamed)) throw new Error(`${damage.told}: verify says ${JSON.stringify(result.findings)}`);
+    if (!damage.paths.every(isNamed))
+      throw new Error(`${damage.description}: verify says ${JSON.stringify(result.findings)}`);
   } finally {
     damage.undo();
   }
@@ -140,7 +141,7 @@ describe('verify', { timeout: searchMsMax }, () => {
           rmSync(join(root, folder), { force: true });
           renameSync(join(root, '.oddslake/aside'), join(root, folder));
         };
-        await expectFound(archive, { told: `${folder} is ${instead}`, paths, undo });
+        await expectFound(archive, { description: `${folder} is ${instead}`, paths, undo });
       }
     }
     await expectIntact(archive);
@@ -171,7 +172,11 @@ describe('verify', { timeout: searchMsMax }, () => {
       expect(changed).not.toBe(text);
       writeFileSync(join(root, 'manifest.json'), changed);
       const undo = (): void => writeFileSync(join(root, 'manifest.json'), text);
-      await expectFound(archive, { told: `manifest.json is ${changed.slice(0, 200)}`, paths: ['manifest.json'], undo });
+      await expectFound(archive, {
+        description: `manifest.json is ${changed.slice(0, 200)}`,
+        paths: ['manifest.json'],
+        undo,
+      });
     }
     await expectIntact(archive);
   });

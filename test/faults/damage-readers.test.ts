@@ -95,27 +95,27 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
       const damage = damageOf(root, path, draw);
       for (const day of [0, 1]) journalDay(archive, day, 2);
       const refused = await createPublish(archive);
-      expect(refused, damage.told).toMatchObject({
+      expect(refused, damage.description).toMatchObject({
         exit_code: exitCodes.damaged,
         error: expect.stringContaining(path),
       });
       const remaining = journaled(archive);
       expect(
         Object.values(remaining).some((n) => n > 0),
-        `${damage.told}: ${JSON.stringify(remaining)}`,
+        `${damage.description}: ${JSON.stringify(remaining)}`,
       ).toBe(true);
       // The file was not replaced, and nothing was published in place of its content.
       expect(
         (await verifyArchive(archive, null)).findings.map((finding) => finding.path),
-        damage.told,
+        damage.description,
       ).toEqual([path]);
       damage.undo();
       // The damage stays recorded until a full check.
-      expect(await createPublish(archive), damage.told).toMatchObject({ exit_code: exitCodes.damaged });
+      expect(await createPublish(archive), damage.description).toMatchObject({ exit_code: exitCodes.damaged });
       expect((await verifyArchive(archive, null)).findings).toEqual([]);
       replaceDamage(archive.state.db, [], 'verify', now);
-      expect(await createPublish(archive), damage.told).toMatchObject({ exit_code: exitCodes.done });
-      expect(rowsOf(root), damage.told).toEqual(expected);
+      expect(await createPublish(archive), damage.description).toMatchObject({ exit_code: exitCodes.done });
+      expect(rowsOf(root), damage.description).toEqual(expected);
       expect((await verifyArchive(archive, null)).findings).toEqual([]);
       archive.close();
     });
@@ -184,12 +184,12 @@ describe.each([
       const responses = await sendRequests(service, paths);
       for (const [url, response] of responses) {
         if (response[0] === 503) refusals.set(url, (refusals.get(url) ?? 0) + 1);
-        else expect(response, `${damage.told}: ${url}`).toEqual(expected.get(url));
+        else expect(response, `${damage.description}: ${url}`).toEqual(expected.get(url));
       }
       damage.undo();
       // No record of the damage remains after a repair.
       const repaired = await sendRequests(service, [urlOf(path)]);
-      expect(repaired.get(urlOf(path)), damage.told).toEqual(expected.get(urlOf(path)));
+      expect(repaired.get(urlOf(path)), damage.description).toEqual(expected.get(urlOf(path)));
       await service.stop();
     });
     console.log(`refused ${[...refusals.values()].reduce((a, b) => a + b, 0)} times over ${refusals.size} paths`);

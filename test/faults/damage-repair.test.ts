@@ -47,19 +47,19 @@ test('after a repair verify finds no error, no tick is wrong, and a flipped bit 
     const [kind, damaged] = draw.one(Object.entries(kinds));
     const damage = damaged(root, kind === 'swapped files' ? files.map(({ path }) => path) : paths, draw);
     const { repaired, lost, unrecoverable } = await repairNow(archive);
-    expect(repaired.length, damage.told).toBeGreaterThan(0);
-    expect((await verifyArchive(archive, null)).findings, damage.told).toEqual([]);
+    expect(repaired.length, damage.description).toBeGreaterThan(0);
+    expect((await verifyArchive(archive, null)).findings, damage.description).toEqual([]);
     const after = publishedTicks(root);
     const known = new Set(before);
     expect(
       after.filter((tick) => !known.has(tick)),
-      damage.told,
+      damage.description,
     ).toEqual([]);
     const rowsLost = repaired.reduce((sum, file) => sum + (file.rows_lost ?? 0), 0);
-    if (kind === 'a flipped bit') expect(rowsLost, damage.told).toBeLessThanOrEqual(groupRows);
+    if (kind === 'a flipped bit') expect(rowsLost, damage.description).toBeLessThanOrEqual(groupRows);
     // Lost ticks are reported, as windows to fetch again or as rows lost permanently.
-    if (after.length < before.length) expect(lost.length, damage.told).toBeGreaterThan(0);
-    if (rowsLost === 0) expect([after.length, unrecoverable], damage.told).toEqual([before.length, []]);
+    if (after.length < before.length) expect(lost.length, damage.description).toBeGreaterThan(0);
+    if (rowsLost === 0) expect([after.length, unrecoverable], damage.description).toEqual([before.length, []]);
     const [cases, total] = seen.get(kind) ?? [0, 0];
     seen.set(kind, [cases + 1, total + before.length - after.length]);
     archive.close();

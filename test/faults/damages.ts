@@ -6,7 +6,7 @@ import type { Draw } from './seeds.ts';
 
 export interface Damage {
   /** For failure messages. */
-  readonly told: string;
+  readonly description: string;
   /** Damaged paths below the root; verify has to report one of them. */
   readonly paths: readonly string[];
   undo(): void;
@@ -24,7 +24,7 @@ function replaceContent(
   const changed = change(Buffer.from(content));
   if (content.equals(changed)) throw new Error(`${path}: ${description} changed nothing`);
   writeFileSync(at, changed);
-  return { told: `${path}: ${description}`, paths: [path], undo: () => writeFileSync(at, content) };
+  return { description: `${path}: ${description}`, paths: [path], undo: () => writeFileSync(at, content) };
 }
 
 export function flipBit(root: string, path: string, bit: number): Damage {
@@ -60,7 +60,7 @@ export const damageKinds: Readonly<Record<string, (root: string, path: string, d
     const at = join(root, path);
     const content = readFileSync(at);
     rmSync(at);
-    return { told: `${path} is missing`, paths: [path], undo: () => writeFileSync(at, content) };
+    return { description: `${path} is missing`, paths: [path], undo: () => writeFileSync(at, content) };
   },
   'a folder in its place': (root, path) => {
     const at = join(root, path);
@@ -71,7 +71,7 @@ export const damageKinds: Readonly<Record<string, (root: string, path: string, d
       rmSync(at, { recursive: true });
       writeFileSync(at, content);
     };
-    return { told: `${path} is a folder`, paths: [path], undo };
+    return { description: `${path} is a folder`, paths: [path], undo };
   },
   'a link to nowhere in its place': (root, path) => {
     const at = join(root, path);
@@ -82,7 +82,7 @@ export const damageKinds: Readonly<Record<string, (root: string, path: string, d
       rmSync(at);
       writeFileSync(at, content);
     };
-    return { told: `${path} is a link to nowhere`, paths: [path], undo };
+    return { description: `${path} is a link to nowhere`, paths: [path], undo };
   },
 };
 
@@ -95,7 +95,7 @@ export function swapFiles(root: string, a: string, b: string): Damage {
     renameSync(aside, join(root, b));
   };
   swap();
-  return { told: `${a} and ${b} are swapped`, paths: [a, b], undo: swap };
+  return { description: `${a} and ${b} are swapped`, paths: [a, b], undo: swap };
 }
 
 /** Replaces a file by another one: by an older generation of it, or by one of another day. */
@@ -142,5 +142,5 @@ function addOrphan(root: string, path: string, make: (at: string) => void): Dama
   const at = join(root, path);
   const created = mkdirSync(dirname(at), { recursive: true });
   make(at);
-  return { told: `${path} is extra`, paths: [path], undo: () => rmSync(created ?? at, { recursive: true }) };
+  return { description: `${path} is extra`, paths: [path], undo: () => rmSync(created ?? at, { recursive: true }) };
 }

@@ -49,7 +49,7 @@ export interface Flow {
    * all.
    */
   readonly mayGoOn?: true;
-  /** How many of its calls a fault skips, unless all are asked for (SWEEP=all). Default: none. */
+  /** How many of its calls a fault skips, unless all are requested (SWEEP=all). Default: none. */
   readonly step?: number;
   /** The next command after a fault; the same flow by default. */
   again?(parts: Parts): Promise<Ended>;

@@ -75,12 +75,12 @@ export async function flipLake(folder: string): Promise<FlipLake> {
       const wrong = findErrors(expected, readContents(place));
       return { what: description, outcome: quarantined ? 'quarantined' : 'whole', wrong };
     } catch (error) {
-      const isSaid = (error as { exitCode?: number }).exitCode === 6;
+      const isStated = (error as { exitCode?: number }).exitCode === 6;
       const wrong = findErrors(expected, readContents(place));
       return {
         what: description,
         outcome: 'refused',
-        wrong: isSaid ? wrong : [...wrong, String((error as Error).stack)],
+        wrong: isStated ? wrong : [...wrong, String((error as Error).stack)],
       };
     }
   }

@@ -3,10 +3,18 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { addsUp } from '../e2e/lake.ts';
 import { findGlobErrors, runVerify } from './archive-faults.ts';
-import { createPlace, createRaceBase, findErrors, outcomeOf, placeIn, publishRest, type RaceBase } from './ground.ts';
 import { type Halt, runHooked } from './hooked.ts';
 import { concurrentFlows, expectExit, flows } from './kill-flows.ts';
 import type { CallKind } from './kill-hook.ts';
+import {
+  createPlace,
+  createRaceBase,
+  findErrors,
+  outcomeOf,
+  placeIn,
+  publishRest,
+  type RaceBase,
+} from './race-base.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 // Processes are killed with SIGKILL at one of their calls, repeatedly on one archive, and then run undisturbed.
@@ -24,14 +32,14 @@ function drawKill(draw: Draw, counts: Readonly<Record<CallKind, number>>): Halt 
 }
 
 /** Kills runs on one archive until there are enough kills or the only flow is done; then lets all flows finish. */
-async function chain(grounds: RaceBase, name: string, draw: Draw, killsMax: number): Promise<number> {
-  const { box } = grounds;
+async function chain(base: RaceBase, name: string, draw: Draw, killsMax: number): Promise<number> {
+  const { box } = base;
   const of = draw.chance(0.25) ? concurrentFlows : [draw.one(flows)];
-  const undisturbed = await grounds.calm(of);
-  const folder = join(grounds.folder, name);
-  const place = placeIn(folder, grounds.input);
-  createPlace(grounds, place, of[0]!.base);
-  const report = join(grounds.folder, `${name}.json`);
+  const undisturbed = await base.calm(of);
+  const folder = join(base.folder, name);
+  const place = placeIn(folder, base.input);
+  createPlace(base, place, of[0]!.base);
+  const report = join(base.folder, `${name}.json`);
   const story: string[] = [];
   let kills = 0;
   try {
@@ -55,9 +63,9 @@ async function chain(grounds: RaceBase, name: string, draw: Draw, killsMax: numb
       expectExit(last, [0, ...(flow.codes ?? [])]);
       if (last.stdout.includes('"job":')) expect(addsUp(last.summary)).toBe(true);
     }
-    await publishRest(grounds, place);
+    await publishRest(base, place);
     expect(await runVerify(place.archive)).toEqual([]);
-    expect(findErrors(grounds, place, of[0]!.base)).toEqual([]);
+    expect(findErrors(base, place, of[0]!.base)).toEqual([]);
     expect(outcomeOf(place)).toEqual(undisturbed.outcome);
   } catch (error) {
     throw new Error(`${(error as Error).message}\nAfter:\n${story.join('\n')}`, { cause: error });
@@ -68,13 +76,13 @@ async function chain(grounds: RaceBase, name: string, draw: Draw, killsMax: numb
 
 describe('processes killed at any of their calls', () => {
   test('lose nothing, duplicate nothing and leave nothing behind', { timeout: searchMsMax }, async () => {
-    const grounds = await createRaceBase();
+    const base = await createRaceBase();
     let kills = 0;
     const seedsDone = await search({ name: 'kills', least: 28, share: 'rest' }, async (seed) => {
       const draw = drawFrom(seed);
       const chains = [drawFrom(draw.below(2 ** 31)), drawFrom(draw.below(2 ** 31))].map(async (of, i) => {
         for (let mine = 0, n = 0; mine < killsOfChain; n++) {
-          const killsMade = await chain(grounds, `${seed}-${i}-${n}`, of, killsOfChain - mine);
+          const killsMade = await chain(base, `${seed}-${i}-${n}`, of, killsOfChain - mine);
           mine += killsMade;
           kills += killsMade;
         }

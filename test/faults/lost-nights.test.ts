@@ -41,7 +41,7 @@ function damage(output: string, draw: Draw): void {
 /** All ticks ever published, and the losses that a run reported. */
 interface KnownTicks {
   readonly ticks: Set<string>;
-  readonly told: Set<string>;
+  readonly printed: Set<string>;
 }
 
 const keyOf = ({ symbol, from }: { symbol: string | null; from: number | null }): string => `${from} ${symbol}`;
@@ -55,7 +55,7 @@ async function readLost(nights: Nights, nowMs: number): Promise<RecordedLoss[]> 
   }
 }
 
-async function check(nights: Nights, nowMs: number, { ticks, told }: KnownTicks, summary: Summary): Promise<void> {
+async function check(nights: Nights, nowMs: number, { ticks, printed }: KnownTicks, summary: Summary): Promise<void> {
   const summaryText = JSON.stringify([summary.job, summary.exit_code, summary.error, summary.failures]);
   expect([0, 4], summaryText).toContain(summary.exit_code);
   const lost = await readLost(nights, nowMs);
@@ -63,10 +63,10 @@ async function check(nights: Nights, nowMs: number, { ticks, told }: KnownTicks,
   // With three symbols and a thinned history, a short window may be without any ticks, which a poll does not believe.
   const silent = summary.failures.filter(({ reason }) => reason === outageReason);
   expect(reported.length + silent.length, summaryText).toBe(summary.failures.length);
-  expect(reported.filter((line) => told.has(keyOf(line)))).toEqual([]);
-  for (const line of reported) told.add(keyOf(line));
+  expect(reported.filter((line) => printed.has(keyOf(line)))).toEqual([]);
+  for (const line of reported) printed.add(keyOf(line));
   const still = new Set(lost.map(keyOf));
-  for (const key of told) if (!still.has(key)) told.delete(key);
+  for (const key of printed) if (!still.has(key)) printed.delete(key);
 
   const published = publishedTicks(nights.output);
   const present = new Set(published);
@@ -91,7 +91,7 @@ async function runTrial(seed: number): Promise<void> {
   const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifetimeDaysMax: 30 });
   // With raw responses most of it is restored from them.
   const set = [...fewMarkets, `raw.keep_days=${seed % 3 === 0 ? 7 : 0}`];
-  const memory: KnownTicks = { ticks: new Set(), told: new Set() };
+  const memory: KnownTicks = { ticks: new Set(), printed: new Set() };
   let nowMs = firstNight;
   const after = async (run: () => Promise<Summary>): Promise<void> => check(nights, nowMs, memory, await run());
   const night = () => nights.night(nowMs, ...set);

@@ -25,10 +25,10 @@ export const text = (value: string | Buffer): Value => {
   const bytes = Buffer.from(value as string);
   return { type: 8, bytes: Buffer.concat([varint(BigInt(bytes.length)), bytes]) };
 };
-/** `told`: the length in its header, if it is to differ. */
-export const list = (type: number, items: readonly Value[], told = items.length): Value => ({
+/** `stated`: the length in its header, if it is to differ. */
+export const list = (type: number, items: readonly Value[], stated = items.length): Value => ({
   type: 9,
-  bytes: Buffer.concat([Buffer.from([0xf0 | type]), varint(BigInt(told)), ...items.map(({ bytes }) => bytes)]),
+  bytes: Buffer.concat([Buffer.from([0xf0 | type]), varint(BigInt(stated)), ...items.map(({ bytes }) => bytes)]),
 });
 const struct = (fields: Readonly<Record<number, Value | undefined>>): Value => {
   const pieces = Object.entries(fields).flatMap(([id, value]) =>
@@ -61,7 +61,7 @@ export interface ColumnPlan {
   pages: PagePlan[];
   codec: number;
   /** Values of the chunk in the footer, if they are to differ. */
-  told: {
+  stated: {
     values?: number | bigint;
     size?: number | bigint;
     at?: number | bigint;
@@ -83,10 +83,10 @@ export interface FilePlan {
 
 const header = ({ kind, body, values, encoding, plainSize = body.length, size = body.length }: PagePlan): Buffer => {
   const common = { 1: i32(kind), 2: i32(plainSize), 3: i32(size) };
-  const told = { 1: i32(values), 2: i32(encoding) };
+  const stated = { 1: i32(values), 2: i32(encoding) };
   return kind === 2
-    ? struct({ ...common, 7: struct(told) }).bytes
-    : struct({ ...common, 5: struct({ ...told, 3: i32(encodings.rle), 4: i32(encodings.rle) }) }).bytes;
+    ? struct({ ...common, 7: struct(stated) }).bytes
+    : struct({ ...common, 5: struct({ ...stated, 3: i32(encodings.rle), 4: i32(encodings.rle) }) }).bytes;
 };
 
 export const root = (children: number): Value => struct({ 4: text('schema'), 5: i32(children) });
@@ -97,7 +97,7 @@ export const element = ({
   name,
   children,
   converted,
-}: Omit<ColumnPlan, 'pages' | 'codec' | 'told'>) =>
+}: Omit<ColumnPlan, 'pages' | 'codec' | 'stated'>) =>
   struct({
     1: children === undefined ? i32(type) : undefined,
     2: length === undefined ? undefined : i32(length),
@@ -122,19 +122,19 @@ export function encodeParquet(plan: FilePlan): Buffer {
       pieces.push(bytes);
       at += bytes.length;
     }
-    const { told } = column;
+    const { stated } = column;
     const meta = struct({
       1: i32(column.type),
       2: list(5, [i32(0), i32(3), i32(8)]),
       3: list(8, [text(column.name)]),
       4: i32(column.codec),
-      5: i64(told.values ?? plan.groupRows),
-      6: i64(told.size ?? at - start),
-      7: i64(told.size ?? at - start),
-      9: i64(told.at ?? dataAt ?? start),
-      11: (told.dictionaryAt ?? dictionaryAt) === undefined ? undefined : i64(told.dictionaryAt ?? dictionaryAt!),
+      5: i64(stated.values ?? plan.groupRows),
+      6: i64(stated.size ?? at - start),
+      7: i64(stated.size ?? at - start),
+      9: i64(stated.at ?? dataAt ?? start),
+      11: (stated.dictionaryAt ?? dictionaryAt) === undefined ? undefined : i64(stated.dictionaryAt ?? dictionaryAt!),
     });
-    return struct({ 1: told.file === undefined ? undefined : text(told.file), 2: i64(start), 3: meta });
+    return struct({ 1: stated.file === undefined ? undefined : text(stated.file), 2: i64(start), 3: meta });
   });
   const schema = plan.schema ?? list(12, [root(plan.columns.length), ...plan.columns.map(element)]);
   const groups = [struct({ 1: list(12, chunks), 2: i64(at), 3: i64(plan.groupRows) })];
@@ -146,13 +146,13 @@ export function encodeParquet(plan: FilePlan): Buffer {
 
 export const doubles = (values: readonly number[]): Buffer => Buffer.from(Float64Array.from(values).buffer);
 export const longs = (values: readonly number[]): Buffer => Buffer.from(BigInt64Array.from(values.map(BigInt)).buffer);
-/** `told`: the length before each text, if it is to differ. */
-export const texts = (values: readonly (string | Buffer)[], told?: number): Buffer =>
+/** `stated`: the length before each text, if it is to differ. */
+export const texts = (values: readonly (string | Buffer)[], stated?: number): Buffer =>
   Buffer.concat(
     values.map((value) => {
       const bytes = Buffer.from(value as string);
       const length = Buffer.alloc(4);
-      length.writeUInt32LE(told ?? bytes.length);
+      length.writeUInt32LE(stated ?? bytes.length);
       return Buffer.concat([length, bytes]);
     }),
   );

@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
 import { type Ended, type Running, start } from '../e2e/lake.ts';
 import { type Contents, readContents, runVerify } from './archive-faults.ts';
-import { findErrors, publishRest, type RaceBase } from './ground.ts';
 import { hangMs, hookedJob, startHooked } from './hooked.ts';
 import { type Base, expectExit, type Flow, flows, type Place } from './kill-flows.ts';
+import { findErrors, publishRest, type RaceBase } from './race-base.ts';
 import type { Generation, Reader } from './race-readers.ts';
 import type { Draw } from './seeds.ts';
 
@@ -36,11 +36,11 @@ export async function allDone(of: readonly Running[], codes: readonly number[] =
 }
 
 /** The end state after all processes: everything collected is published once, and nothing else exists. */
-export async function expectSettled(ground: RaceBase, place: Place, of: readonly Flow[]): Promise<void> {
-  await publishRest(ground, place);
+export async function expectSettled(base: RaceBase, place: Place, of: readonly Flow[]): Promise<void> {
+  await publishRest(base, place);
   expect(await runVerify(place.archive)).toEqual([]);
-  expect(findErrors(ground, place, of[0]!.base)).toEqual([]);
-  expect(readContents(place.archive)).toEqual(contentsIn((await ground.calm(of)).outcome));
+  expect(findErrors(base, place, of[0]!.base)).toEqual([]);
+  expect(readContents(place.archive)).toEqual(contentsIn((await base.calm(of)).outcome));
 }
 
 const contentsIn = ({ files, ticks, days }: Contents): Contents => ({ files, ticks, days });

@@ -6,9 +6,9 @@ import { systemClock } from '../../src/base/system.ts';
 import { access, type Ended, manifestOf, runProcess as run, totalTicks } from '../e2e/lake.ts';
 import { waitFor } from '../harness/limits.ts';
 import { findGlobErrors } from './archive-faults.ts';
-import { createPlace, findErrors, outcomeOf, type RaceBase } from './ground.ts';
 import { haltAt, isOver, startHooked, startStopped } from './hooked.ts';
 import type { Flow, Place } from './kill-flows.ts';
+import { createPlace, findErrors, outcomeOf, type RaceBase } from './race-base.ts';
 import { type Generation, globUntil, readers } from './race-readers.ts';
 import {
   allDone,
@@ -29,7 +29,7 @@ interface Race {
   readonly name: string;
   /** Weight of the race among all races. */
   readonly weight: number;
-  run(ground: RaceBase, place: Place, draw: Draw): Promise<void>;
+  run(base: RaceBase, place: Place, draw: Draw): Promise<void>;
 }
 
 const nightly = flowOf('next nightly');
@@ -41,30 +41,30 @@ const publish = flow('a day', 'publish');
 const writers: Race = {
   name: 'writers',
   weight: 6,
-  async run(ground, place, draw) {
-    createPlace(ground, place, 'a day');
+  async run(base, place, draw) {
+    createPlace(base, place, 'a day');
     const of = drawDistinct(draw, [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])], 4);
-    const running = startAll(ground, place, of.slice(1), [], draw);
+    const running = startAll(base, place, of.slice(1), [], draw);
     const victim = startHooked(
       of[0]!.args(place),
-      ground.box.url,
-      draw.chance(0.5) ? await drawKill(ground, of[0]!, draw) : {},
+      base.box.url,
+      draw.chance(0.5) ? await drawKill(base, of[0]!, draw) : {},
     );
     const all = [victim, ...running];
     const globbing = globUntil(place.archive, () => all.every(isOver));
     await waitFor(() => existsSync(join(place.archive, '.oddslake', 'staging')) || all.every(isOver), 'a publish');
     const seen = startReaders(place, drawDistinct(draw, readers, 1), null);
     await allDone(running);
-    if ((await victim.ended).signal === 'SIGKILL') await allDone(startAll(ground, place, [of[0]!]));
+    if ((await victim.ended).signal === 'SIGKILL') await allDone(startAll(base, place, [of[0]!]));
     else await allDone([victim]);
     await seen();
     expect(await globbing).toEqual([]);
-    await expectSettled(ground, place, [nightly, backfill, importing]);
+    await expectSettled(base, place, [nightly, backfill, importing]);
   },
 };
 
-async function drawKill(ground: RaceBase, of: Flow, draw: Draw): Promise<Record<string, string>> {
-  const counts = (await ground.calm([of])).counts.get(of)!;
+async function drawKill(base: RaceBase, of: Flow, draw: Draw): Promise<Record<string, string>> {
+  const counts = (await base.calm([of])).counts.get(of)!;
   const kind = draw.one(['file', 'state'] as const);
   return haltAt({ of: kind, at: 1 + draw.below(counts[kind]), how: draw.one(['before', 'after', 'half'] as const) });
 }
@@ -79,13 +79,13 @@ const firstStarts = [
 const first: Race = {
   name: 'first starts',
   weight: 3,
-  async run(ground, place, draw) {
-    createPlace(ground, place, 'new');
-    const running = startAll(ground, place, drawDistinct(draw, [...firstStarts, firstStarts[0]], 4), [], draw);
+  async run(base, place, draw) {
+    createPlace(base, place, 'new');
+    const running = startAll(base, place, drawDistinct(draw, [...firstStarts, firstStarts[0]], 4), [], draw);
     const globbing = globUntil(place.archive, () => running.every(isOver));
     await allDone(running);
     expect(await globbing).toEqual([]);
-    await expectSettled(ground, place, firstStarts);
+    await expectSettled(base, place, firstStarts);
   },
 };
 
@@ -96,21 +96,21 @@ const first: Race = {
 const inits: Race = {
   name: 'inits',
   weight: 1,
-  async run(ground, place) {
-    createPlace(ground, place, 'new');
+  async run(base, place) {
+    createPlace(base, place, 'new');
     const names = ['a.yaml', 'b.yaml', 'c.yaml', 'c.yaml'];
     const ended = await Promise.all(
       names.map((name) =>
         run(
           ['init', join(place.out, name), '--output', place.archive, '--name', 'box', '--no-check'],
-          access(ground.box.url),
+          access(base.box.url),
         ),
       ),
     );
     expect(ended.map(({ code }) => code).sort(), ended.map(({ stderr }) => stderr).join('')).toEqual([0, 0, 0, 2]);
-    const all = startAll(ground, place, firstStarts);
+    const all = startAll(base, place, firstStarts);
     await allDone(all);
-    await expectSettled(ground, place, firstStarts);
+    await expectSettled(base, place, firstStarts);
   },
 };
 
@@ -121,17 +121,17 @@ const exporting = flowOf('export');
 const stopped: Race = {
   name: 'stopped publish',
   weight: 8,
-  async run(ground, place, draw) {
-    createPlace(ground, place, publishing.base);
-    const undisturbed = await ground.calm([publishing]);
-    const known = await generations(ground);
+  async run(base, place, draw) {
+    createPlace(base, place, publishing.base);
+    const undisturbed = await base.calm([publishing]);
+    const known = await generations(base);
     const at = 1 + draw.below(undisturbed.counts.get(publishing)!.file);
     const stop = { of: 'file', at, how: draw.one(['before', 'after', 'half'] as const) } as const;
-    const running = await startStopped(publishing.args(place), ground.box.url, `${place.out}.json`, stop);
+    const running = await startStopped(publishing.args(place), base.box.url, `${place.out}.json`, stop);
     expect(running.halted).not.toBeNull();
     // One call takes the lock, and the next releases it.
     const holds = running.counts.lock === 1;
-    const impatient = startAll(ground, place, [draw.one([publish, importing])], ['--wait', '0']);
+    const impatient = startAll(base, place, [draw.one([publish, importing])], ['--wait', '0']);
     try {
       // If it has not reached the lock yet, the others run before it.
       const seen = await startReaders(place, drawDistinct(draw, readers, 2), holds ? known : null)();
@@ -146,23 +146,23 @@ const stopped: Race = {
       await Promise.allSettled([...impatient, running].map((one) => one.ended));
       throw error;
     }
-    const waiting = startAll(ground, place, [publish, importing]);
+    const waiting = startAll(base, place, [publish, importing]);
     const signalDrawn = draw.one(['SIGKILL', 'SIGCONT'] as const);
     running.child.kill(signalDrawn);
     const { code, signal } = await running.ended;
     expect([code, signal]).toEqual(signalDrawn === 'SIGKILL' ? [null, 'SIGKILL'] : [0, null]);
     await allDone(waiting);
-    await expectSettled(ground, place, [publishing, importing]);
+    await expectSettled(base, place, [publishing, importing]);
   },
 };
 
 /** The two generations of an archive whose journal is published. */
-async function generations(ground: RaceBase): Promise<Generation[]> {
-  const [before, after] = await Promise.all([ground.calm([exporting]), ground.calm([publishing, exporting])]);
+async function generations(base: RaceBase): Promise<Generation[]> {
+  const [before, after] = await Promise.all([base.calm([exporting]), base.calm([publishing, exporting])]);
   return [
     {
       generation: 1,
-      ticks: totalTicks(ground.bases['a day']),
+      ticks: totalTicks(base.bases['a day']),
       exported: before.outcome.exported!,
       files: before.outcome.files,
     },
@@ -174,13 +174,13 @@ async function generations(ground: RaceBase): Promise<Generation[]> {
 const shortWaits: Race = {
   name: 'short waits',
   weight: 2,
-  async run(ground, place, draw) {
-    createPlace(ground, place, 'a day');
+  async run(base, place, draw) {
+    createPlace(base, place, 'a day');
     const lock = await takeWriteLock(join(place.archive, '.oddslake', 'lock.sqlite'), 0, systemClock);
     let ended: Ended[];
     try {
       ended = await allDone(
-        startAll(ground, place, [nightly, backfill, importing, publish], ['--wait', draw.one(['0', '0.3'])]),
+        startAll(base, place, [nightly, backfill, importing, publish], ['--wait', draw.one(['0', '0.3'])]),
         [5],
       );
       expect(manifestOf(place.archive).generation).toBe(1);
@@ -189,9 +189,9 @@ const shortWaits: Race = {
     }
     for (const { summary } of ended) expect(summary.error).toMatch(lockBusy);
     const accepted = ended.reduce((sum, { summary }) => sum + summary.ticks.accepted, 0);
-    const [last] = await allDone(startAll(ground, place, [publish]));
+    const [last] = await allDone(startAll(base, place, [publish]));
     expect(last!.summary).toMatchObject({ recovered: 0, published: { added: accepted } });
-    await expectSettled(ground, place, [nightly, backfill, importing]);
+    await expectSettled(base, place, [nightly, backfill, importing]);
   },
 };
 
@@ -201,13 +201,13 @@ const lostStateRace = flowOf('nightly on a lost state');
 const lostStateBases: Race = {
   name: 'a lost state',
   weight: 2,
-  async run(ground, place, draw) {
-    createPlace(ground, place, lostStateRace.base);
-    const running = startAll(ground, place, [lostStateRace, lostStateRace, publish], [], draw);
+  async run(base, place, draw) {
+    createPlace(base, place, lostStateRace.base);
+    const running = startAll(base, place, [lostStateRace, lostStateRace, publish], [], draw);
     const seen = startReaders(place, drawDistinct(draw, readers, 1), null);
     await allDone(running);
     await seen();
-    await expectSettled(ground, place, [lostStateRace]);
+    await expectSettled(base, place, [lostStateRace]);
   },
 };
 
@@ -217,10 +217,10 @@ const repair = flowOf('repair');
 const repairs: Race = {
   name: 'repairs',
   weight: 1,
-  async run(ground, place, draw) {
-    createPlace(ground, place, 'damaged');
-    await allDone(startAll(ground, place, [repair, repair], [], draw));
-    await expectSettled(ground, place, [repair]);
+  async run(base, place, draw) {
+    createPlace(base, place, 'damaged');
+    await allDone(startAll(base, place, [repair, repair], [], draw));
+    await expectSettled(base, place, [repair]);
   },
 };
 
@@ -228,16 +228,16 @@ const repairs: Race = {
 const targets: Race = {
   name: 'one target',
   weight: 1,
-  async run(ground, place, draw) {
-    createPlace(ground, place, 'a day');
+  async run(base, place, draw) {
+    createPlace(base, place, 'a day');
     const twice = [flowOf('snapshot'), flowOf('snapshot'), exporting, exporting];
-    const running = startAll(ground, place, drawDistinct(draw, twice, 4), [], draw);
+    const running = startAll(base, place, drawDistinct(draw, twice, 4), [], draw);
     const codes = (await allDone(running, [0, 2])).map(({ code }) => code);
     // A snapshot never replaces another.
     expect(codes.filter((code) => code === 2).length).toBe(1);
-    expect(findErrors(ground, place, 'a day')).toEqual([]);
+    expect(findErrors(base, place, 'a day')).toEqual([]);
     expect(outcomeOf(place)).toEqual({
-      ...(await ground.calm([exporting])).outcome,
+      ...(await base.calm([exporting])).outcome,
       names: ['snapshot', 'ticks.parquet'],
     });
   },

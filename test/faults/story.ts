@@ -14,7 +14,7 @@ import { drawFrom } from './seeds.ts';
 /** A flow with its initial state and its result. */
 export interface Story {
   readonly flow: Flow;
-  readonly ground: Places;
+  readonly places: Places;
   readonly before: string;
   /** Number of earlier runs. */
   readonly runs: readonly string[];
@@ -45,13 +45,13 @@ interface FlowState {
 }
 
 /** Runs a flow undisturbed, twice. */
-export async function recordStory(flow: Flow, ground: Places): Promise<Story> {
-  const before = ground.fresh();
+export async function recordStory(flow: Flow, places: Places): Promise<Story> {
+  const before = places.fresh();
   mkdirSync(before);
   await flow.prepare(before);
   const runs = runsIn(before);
   orphanProcess(before);
-  const undisturbed = ground.fresh();
+  const undisturbed = places.fresh();
   copyTree(before, undisturbed);
   const faultFree = startFaults();
   const parts = {
@@ -67,7 +67,7 @@ export async function recordStory(flow: Flow, ground: Places): Promise<Story> {
   expect(expected).toMatchObject({ unbalancedSeries: [], series: 0, uncountedSeries: [0, 0] });
   return {
     flow,
-    ground,
+    places,
     before,
     runs,
     calls: faultFree.calls,
@@ -97,8 +97,8 @@ export async function runInto(
   power: PowerModel,
   round = 1,
 ): Promise<FlowState> {
-  const { flow, ground } = story;
-  const saved = ground.fresh();
+  const { flow, places } = story;
+  const saved = places.fresh();
   mkdirSync(saved);
   const faults = startFaults(planned, () => copyState(privateOf(place), saved));
   let kept: AcceptedAt = { ...readAcceptedIn(place), changes: 0 };
@@ -114,7 +114,7 @@ export async function runInto(
   });
   const { isDead } = faults;
   if (isDead && existsSync(privateOf(place))) copyState(saved, privateOf(place));
-  ground.drop(saved);
+  places.drop(saved);
   const struck = faults.struck ? faults.calls[planned.at - 1]! : null;
   return { place, power, kept, ended: result, struck, isDead };
 }
@@ -151,8 +151,8 @@ export function orphanProcess(place: string, power?: PowerModel): void {
 }
 
 /** A new place as a power loss leaves that of the model; databases sync themselves and stay as they are. */
-export function losePower({ ground }: Story, power: PowerModel, loss: Loss, seed = 0): string {
-  const place = ground.fresh();
+export function losePower({ places }: Story, power: PowerModel, loss: Loss, seed = 0): string {
+  const place = places.fresh();
   power.cut(place, loss, drawFrom(seed));
   if (existsSync(privateOf(place))) copyState(privateOf(power.root), privateOf(place));
   return place;

@@ -19,7 +19,7 @@ const faultsMax = 4;
 
 /** A flow completes after several faults in a row, a different one each time. */
 export async function stumble(story: Story, draw: Draw): Promise<void> {
-  let place = story.ground.fresh();
+  let place = story.places.fresh();
   copyTree(story.before, place);
   let power = powerModel(place);
   const steps: string[] = [];
@@ -34,7 +34,7 @@ export async function stumble(story: Story, draw: Draw): Promise<void> {
       const loss = draw.one(['vanished', 'names', 'some'] as const);
       steps.push(`power loss: ${loss}`);
       const after = losePower(story, power, loss, draw.below(2 ** 31));
-      story.ground.drop(place);
+      story.places.drop(place);
       place = after;
       power = powerModel(after);
     }
@@ -46,6 +46,6 @@ export async function stumble(story: Story, draw: Draw): Promise<void> {
   await expectComplete(story, place, label);
   const durable = losePower(story, power, 'vanished');
   await expectComplete(story, durable, `${label}, then once more and a power loss`);
-  story.ground.drop(place);
-  story.ground.drop(durable);
+  story.places.drop(place);
+  story.places.drop(durable);
 }

@@ -55,7 +55,7 @@ interface Seen {
 }
 
 async function strike(story: Story, at: number, kind: FaultKind, seen: Seen): Promise<void> {
-  const place = story.ground.fresh();
+  const place = story.places.fresh();
   copyTree(story.before, place);
   const power = powerModel(place);
   const state = await runInto(story, place, { at, kind }, power);
@@ -70,13 +70,13 @@ async function strike(story: Story, at: number, kind: FaultKind, seen: Seen): Pr
         seen.cuts.add(cut);
         const after = losePower(story, power, loss, at);
         await checkAfter(story, seen, powerModel(after), kept, `${label}, power loss: ${loss}`);
-        story.ground.drop(after);
+        story.places.drop(after);
       }
     }
     expectMessage(story, state, kind, label);
     await checkAfter(story, seen, power, kept, label);
   } finally {
-    story.ground.drop(place);
+    story.places.drop(place);
   }
 }
 
@@ -93,7 +93,7 @@ async function checkAfter(story: Story, seen: Seen, power: PowerModel, kept: Acc
   const durable = losePower(story, power, 'vanished');
   expect(filesFor(durable), `${label}, then once more and a power loss`).toEqual(filesFor(place));
   expect(existsSync(privateOf(durable)), label).toBe(true);
-  story.ground.drop(durable);
+  story.places.drop(durable);
 }
 
 /** sha256 by path of what must not be lost, except databases. */

@@ -37,29 +37,30 @@ const run: LastRun = {
 };
 
 test('run metrics are in base units, one family each', async () => {
-  const told = readExposition(await formatExposition([...toRunSamples(run), toBuildInfoSample('1.2.3')]));
-  const of = (name: string, labels = '') => sampleOf(told, `oddslake_job_last_run_${name}`, `name="nightly"${labels}`);
+  const reported = readExposition(await formatExposition([...toRunSamples(run), toBuildInfoSample('1.2.3')]));
+  const of = (name: string, labels = '') =>
+    sampleOf(reported, `oddslake_job_last_run_${name}`, `name="nightly"${labels}`);
   expect(of('duration_seconds')).toBe(90.25);
   expect(of('end_timestamp_seconds')).toBe(1090.75);
   expect(of('throttled_seconds')).toBe(1.5);
   expect(of('exit_code')).toBe(4);
-  expect(sampleOf(told, 'oddslake_job_last_run_ticks', 'kind="new",name="nightly"')).toBe(10);
-  expect(sampleOf(told, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
+  expect(sampleOf(reported, 'oddslake_job_last_run_ticks', 'kind="new",name="nightly"')).toBe(10);
+  expect(sampleOf(reported, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
   expect(of('rate_used_ratio')).toBe(0.75);
   expect(of('published_bytes')).toBe(5000);
   expect(of('pushed_generation')).toBe(6);
   expect([of('late_ticks'), of('gap_seconds'), of('symbols_fetched_late')]).toEqual([11, 90, 12]);
-  expect(sampleOf(told, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
+  expect(sampleOf(reported, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
   const rechecked = ['rechecked_windows', 'contradicted_windows', 'lateness_seconds', 'overlap_seconds'];
   expect(rechecked.map((name) => of(name))).toEqual([20, 1, 5, 7.5]);
-  expect(sampleOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
+  expect(sampleOf(reported, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
 });
 
 test('exactly one outcome is 1', () => {
   for (const outcome of outcomes) {
-    const told = toRunSamples({ ...run, outcome }).filter(({ name }) => name.endsWith('_outcome'));
-    expect(told.filter(({ value }) => value === 1).map(({ labels }) => labels.outcome)).toEqual([outcome]);
-    expect(told).toHaveLength(outcomes.length);
+    const reported = toRunSamples({ ...run, outcome }).filter(({ name }) => name.endsWith('_outcome'));
+    expect(reported.filter(({ value }) => value === 1).map(({ labels }) => labels.outcome)).toEqual([outcome]);
+    expect(reported).toHaveLength(outcomes.length);
   }
 });
 
@@ -84,8 +85,8 @@ test('writes valid text with any labels', async () => {
         (name): Sample => ({ name: 'oddslake_job_last_run_ticks', labels: { name, kind: 'new' }, value: at }),
       );
       const written = await formatExposition(samples);
-      const told = readExposition(written).get('oddslake_job_last_run_ticks')!.values;
-      expect([...told.values()]).toEqual(samples.map((one) => one.value + 0));
+      const reported = readExposition(written).get('oddslake_job_last_run_ticks')!.values;
+      expect([...reported.values()]).toEqual(samples.map((one) => one.value + 0));
     }),
     { numRuns: 200 },
   );
@@ -93,7 +94,7 @@ test('writes valid text with any labels', async () => {
 
 test('a run without an archive has no counts', () => {
   const failed = summarizeNotStarted('nightly', '1', 3_000_000, new UsageError('no key'), 3_000_001);
-  const told = toRunSamples(failed);
-  expect(told.filter(({ name }) => name.endsWith('_ticks'))).toEqual([]);
-  expect(told).toContainEqual(expect.objectContaining({ name: 'oddslake_job_last_run_exit_code', value: 2 }));
+  const reported = toRunSamples(failed);
+  expect(reported.filter(({ name }) => name.endsWith('_ticks'))).toEqual([]);
+  expect(reported).toContainEqual(expect.objectContaining({ name: 'oddslake_job_last_run_exit_code', value: 2 }));
 });

@@ -72,10 +72,10 @@ describe('health status', () => {
 
   test('repairing damage comes before what the last run suggests', () => {
     const damaged = ['a', 'b', 'c'].map((path) => ({ path, kind: 'missing' as const, found_at: nowMs - hourMs }));
-    const told = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Fetch the missing windows.' });
+    const reported = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Fetch the missing windows.' });
     const unreadable = { ...cadence, error: 'a is missing' };
     const found = completeness({
-      runs: [...runs, told],
+      runs: [...runs, reported],
       status: { ...status, damaged, damaged_count: 3 },
       cadence: unreadable,
     });
@@ -91,25 +91,27 @@ describe('health status', () => {
     [11, 1000, 'warning'],
   ] as const)('%i unusable of %i ticks: %s', (unusable, fetched, state) => {
     const warning = `${unusable} unusable ticks were quarantined in .oddslake/quarantine.`;
-    const told = {
+    const reported = {
       rowsFetched: fetched,
       rowsUnusable: unusable,
       nextAction: 'Inspect the rejected rows',
       warnings: [warning],
       warningsCount: 1,
     };
-    const found = completeness({ runs: [...runs, createRun(1, {}, told)] });
+    const found = completeness({ runs: [...runs, createRun(1, {}, reported)] });
     expect([found.state, found.nextAction]).toEqual([state, state === 'ok' ? null : 'Inspect the rejected rows']);
-    const other = { ...told, warnings: [warning, 'The disk is slow.'], warningsCount: 2 };
+    const other = { ...reported, warnings: [warning, 'The disk is slow.'], warningsCount: 2 };
     expect(completeness({ runs: [...runs, createRun(1, {}, other)] }).state).toBe('warning');
     // The list of warnings is cut.
-    expect(completeness({ runs: [...runs, createRun(1, {}, { ...told, warningsCount: 21 })] }).state).toBe('warning');
+    expect(completeness({ runs: [...runs, createRun(1, {}, { ...reported, warningsCount: 21 })] }).state).toBe(
+      'warning',
+    );
   });
 
   test('the next action of the last run replaces the general one of its exit code', () => {
-    const told = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
-    expect(completeness({ runs: [...runs, told] }).nextAction).toBe('Do this.');
-    expect(completeness({ runs: [...runs, told, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(
+    const reported = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
+    expect(completeness({ runs: [...runs, reported] }).nextAction).toBe('Do this.');
+    expect(completeness({ runs: [...runs, reported, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(
       /nightly again/,
     );
   });

@@ -14,7 +14,11 @@ const dayMs = 24 * hourMs;
 export const nowMs = Date.UTC(2026, 10, 22, 9);
 const firstDay = Date.UTC(2026, 10, 9);
 
-export const createRun = (hoursAgo: number, rest: Partial<PastRun> = {}, told: Partial<PastSummary> = {}): PastRun => ({
+export const createRun = (
+  hoursAgo: number,
+  rest: Partial<PastRun> = {},
+  reported: Partial<PastSummary> = {},
+): PastRun => ({
   runId: `run-${hoursAgo}`,
   job: 'nightly',
   startedAt: nowMs - hoursAgo * hourMs,
@@ -26,7 +30,7 @@ export const createRun = (hoursAgo: number, rest: Partial<PastRun> = {}, told: P
     requests: 1200,
     accepted: 5000,
     watermark: nowMs - hoursAgo * hourMs,
-    ...told,
+    ...reported,
   },
   ...rest,
 });

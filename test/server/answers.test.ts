@@ -13,7 +13,8 @@ test('every response has security headers against sniffing, caching and framing'
     expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
     expect(headers.get('cache-control')).toMatch(/^no-(store|cache)$/);
     expect(headers.get('referrer-policy')).toBe('no-referrer');
-    for (const told of ['server', 'x-powered-by', 'access-control-allow-origin']) expect(headers.get(told)).toBeNull();
+    for (const reported of ['server', 'x-powered-by', 'access-control-allow-origin'])
+      expect(headers.get(reported)).toBeNull();
   }
   expect((await ask('/api/v1/nothing')).headers.get('vary')).toBe('accept-encoding, authorization');
   expect((await ask('/healthz')).headers.get('vary')).toBe('accept-encoding');

@@ -32,7 +32,7 @@ function expectProblem({ status, headers, body }: RawAnswer, wanted: number): vo
 
 test('malformed requests get a response, and the connection is closed', async () => {
   const { url } = service();
-  const refused: readonly (readonly [told: string, text: string, status: number])[] = [
+  const refused: readonly (readonly [reported: string, text: string, status: number])[] = [
     ['not HTTP', 'hello\r\n\r\n', 400],
     ['HTTP/0.9', 'GET /\r\n\r\n', 400],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
@@ -61,11 +61,11 @@ test('malformed requests get a response, and the connection is closed', async ()
     ],
     ['17 kB of a target', head(`/${'a'.repeat(17 * 1024)}`), 431],
   ];
-  for (const [told, text, status] of refused) {
-    const answer = await rawAnswer(url, text).catch((error: Error) => expect.fail(`${told}: ${error.message}`));
-    expect([told, answer.status]).toEqual([told, status]);
+  for (const [reported, text, status] of refused) {
+    const answer = await rawAnswer(url, text).catch((error: Error) => expect.fail(`${reported}: ${error.message}`));
+    expect([reported, answer.status]).toEqual([reported, status]);
     expectProblem(answer, status);
-    expect(answer.headers.get('connection'), told).toBe('close');
+    expect(answer.headers.get('connection'), reported).toBe('close');
   }
 });
 
@@ -173,7 +173,7 @@ test('rejects more than 100 parameters, and repeated, unknown or badly encoded o
   const { json, app } = service();
   const { paths } = app.swagger() as unknown as { paths: Record<string, { get?: { security: object[] } }> };
   const many = (count: number): string => Array.from({ length: count }, (_, i) => `p${i}=1`).join('&');
-  const refusals: readonly (readonly [query: string, told: RegExp])[] = [
+  const refusals: readonly (readonly [query: string, reported: RegExp])[] = [
     [many(101), /more than 100 parameters/],
     [many(5000).slice(0, 8000), /more than 100 parameters/],
     ['a=1&a=2', /given more than once/],
@@ -191,11 +191,11 @@ test('rejects more than 100 parameters, and repeated, unknown or badly encoded o
   for (const [path, { get }] of Object.entries(paths)) {
     // Users' routes reject the key before they look at the query.
     if (get === undefined || JSON.stringify(get.security) === '[{"token":[]}]') continue;
-    for (const [query, told] of refusals) {
+    for (const [query, reported] of refusals) {
       const { status, body } = await json(`${path.replace(/\{[^}]+\}/g, 'x')}?${query}`);
       expect([path, status]).toEqual([path, 400]);
       // If the path is invalid, too, either error may be reported.
-      if (!path.includes('{')) expect(JSON.stringify(body)).toMatch(told);
+      if (!path.includes('{')) expect(JSON.stringify(body)).toMatch(reported);
     }
   }
   expect((await json('/healthz?')).status).toBe(200);

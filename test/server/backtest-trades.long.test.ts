@@ -115,11 +115,11 @@ test('are all trades of the result, in the same order, as pages, CSV and Parquet
   expect(csv.headers.get('content-disposition')).toBe(`attachment; filename="backtest-${done.id}-trades.csv"`);
   const [header, ...lines] = (await csv.text()).trimEnd().split('\n');
   expect(header).toBe(tradeColumns.map(({ name }) => name).join(','));
-  const told = lines.map((line) => line.split(','));
-  expect(told.map(([symbol, rule, , , , filled]) => [symbol, Number(rule), Date.parse(filled!)])).toEqual(
+  const reported = lines.map((line) => line.split(','));
+  expect(reported.map(([symbol, rule, , , , filled]) => [symbol, Number(rule), Date.parse(filled!)])).toEqual(
     trades.map(({ symbol, rule, filled_at }) => [symbol, rule, filled_at]),
   );
-  expect(told.map((fields) => Number(fields.at(-1)))).toEqual(trades.map(({ pnl }) => pnl));
+  expect(reported.map((fields) => Number(fields.at(-1)))).toEqual(trades.map(({ pnl }) => pnl));
   for (const format of ['csv', 'json']) {
     const head = await get(`${at(done)}?format=${format}`, {}, 'HEAD');
     expect([head.status, await head.text()]).toEqual([200, '']);
@@ -270,7 +270,11 @@ function putFile(archive: Archive, name: string, ageMs: number): void {
 
 test('files without a backtest are removed once they are an hour old', async () => {
   const archive = opened();
-  await removeOrphanTrades(archive, { listWithTrades: () => Promise.reject(new Error('asked without files')) }, now);
+  await removeOrphanTrades(
+    archive,
+    { listWithTrades: () => Promise.reject(new Error('requested without files')) },
+    now,
+  );
   for (const [name, ageMs] of [
     ['known.parquet', 9 * hourMs],
     ['old.parquet', hourMs],

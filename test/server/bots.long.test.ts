@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { now } from '../archive/scratch.ts';
 import { archived } from './archived.ts';
 import { type Serving, type ServingOptions, serving, sharedServing } from './serving.ts';
-import { alice, as, buyAndHold, errorsOf, type Told, tokenOf, withTokens } from './users.ts';
+import { alice, as, buyAndHold, errorsOf, type Reported, tokenOf, withTokens } from './users.ts';
 import { steppedClock } from './workspace/stepped-clock.ts';
 
 const path = '/api/v1/bots';
@@ -26,10 +26,14 @@ async function start(rest: ServingOptions = {}) {
 const strategy = async (service: Serving, token = alice, name = 'hold'): Promise<Bot> =>
   (await as<Bot>(service, token, 'POST', '/api/v1/strategies', { name, definition: buyAndHold })).body;
 
-const asked = { name: 'one', strategy: { name: 'hold' }, symbols: ['KX B', 'KX A', 'KX B'], mode: 'paper' };
-const { symbols: _, ...unbound } = asked;
-const post = (service: Serving, body: unknown, headers: Record<string, string> = {}, token = alice): Promise<Told> =>
-  as(service, token, 'POST', path, body, headers);
+const requested = { name: 'one', strategy: { name: 'hold' }, symbols: ['KX B', 'KX A', 'KX B'], mode: 'paper' };
+const { symbols: _, ...unbound } = requested;
+const post = (
+  service: Serving,
+  body: unknown,
+  headers: Record<string, string> = {},
+  token = alice,
+): Promise<Reported> => as(service, token, 'POST', path, body, headers);
 
 /** Shared service for requests that are rejected. */
 const shared = sharedServing({ set: withTokens }, archived.copyTo);
@@ -41,7 +45,7 @@ describe('a bot', () => {
   test('is created, found at its URL, listed, paused, resumed and removed', async () => {
     const clock = steppedClock(now);
     const { service, versions } = await start({ clock });
-    const made = await post(service, asked);
+    const made = await post(service, requested);
     const id = String(made.body.id);
     const at = `${path}/${id}`;
     expect([made.status, made.headers.get('location')]).toEqual([201, at]);
@@ -76,8 +80,8 @@ describe('a bot', () => {
 
   test('stays bound to its version, which cannot be removed before the bot', async () => {
     const { service, versions } = await start();
-    const first = await post(service, { ...asked, strategy: { name: 'hold', version: 1 } });
-    const latest = await post(service, asked);
+    const first = await post(service, { ...requested, strategy: { name: 'hold', version: 1 } });
+    const latest = await post(service, requested);
     await strategy(service);
     for (const [{ body }, version] of [
       [first, 1],
@@ -109,58 +113,58 @@ describe('a bot', () => {
   test('a repeated idempotency key returns the same object; another body is rejected', async () => {
     const { service } = await start();
     const once = { 'idempotency-key': 'once' };
-    const first = await post(service, asked, once);
+    const first = await post(service, requested, once);
     // There is a newer version by now; the bot stays as created.
     await strategy(service);
-    const again = await post(service, asked, once);
+    const again = await post(service, requested, once);
     expect([again.status, again.body]).toEqual([201, first.body]);
-    const latest = { ...asked, strategy: { name: 'hold', version: 3 } };
+    const latest = { ...requested, strategy: { name: 'hold', version: 3 } };
     expect((await post(service, latest, once)).status).toBe(422);
-    expect((await post(service, { ...asked, symbols: ['KX A'] }, once)).status).toBe(422);
+    expect((await post(service, { ...requested, symbols: ['KX A'] }, once)).status).toBe(422);
     // The key is checked before the strategy and symbols.
-    expect((await post(service, { ...asked, strategy: { name: 'none' } }, once)).status).toBe(422);
+    expect((await post(service, { ...requested, strategy: { name: 'none' } }, once)).status).toBe(422);
     expect((await as<Listed>(service, alice, 'GET', path)).body.bots).toHaveLength(1);
   });
 
   test('is rejected above the limit until one is removed', async () => {
     const { service } = await start({ limits: { botsMax: 1 } });
-    const made = await post(service, asked);
-    const refused = await post(service, asked);
+    const made = await post(service, requested);
+    const refused = await post(service, requested);
     expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('has 1 bots')]);
     await as(service, alice, 'DELETE', `${path}/${made.body.id}`);
-    expect((await post(service, asked)).status).toBe(201);
+    expect((await post(service, requested)).status).toBe(201);
   });
 
   test.each<[string, unknown, string[]]>([
     ['nothing', {}, ['name', 'strategy']],
-    ['another mode', { ...asked, mode: 'live' }, ['mode']],
-    ['a mode of null', { ...asked, mode: null }, ['mode', 'mode']],
-    ['a stray field', { ...asked, status: 'active' }, ['status']],
-    ['a name of two lines', { ...asked, name: 'a\nb' }, ['name']],
-    ['an unknown strategy', { ...asked, strategy: { name: 'none' } }, ['strategy.name']],
-    ['an unknown version', { ...asked, strategy: { name: 'hold', version: 3 } }, ['strategy.version']],
-    ['no version', { ...asked, strategy: { name: 'hold', version: 0 } }, ['strategy.version']],
+    ['another mode', { ...requested, mode: 'live' }, ['mode']],
+    ['a mode of null', { ...requested, mode: null }, ['mode', 'mode']],
+    ['a stray field', { ...requested, status: 'active' }, ['status']],
+    ['a name of two lines', { ...requested, name: 'a\nb' }, ['name']],
+    ['an unknown strategy', { ...requested, strategy: { name: 'none' } }, ['strategy.name']],
+    ['an unknown version', { ...requested, strategy: { name: 'hold', version: 3 } }, ['strategy.version']],
+    ['no version', { ...requested, strategy: { name: 'hold', version: 0 } }, ['strategy.version']],
     ['neither symbols nor filter', unbound, ['symbols']],
-    ['both symbols and filter', { ...asked, filter: {} }, ['filter']],
-    ['no symbols', { ...asked, symbols: [] }, ['symbols']],
-    ['unknown symbols', { ...asked, symbols: ['KX A', 'X', 'Y', 'X'] }, ['symbols[1]', 'symbols[2]']],
+    ['both symbols and filter', { ...requested, filter: {} }, ['filter']],
+    ['no symbols', { ...requested, symbols: [] }, ['symbols']],
+    ['unknown symbols', { ...requested, symbols: ['KX A', 'X', 'Y', 'X'] }, ['symbols[1]', 'symbols[2]']],
     [
       'several invalid fields',
-      { ...asked, strategy: { name: 'none' }, symbols: ['X'] },
+      { ...requested, strategy: { name: 'none' }, symbols: ['X'] },
       ['strategy.name', 'symbols[0]'],
     ],
     ['an unknown filter', { ...unbound, filter: { symbols: [] } }, ['filter.symbols']],
   ])('with %s is rejected, naming the field', async (_, body, fields) => {
     const service = shared();
-    const told = await post(service, body);
-    expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, fields]);
+    const reported = await post(service, body);
+    expect([reported.status, errorsOf(reported).map(([name]) => name)]).toEqual([400, fields]);
   });
 
   test.each([[{}], [{ status: 'running' }], [{ status: null }], [{ status: 'paused', name: 'a' }], [[]]])(
     'rejects the change %j',
     async (body) => {
       const service = shared();
-      const made = await post(service, asked);
+      const made = await post(service, requested);
       const at = `${path}/${made.body.id}`;
       expect((await as(service, alice, 'PATCH', at, body)).status).toBe(400);
       expect((await as(service, alice, 'GET', at)).body).toEqual(made.body);
@@ -170,16 +174,16 @@ describe('a bot', () => {
 
 test('lists bots newest first; pages stay consistent while bots are added', async () => {
   const { service } = await start();
-  for (let n = 0; n < 7; n++) await post(service, { ...asked, name: `b${n}` });
+  for (let n = 0; n < 7; n++) await post(service, { ...requested, name: `b${n}` });
   await strategy(service, tokenOf('bob', 'desk'));
-  await post(service, { ...asked, name: "bob's" }, {}, tokenOf('bob', 'desk'));
+  await post(service, { ...requested, name: "bob's" }, {}, tokenOf('bob', 'desk'));
   const seen: string[] = [];
   let cursor: string | null = null;
   do {
     const query: string = cursor === null ? '?limit=2' : `?limit=2&cursor=${cursor}`;
     const [{ body }] = await Promise.all([
       as<Listed>(service, alice, 'GET', path + query),
-      post(service, { ...asked, name: 'new' }),
+      post(service, { ...requested, name: 'new' }),
     ]);
     seen.push(...body.bots.map(({ name }) => name).filter((name) => name !== 'new'));
     cursor = body.next_cursor;
@@ -190,10 +194,10 @@ test('lists bots newest first; pages stay consistent while bots are added', asyn
 test('a strategy of another user is reported as not existing', async () => {
   const { service } = await start();
   for (const token of [tokenOf('bob', 'desk'), tokenOf('alice', 'home'), tokenOf('alice')]) {
-    const told = await post(service, asked, {}, token);
-    const nowhere = await post(service, { ...asked, strategy: { name: 'none' } }, {}, token);
-    expect([told.status, told.body]).toEqual([400, nowhere.body]);
-    const version = await post(service, { ...asked, strategy: { name: 'hold', version: 2 } }, {}, token);
+    const reported = await post(service, requested, {}, token);
+    const nowhere = await post(service, { ...requested, strategy: { name: 'none' } }, {}, token);
+    expect([reported.status, reported.body]).toEqual([400, nowhere.body]);
+    const version = await post(service, { ...requested, strategy: { name: 'hold', version: 2 } }, {}, token);
     expect([version.status, version.body]).toEqual([400, nowhere.body]);
   }
 });

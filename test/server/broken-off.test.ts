@@ -41,9 +41,9 @@ async function streaming(then: (reply: FastifyReply, arrived: Promise<unknown>) 
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   const socket = connected(url);
   socket.once('data', () => arrived.resolve());
-  const told = readUntilClosed(socket);
+  const reported = readUntilClosed(socket);
   socket.write('GET / HTTP/1.0\r\n\r\n');
-  return { app, socket, told };
+  return { app, socket, reported };
 }
 
 const slices = '/api/v1/historical/ticks?format=csv';
@@ -51,17 +51,17 @@ const slices = '/api/v1/historical/ticks?format=csv';
 const never = (): Promise<never> => new Promise(() => {});
 
 test('a complete HTTP/1.0 response ends properly', async () => {
-  const { told } = await streaming(async () => {});
-  const { text, how } = await told;
+  const { reported } = await streaming(async () => {});
+  const { text, how } = await reported;
   expect([how, text.split('\r\n\r\n')[1]]).toEqual(['end', 'some rows\n'.repeat(3)]);
 });
 
 test('resets an HTTP/1.0 response that fails in the middle', async () => {
-  const { told } = await streaming(async (_reply, arrived) => {
+  const { reported } = await streaming(async (_reply, arrived) => {
     await arrived;
     throw new Error('the disk failed');
   });
-  expect((await told).how).toBe('ECONNRESET');
+  expect((await reported).how).toBe('ECONNRESET');
 });
 
 test('resets an HTTP/1.0 response when the client stalls or the service stops', async () => {
@@ -69,12 +69,12 @@ test('resets an HTTP/1.0 response when the client stalls or the service stops', 
     reply.raw.destroy();
     await never();
   });
-  expect((await stalled.told).how).toBe('ECONNRESET');
+  expect((await stalled.reported).how).toBe('ECONNRESET');
   const stopped = await streaming(async () => {
     stopped.app.server.closeAllConnections();
     await never();
   });
-  expect((await stopped.told).how).toBe('ECONNRESET');
+  expect((await stopped.reported).how).toBe('ECONNRESET');
 });
 
 test('aborts a slice whose files are modified while it is sent', async () => {

@@ -7,7 +7,7 @@ import { waitFor } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';
 import { alice, as, buyAndHold, withTokens } from './users.ts';
 
-/** Starts another process that holds a write transaction until it is told to end. */
+/** Starts another process that holds a write transaction until it is given to end. */
 async function holding(path: string): Promise<() => Promise<void>> {
   const program = new URL('./workspace/hold-database.ts', import.meta.url).pathname;
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, path], {

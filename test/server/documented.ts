@@ -64,19 +64,20 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
     return found?.$ref === undefined ? { pointer, found } : follow(found.$ref.split('/').slice(1));
   }
 
-  function requireValid(pointer: readonly string[], body: string, told: string): void {
+  function requireValid(pointer: readonly string[], body: string, reported: string): void {
     const name = pointer.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
     const validate = validators.get(name) ?? ajv.compile({ $ref: `document#/${name}` });
     validators.set(name, validate);
     if (!validate(JSON.parse(body)))
       throw new Error(
-        `${told}: its body is invalid by the document: ${ajv.errorsText(validate.errors)}\n${body.slice(0, 500)}`,
+        `${reported}: its body is invalid by the document: ${ajv.errorsText(validate.errors)}\n${body.slice(0, 500)}`,
       );
   }
 
   return ({ method, path, status, headers, body }) => {
-    const told = `${method} ${path.slice(0, 300)} → ${status}`;
-    for (const name of usualHeaders) if (headers.get(name) === null) throw new Error(`${told}: has no header ${name}`);
+    const reported = `${method} ${path.slice(0, 300)} → ${status}`;
+    for (const name of usualHeaders)
+      if (headers.get(name) === null) throw new Error(`${reported}: has no header ${name}`);
     const type = headers.get('content-type')?.split(';')[0] ?? null;
     const [plain = ''] = path.split('?', 1);
     const route = routes.find(({ pattern }) => pattern.test(readable(plain)));
@@ -86,37 +87,37 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
       if (undescribed.test(plain) && status < 400) return;
       if (method === 'OPTIONS' && status === 204 && headers.get('allow') !== null) return;
       if (status < 400 || (status === 405) !== (headers.get('allow') !== null))
-        throw new Error(`${told}: no documented route`);
+        throw new Error(`${reported}: no documented route`);
       requireProblem();
       return;
     }
     const { pointer, found } = follow(['paths', route.path, verb, 'responses', String(status)]);
-    if (found === undefined) throw new Error(`${told}: the status is not documented for ${route.path}`);
+    if (found === undefined) throw new Error(`${reported}: the status is not documented for ${route.path}`);
     for (const [name, value] of Object.entries(found.headers ?? {})) {
       const header = value.$ref === undefined ? value : follow(value.$ref.split('/').slice(1)).found;
       if (header?.required === true && headers.get(name) === null)
-        throw new Error(`${told}: lacks the documented header ${name}`);
+        throw new Error(`${reported}: lacks the documented header ${name}`);
     }
     if (status >= 400) requireProblem();
     const types = Object.keys(found.content ?? {});
     if (
       type === null ? types.length > 0 && status !== 304 && status !== 204 && method !== 'HEAD' : !types.includes(type)
     )
-      throw new Error(`${told}: the type ${type} is not documented; ${types.join(', ') || 'none'} is`);
+      throw new Error(`${reported}: the type ${type} is not documented; ${types.join(', ') || 'none'} is`);
     // A range of a JSON text is not JSON.
     if (status !== 206 && body !== undefined && body !== '' && found.content?.[type!]?.schema !== undefined)
-      requireValid([...pointer, 'content', type!, 'schema'], body, told);
+      requireValid([...pointer, 'content', type!, 'schema'], body, reported);
 
     function requireProblem(): void {
-      if (type !== problemType) throw new Error(`${told}: an error of type ${type}`);
+      if (type !== problemType) throw new Error(`${reported}: an error of type ${type}`);
       if (body === undefined || body === '') return;
-      requireValid(['components', 'schemas', 'Problem'], body, told);
+      requireValid(['components', 'schemas', 'Problem'], body, reported);
       const problem = JSON.parse(body) as Problem;
-      if (problem.status !== status) throw new Error(`${told}: the status in the body differs`);
+      if (problem.status !== status) throw new Error(`${reported}: the status in the body differs`);
       const kind = problemKinds[problem.code];
-      if (kind.status !== status) throw new Error(`${told}: the code ${problem.code} is of status ${kind.status}`);
+      if (kind.status !== status) throw new Error(`${reported}: the code ${problem.code} is of status ${kind.status}`);
       if (problem.type !== toProblemType(problem.code) || problem.title !== kind.title)
-        throw new Error(`${told}: type and title differ from those of the code ${problem.code}`);
+        throw new Error(`${reported}: type and title differ from those of the code ${problem.code}`);
     }
   };
 }

@@ -275,11 +275,11 @@ describe('paths', () => {
   const raw = ({ url, key }: Serving, path: string): Promise<number> =>
     new Promise((resolve, reject) => {
       const { hostname, port } = new URL(url);
-      const asked = request({ hostname, port, path, headers: { authorization: `Bearer ${key}` } }, (answered) => {
+      const requested = request({ hostname, port, path, headers: { authorization: `Bearer ${key}` } }, (answered) => {
         answered.resume();
         resolve(answered.statusCode!);
       });
-      asked.on('error', reject).end();
+      requested.on('error', reject).end();
     });
 
   test('serves only files of the manifest, for every spelling of a path', async () => {

@@ -107,41 +107,42 @@ test(`${cases} requests generated from the document get documented responses wit
   // URLs of objects created during the test, by collection.
   const places = new Map<string, string[]>();
   let count = 0;
-  const placed = (asked: Request): Request => ({
-    ...asked,
-    target: asked.target.replace(/^(.*)\/someid(\d)(?=[/?]|$)/, (text, of: string, n) => {
+  const placed = (requested: Request): Request => ({
+    ...requested,
+    target: requested.target.replace(/^(.*)\/someid(\d)(?=[/?]|$)/, (text, of: string, n) => {
       const there = places.get(of) ?? [];
       return there.at((count * 7 + Number(n)) % there.length) ?? text;
     }),
   });
   const credentialOf = ({ named }: Request): string => {
     const [method = '', path = ''] = named.split(' ');
-    const asked = JSON.stringify(document.paths[path]![method.toLowerCase()]!.security);
-    return asked.includes('token') && !(asked.includes('key') && count % 2 === 0) ? token : key;
+    const requested = JSON.stringify(document.paths[path]![method.toLowerCase()]!.security);
+    return requested.includes('token') && !(requested.includes('key') && count % 2 === 0) ? token : key;
   };
   const check = createResponseCheck(document);
   const agent = new Agent({ keepAlive: true, maxSockets: together });
   const spent = new Map<string, { count: number; ms: number; statuses: Map<number, number> }>();
   const tried = async (made: Request): Promise<void> => {
     const started = performance.now();
-    const asked = placed(made);
+    const requested = placed(made);
     count++;
-    const { status, headers, body } = await answerTo(asked, url, credentialOf(asked), agent);
+    const { status, headers, body } = await answerTo(requested, url, credentialOf(requested), agent);
     const place = headers.get('location');
     if (place !== null) {
       const of = place.slice(0, place.lastIndexOf('/'));
       places.set(of, [...(places.get(of) ?? []), place]);
     }
-    note(spent, asked, status, performance.now() - started);
+    note(spent, requested, status, performance.now() - started);
     if (status >= 500) throw new Error(`answered with ${status}: ${body.slice(0, 500)}`);
-    const told = isJson(headers) ? body : undefined;
-    check({ method: asked.method, path: asked.target, status, headers, body: told });
-    checkSecrets(`${JSON.stringify([...headers])} ${body}`, `the response to ${asked.method} ${asked.target}`);
+    const reported = isJson(headers) ? body : undefined;
+    check({ method: requested.method, path: requested.target, status, headers, body: reported });
+    checkSecrets(`${JSON.stringify([...headers])} ${body}`, `the response to ${requested.method} ${requested.target}`);
     if (leaks.length > 0) throw new Error(leaks.join('\n'));
     if (body.includes(output)) throw new Error(`names the archive's folder: ${body.slice(0, 500)}`);
     // A response may quote the request.
-    const said = decodeURIComponent(asked.target.replace(/%(?![0-9a-f]{2})|%[89a-f][0-9a-f]/gi, '')) + asked.body;
-    const leak = status < 400 ? undefined : inside.find((mark) => mark.test(body) && !mark.test(said));
+    const printed =
+      decodeURIComponent(requested.target.replace(/%(?![0-9a-f]{2})|%[89a-f][0-9a-f]/gi, '')) + requested.body;
+    const leak = status < 400 ? undefined : inside.find((mark) => mark.test(body) && !mark.test(printed));
     if (leak !== undefined) throw new Error(`tells of the inside, ${leak}: ${body.slice(0, 500)}`);
   };
   try {
@@ -163,8 +164,8 @@ test(`${cases} requests generated from the document get documented responses wit
   console.log(`never answered well: ${never.map(([name]) => name).join(', ') || 'none'}`);
   const own = never.filter(([name]) => {
     const [method = '', path = ''] = name.split(' ');
-    const asked = JSON.stringify(document.paths[path]![method.toLowerCase()]!.security);
-    return method === 'GET' && !path.includes('{') && !asked.includes('token');
+    const requested = JSON.stringify(document.paths[path]![method.toLowerCase()]!.security);
+    return method === 'GET' && !path.includes('{') && !requested.includes('token');
   });
   if (cases >= 1000) expect(own).toEqual([]);
   expect(spent.size).toBe(Object.values(document.paths).flatMap((methods) => Object.keys(methods)).length);
@@ -214,7 +215,7 @@ const summaryOf = (spent: Spent): string =>
     .sort(([, a], [, b]) => b.ms - a.ms)
     .slice(0, 8)
     .map(([name, { count, ms, statuses }]) => {
-      const told = [...statuses].sort(([a], [b]) => a - b).map(([status, n]) => `${status}×${n}`);
-      return `${name}: ${count} in ${Math.round(ms)} ms, ${told.join(' ')}`;
+      const reported = [...statuses].sort(([a], [b]) => a - b).map(([status, n]) => `${status}×${n}`);
+      return `${name}: ${count} in ${Math.round(ms)} ms, ${reported.join(' ')}`;
     })
     .join('\n');

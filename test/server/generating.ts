@@ -143,7 +143,7 @@ export function requestsOf(document: Document, known: Known): fc.Arbitrary<Reque
         stray: mostly(fc.constant(null), fc.constantFrom('{}', 'a', '[1]')),
         type: mostly(fc.constant('application/json'), fc.constantFrom('text/plain', 'application/xml', 'a', '', ';;')),
       })
-      .map(({ values, extra, method: asked, headers, body, stray, type }) => {
+      .map(({ values, extra, method: requested, headers, body, stray, type }) => {
         const fill = parameters.map((parameter, at) => ({ parameter, texts: values[at] ?? [] }));
         const path = fill
           .filter(({ parameter }) => parameter.in === 'path')
@@ -158,7 +158,7 @@ export function requestsOf(document: Document, known: Known): fc.Arbitrary<Reque
         const sent = body ?? stray;
         return {
           named: `${method} ${route}`,
-          method: asked,
+          method: requested,
           target: `${path}${text === '' ? '' : `?${text}`}`,
           body: sent,
           headers: { ...headers, ...Object.fromEntries(own), ...(sent === null ? {} : { 'content-type': type }) },

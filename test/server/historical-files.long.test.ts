@@ -24,9 +24,9 @@ const types = {
 /** The output of `oddslake export` for the same slice. */
 async function exported(archive: Archive, dataset: DatasetName, format: 'csv' | 'ndjson' | 'parquet', rest = {}) {
   const file = join(scratchFolder(), 'export');
-  const asked = { file, format, dataset, symbols: [], from: null, to: null, ...rest };
+  const requested = { file, format, dataset, symbols: [], from: null, to: null, ...rest };
   const watching = { random: Math.random, signal: new AbortController().signal, progress() {} };
-  await writeExport(archive, asked, watching);
+  await writeExport(archive, requested, watching);
   return readFileSync(file);
 }
 

@@ -171,19 +171,19 @@ test.each([
     error: (fields: object) => errors.push(JSON.stringify(fields)),
   } as Log;
   const { json, ask } = await serving(await lake(root), { log, set: [set] });
-  const asked = `${base}/ticks?from=${day0}&to=${day0 + 1000}&symbol=AAA`;
-  const before = await json(asked);
+  const requested = `${base}/ticks?from=${day0}&to=${day0 + 1000}&symbol=AAA`;
+  const before = await json(requested);
   expect(before.status).toBe(200);
   for (const path of globSync('{ticks,markets,coverage}/date=2026-06-01/*.parquet', { cwd: root })) {
     const bytes = readFileSync(join(root, path));
     bytes[Math.floor(bytes.length / 2)]! ^= 1;
     writeFileSync(join(root, path), bytes);
   }
-  const again = await json(asked);
+  const again = await json(requested);
   expect(again.status).toBe(status);
   if (status === 200) expect(again.body).toEqual(before.body);
   for (const path of [
-    `${asked}&limit=10`,
+    `${requested}&limit=10`,
     `${base}/ticks?format=csv`,
     `${base}/markets`,
     `${base}/coverage?symbol=AAA`,

@@ -202,17 +202,17 @@ test('a slice whose client does not read is closed, with one line in the log', a
 
 test('detects a disconnect before the query starts', async () => {
   const app = fastify();
-  const [asked, told] = [Promise.withResolvers<void>(), Promise.withResolvers<boolean>()];
+  const [requested, reported] = [Promise.withResolvers<void>(), Promise.withResolvers<boolean>()];
   app.get('/', async (_request, reply) => {
-    asked.resolve();
+    requested.resolve();
     await once(reply.raw, 'close');
-    told.resolve(createDisconnectSignal(reply).aborted);
+    reported.resolve(createDisconnectSignal(reply).aborted);
   });
   onTestFinished(() => app.close());
   const request = get(await app.listen({ port: 0 }), { agent: false }).on('error', () => {});
-  await asked.promise;
+  await requested.promise;
   request.destroy();
-  expect(await told.promise).toBe(true);
+  expect(await reported.promise).toBe(true);
 });
 
 test('one key with many requests does not block another key', async () => {
@@ -231,14 +231,14 @@ test('a disconnect when the slice is ready leaves nothing open', async () => {
   const archive = await many(root);
   const settings = { service: { queriesConcurrentMax: 1, cacheBytesMax: 0 } };
   const parts = { archive, current: watchManifest(archive), settings, random: systemRandom };
-  const desk = openHistoricalService(parts as unknown as ServiceContext);
+  const service = openHistoricalService(parts as unknown as ServiceContext);
   // The close event was emitted before there was a listener.
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
-  const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null, isCsvSafe: false };
-  await openSliceResponse(desk, asked, 'csv', reply, new AbortController().signal);
-  await waitFor(() => desk.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
+  const requested = { ...createTicksEndpoint(service).createSlice({}), limit: null, isCsvSafe: false };
+  await openSliceResponse(service, requested, 'csv', reply, new AbortController().signal);
+  await waitFor(() => service.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
   // close() waits for open queries.
-  await desk.history.close();
+  await service.history.close();
   expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);
 });
 
@@ -261,12 +261,12 @@ test('an error in unread chunks does not end the process', async () => {
     ),
   );
   onTestFinished(() => app.close());
-  const unheard: unknown[] = [];
-  const listen = (error: unknown) => unheard.push(error);
+  const rejections: unknown[] = [];
+  const listen = (error: unknown) => rejections.push(error);
   process.on('unhandledRejection', listen);
   onTestFinished(() => void process.off('unhandledRejection', listen));
   expect((await app.inject({ method: 'HEAD', url: '/' })).statusCode).toBe(200);
   await left.promise;
   await new Promise((resolve) => setImmediate(resolve));
-  expect(unheard).toEqual([]);
+  expect(rejections).toEqual([]);
 });

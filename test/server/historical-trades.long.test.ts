@@ -19,8 +19,8 @@ import {
   upstreamName,
 } from '../archive/scratch.ts';
 import { trade, tradeAnswer } from '../archive/trades.ts';
-import { run } from '../e2e/run-program.ts';
 import { put } from '../e2e/import-lake.ts';
+import { run } from '../e2e/run-program.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { openCounted } from './counted-history.ts';
 import { pagesOf } from './historical-archive.ts';
@@ -93,16 +93,7 @@ async function importTrades(root: string, rows: readonly object[], ...flags: str
   const lines = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
   const file = put(`${root}-input`, 'trades.ndjson', lines);
   try {
-    const { code, stderr } = await run([
-      'import',
-      file,
-      '--dataset',
-      'trades',
-      '--output',
-      root,
-      ...named,
-      ...flags,
-    ]);
+    const { code, stderr } = await run(['import', file, '--dataset', 'trades', '--output', root, ...named, ...flags]);
     expect(code, stderr).toBe(0);
   } finally {
     rmSync(`${root}-input`, { recursive: true });

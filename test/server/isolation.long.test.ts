@@ -23,9 +23,9 @@ overEachDatabase((kind) => {
     for (const [who, token] of Object.entries(strangers)) {
       for (const route of named) {
         const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
-        const told = await ask(filled(route.path, objects));
-        expect(told.status, `${who}: ${route.method} ${route.path}`).toBe(404);
-        expect(toComparableResponse(told), `${who}: ${route.method} ${route.path}`).toEqual(
+        const reported = await ask(filled(route.path, objects));
+        expect(reported.status, `${who}: ${route.method} ${route.path}`).toBe(404);
+        expect(toComparableResponse(reported), `${who}: ${route.method} ${route.path}`).toEqual(
           toComparableResponse(await ask(emptied(route.path))),
         );
       }
@@ -65,16 +65,23 @@ test('every route rejects a missing or invalid token before any lookup', async (
     for (const route of routes) {
       const ask = (path: string) =>
         as(service, '', route.method, path, bodyOf(route), { ...headersOf(route), ...from });
-      const told = await ask(filled(route.path, objects));
-      expect(told.status, `${what}: ${route.method} ${route.path}`).toBe(status);
-      expect(toComparableResponse(told)).toEqual(toComparableResponse(await ask(emptied(route.path))));
+      const reported = await ask(filled(route.path, objects));
+      expect(reported.status, `${what}: ${route.method} ${route.path}`).toBe(status);
+      expect(toComparableResponse(reported)).toEqual(toComparableResponse(await ask(emptied(route.path))));
     }
   }
   // Research requires its scope, also of the owner.
   const plain = tokenOf('alice', 'desk', 'other');
   for (const route of routes.filter(({ security }) => security.some(({ token }) => token!.includes('research')))) {
-    const told = await as(service, plain, route.method, filled(route.path, objects), bodyOf(route), headersOf(route));
-    expect(told.status, `${route.method} ${route.path}`).toBe(403);
+    const reported = await as(
+      service,
+      plain,
+      route.method,
+      filled(route.path, objects),
+      bodyOf(route),
+      headersOf(route),
+    );
+    expect(reported.status, `${route.method} ${route.path}`).toBe(403);
   }
   expect(await state()).toEqual(before);
 });
@@ -86,9 +93,9 @@ overEachDatabase((kind) => {
     const ids = Object.values(objects);
     for (const [who, token] of Object.entries(strangers)) {
       for (const route of routes.filter(({ path }) => !path.includes('{'))) {
-        const told = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
-        const text = JSON.stringify(told.body ?? null) + (told.headers.get('location') ?? '');
-        expect(told.status, `${who}: ${route.method} ${route.path}`).not.toBe(422);
+        const reported = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
+        const text = JSON.stringify(reported.body ?? null) + (reported.headers.get('location') ?? '');
+        expect(reported.status, `${who}: ${route.method} ${route.path}`).not.toBe(422);
         for (const mark of [...ids, 'secret'])
           expect(text, `${who}: ${route.method} ${route.path}`).not.toContain(mark);
       }
@@ -106,10 +113,10 @@ test('a strategy name never resolves to a strategy of another user', async () =>
       ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip' }, filter: {} }],
       ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip', version: 1 }, filter: {} }],
     ] as const) {
-      const told = await as(service, token, 'POST', path, body);
+      const reported = await as(service, token, 'POST', path, body);
       const unknown = JSON.parse(JSON.stringify(body).replace('secret dip', 'no such name')) as unknown;
-      expect(told.status, `${who}: ${path}`).toBe(400);
-      expect(toComparableResponse(told), `${who}: ${path}`).toEqual(
+      expect(reported.status, `${who}: ${path}`).toBe(400);
+      expect(toComparableResponse(reported), `${who}: ${path}`).toEqual(
         toComparableResponse(await as(service, token, 'POST', path, unknown)),
       );
     }

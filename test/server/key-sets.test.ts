@@ -31,9 +31,9 @@ async function issuerKeys() {
 
 /** A server of key sets that records its requests. */
 async function keyServer(answer: () => { status?: number; body: string; headers?: Record<string, string> } | null) {
-  const asked: string[] = [];
+  const requested: string[] = [];
   const server: Server = createServer((request, response) => {
-    asked.push(request.url!);
+    requested.push(request.url!);
     const given = answer();
     if (given === null) return void request.socket.destroy();
     response.writeHead(given.status ?? 200, { 'content-type': 'application/json', ...given.headers }).end(given.body);
@@ -43,7 +43,7 @@ async function keyServer(answer: () => { status?: number; body: string; headers?
     server.closeAllConnections();
     server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks`, asked };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks`, requested };
 }
 
 test('a key set accepts RS256, ES256 and EdDSA signatures only', async () => {
@@ -83,35 +83,35 @@ test('a key set accepts RS256, ES256 and EdDSA signatures only', async () => {
     'an x5u of its own': await sign('RS256', own.privateKey, { x5u: evil.url }),
   };
   for (const [name, token] of Object.entries(cases)) expect(await answered(url, token), name).toEqual(refused);
-  expect(evil.asked).toEqual([]);
+  expect(evil.requested).toEqual([]);
   // Other header fields are ignored if the signature is valid.
   expect(await answered(url, await sign('RS256', rsa.privateKey, { jku: evil.url, x5u: evil.url }))).toEqual([
     200,
     null,
   ]);
-  expect(evil.asked).toEqual([]);
+  expect(evil.requested).toEqual([]);
 });
 
 test('a key set from a URL is fetched once and again for a new kid, but not for every unknown kid', async () => {
   const { pairs, keys, sign } = await issuerKeys();
   let served = keys.slice(0, 1);
-  const { url: jwks, asked } = await keyServer(() => ({ body: JSON.stringify({ keys: served }) }));
+  const { url: jwks, requested } = await keyServer(() => ({ body: JSON.stringify({ keys: served }) }));
   const clock = steppedClock(now);
   const { url } = await serving(opened(), { set: [`service.tokens.jwks_url=${jwks}`], clock });
-  expect(asked).toHaveLength(0);
+  expect(requested).toHaveLength(0);
   const first = await sign('RS256', pairs.RS256.privateKey);
   expect([await answered(url, first), await answered(url, first)]).toEqual([
     [200, null],
     [200, null],
   ]);
-  expect(asked).toHaveLength(1);
+  expect(requested).toHaveLength(1);
   const second = await sign('ES256', pairs.ES256.privateKey);
   for (const _ of [1, 2, 3]) expect(await answered(url, second)).toEqual(refused);
-  expect(asked).toHaveLength(1);
+  expect(requested).toHaveLength(1);
   served = keys;
   clock.forward(10_000);
   expect(await answered(url, second)).toEqual([200, null]);
-  expect(asked).toHaveLength(2);
+  expect(requested).toHaveLength(2);
 });
 
 test.each([
@@ -124,19 +124,19 @@ test.each([
 ])('gives 503 while the server of the key set %s, and keeps known keys', async (_, broken) => {
   const { pairs, keys, sign } = await issuerKeys();
   let up = false;
-  const { url: jwks, asked } = await keyServer(() =>
+  const { url: jwks, requested } = await keyServer(() =>
     up ? { body: JSON.stringify({ keys: keys.slice(0, 1) }) } : broken(),
   );
   const clock = steppedClock(now);
-  const said: string[] = [];
-  const log = { debug() {}, info() {}, warn: (facts: object) => void said.push(JSON.stringify(facts)), error() {} };
+  const printed: string[] = [];
+  const log = { debug() {}, info() {}, warn: (facts: object) => void printed.push(JSON.stringify(facts)), error() {} };
   const { url, key } = await serving(opened(), { set: [`service.tokens.jwks_url=${jwks}`], clock, log });
   const token = await sign('RS256', pairs.RS256.privateKey);
   const answer = await fetch(`${url}/api/v1/bots`, bearer(token));
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '5']);
   expect(await answer.text()).not.toContain('127.0.0.1');
   expect(await answered(url, token)).toEqual([503, null]);
-  expect([asked.length, said.length]).toEqual([1, 1]);
+  expect([requested.length, printed.length]).toEqual([1, 1]);
   // API keys do not depend on the key set.
   expect((await fetch(`${url}/api/v1/me`, bearer(key))).status).toBe(200);
   // HS256 is not allowed for a key set.

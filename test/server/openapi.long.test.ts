@@ -177,9 +177,9 @@ test('detects responses that do not match the document', async () => {
   expect(() => check({ ...health, status: 404, headers: json })).toThrow('an error of type');
   expect(() => check({ ...health, headers: new Headers() })).toThrow('has no header');
   expect(() => check({ ...health, path: '/nowhere', headers: json })).toThrow('no documented route');
-  const told = JSON.stringify(createProblem(404));
-  check({ ...health, status: 404, headers: problem, body: told });
-  expect(() => check({ ...health, status: 400, headers: problem, body: told })).toThrow(
+  const reported = JSON.stringify(createProblem(404));
+  check({ ...health, status: 404, headers: problem, body: reported });
+  expect(() => check({ ...health, status: 400, headers: problem, body: reported })).toThrow(
     'the status in the body differs',
   );
   const changed = (change: object) => ({

@@ -11,7 +11,7 @@ import { serving } from './serving.ts';
 const levels = (...pairs: readonly (readonly [number, number])[]): PriceLevel[] =>
   pairs.map(([price, quantity]) => ({ price, quantity }));
 
-interface Told {
+interface Reported {
   readonly t: number;
   readonly bids?: PriceLevel[];
   readonly asks?: PriceLevel[];
@@ -19,7 +19,7 @@ interface Told {
   readonly at?: number;
 }
 
-function append(archive: Archive, symbol: string, ...books: readonly Told[]): void {
+function append(archive: Archive, symbol: string, ...books: readonly Reported[]): void {
   const records = books.map(({ t, bids = [], asks = [], at = t }): BookRecord => {
     const snapshot = { t, bids: toBookSide(bids, 'highest'), asks: toBookSide(asks, 'lowest') };
     return { runId: 'run', symbol, observedAt: at, snapshots: [snapshot], rejected: [], understood: true };

@@ -206,10 +206,10 @@ test('requests without a key have a rate limit of their own, counted by address'
   const anonymous = (address: string) =>
     fetch(`${url}/api/v1/export`, { headers: { 'x-forwarded-for': address } }).then(({ status, headers }) => ({
       status,
-      told: headers.get('ratelimit'),
+      reported: headers.get('ratelimit'),
     }));
   for (const left of [2, 1, 0])
-    expect(await anonymous('203.0.113.1')).toEqual({ status: 200, told: `"address";r=${left};t=60` });
+    expect(await anonymous('203.0.113.1')).toEqual({ status: 200, reported: `"address";r=${left};t=60` });
   expect((await anonymous('203.0.113.1')).status).toBe(429);
   expect((await anonymous('203.0.113.2')).status).toBe(200);
   expect((await ask('/api/v1/export')).status).toBe(200);

@@ -19,8 +19,8 @@ async function me(url: string, init: RequestInit) {
   const answer = await fetch(`${url}/api/v1/me`, init);
   const { headers } = answer;
   const body = (await answer.json()) as Record<string, unknown>;
-  const told = ['ratelimit-policy', 'ratelimit', 'retry-after'].map((name) => headers.get(name));
-  return { status: answer.status, told, body, headers: Object.fromEntries(headers) };
+  const reported = ['ratelimit-policy', 'ratelimit', 'retry-after'].map((name) => headers.get(name));
+  return { status: answer.status, reported, body, headers: Object.fromEntries(headers) };
 }
 
 test('a key has its own rate limit with headers, and a new window after the old one', async () => {
@@ -28,11 +28,15 @@ test('a key has its own rate limit with headers, and a new window after the old 
   const { url, workspace } = await serving(opened(), { clock });
   const { key } = await workspace.createKey({ name: 'slow', expiresAt: null, requestsPerMinute: 3 }, now);
   const policy = '"key";q=3;w=60';
-  expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=2;t=60', null] });
+  expect(await me(url, bearer(key))).toMatchObject({ status: 200, reported: [policy, '"key";r=2;t=60', null] });
   clock.forward(20_500);
-  expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=1;t=40', null] });
+  expect(await me(url, bearer(key))).toMatchObject({ status: 200, reported: [policy, '"key";r=1;t=40', null] });
   const last = await me(url, bearer(key));
-  expect(last).toMatchObject({ status: 200, told: [policy, '"key";r=0;t=40', null], body: { requests_per_minute: 3 } });
+  expect(last).toMatchObject({
+    status: 200,
+    reported: [policy, '"key";r=0;t=40', null],
+    body: { requests_per_minute: 3 },
+  });
   // The collector parses the header correctly.
   expect(parseRateHeaders({ status: 200, headers: last.headers }, now)).toEqual({
     ratePerSecond: 3 / 60,
@@ -40,15 +44,15 @@ test('a key has its own rate limit with headers, and a new window after the old 
     resetMs: 40_000,
   });
   const refused = await me(url, bearer(key));
-  expect(refused).toMatchObject({ status: 429, told: [policy, '"key";r=0;t=40', '40'] });
+  expect(refused).toMatchObject({ status: 429, reported: [policy, '"key";r=0;t=40', '40'] });
   expect(refused.body).toMatchObject({
     title: 'Too many requests',
     detail: expect.stringContaining('3 requests a minute'),
   });
   clock.forward(39_499);
-  expect(await me(url, bearer(key))).toMatchObject({ status: 429, told: [policy, '"key";r=0;t=1', '1'] });
+  expect(await me(url, bearer(key))).toMatchObject({ status: 429, reported: [policy, '"key";r=0;t=1', '1'] });
   clock.forward(1);
-  expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=2;t=60', null] });
+  expect(await me(url, bearer(key))).toMatchObject({ status: 200, reported: [policy, '"key";r=2;t=60', null] });
 });
 
 test('a key without its own rate limit has that of the settings; each key and user is counted separately', async () => {
@@ -80,7 +84,7 @@ test('a key without its own rate limit has that of the settings; each key and us
   expect(await statuses(alice)).toEqual([200, 200, 429]);
   // A user whose name equals the ID of a key is counted separately.
   expect(await statuses([await tokenOf(first.id, null), await tokenOf('bob', null)])).toEqual([200, 200]);
-  expect((await me(url, bearer(await tokenOf('carol', null)))).told[0]).toBe('"user";q=2;w=60');
+  expect((await me(url, bearer(await tokenOf('carol', null)))).reported[0]).toBe('"user";q=2;w=60');
   expect(await statuses([other, other, other])).toEqual([200, 200, 200]);
 });
 
@@ -114,7 +118,7 @@ test('limits invalid credentials per address, but not valid ones', async () => {
   const answers = await Promise.all(Array.from({ length: 90 }, (_, n) => me(url, from('192.0.2.1', guess(n)))));
   const byStatus = Object.groupBy(answers, ({ status }) => String(status));
   expect(byStatus).toMatchObject({ 401: { length: 60 }, 429: { length: 30 } });
-  expect(byStatus['429']![0]).toMatchObject({ told: ['"address";q=60;w=60', '"address";r=0;t=60', '60'] });
+  expect(byStatus['429']![0]).toMatchObject({ reported: ['"address";q=60;w=60', '"address";r=0;t=60', '60'] });
   // A valid key is accepted, even if it was never used before; other addresses are not affected.
   const fresh = await workspace.createKey({ name: 'new', expiresAt: null, requestsPerMinute: null }, now);
   expect((await me(url, from('192.0.2.1', fresh.key))).status).toBe(200);
@@ -189,10 +193,10 @@ test('the collector obeys the headers and is never rejected', async () => {
     },
   );
   // A 404 is final and counts like any other response.
-  const asked = { symbol: 'NONE', from: now, to: now + 1, limit: 10 };
+  const requested = { symbol: 'NONE', from: now, to: now + 1, limit: 10 };
   const failures: string[] = [];
   const all = Array.from({ length: 180 }, () =>
-    upstream.ticks(asked).then(
+    upstream.ticks(requested).then(
       () => failures.push('answered'),
       (error: Error) => failures.push(error.message),
     ),

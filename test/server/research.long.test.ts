@@ -62,12 +62,12 @@ describe('an immediate backtest', () => {
       [{ ...plain, filter: { category: ['x'] } }, ['filter.category']],
       [{ ...plain, filter: { categories: 'x' } }, ['filter.categories']],
     ] as const) {
-      const asked = JSON.stringify(body).slice(0, 80);
-      const { status, body: told } = await alice.post(body);
-      expect([asked, status, errorsOf(told)]).toEqual([asked, 400, names]);
+      const requested = JSON.stringify(body).slice(0, 80);
+      const { status, body: reported } = await alice.post(body);
+      expect([requested, status, errorsOf(reported)]).toEqual([requested, 400, names]);
       if (body === null || Array.isArray(body)) continue;
       const saved = await alice.post({ ...body, save: true });
-      expect([asked, saved.status, errorsOf(saved.body)]).toEqual([asked, 400, names]);
+      expect([requested, saved.status, errorsOf(saved.body)]).toEqual([requested, 400, names]);
     }
     expect(errorsOf((await alice.post({ ...threshold, save: 'yes' })).body)).toEqual(['save']);
     // Errors that depend on the ticks.
@@ -155,25 +155,26 @@ describe('an immediate backtest', () => {
         10,
       );
     }
-    interface Told {
+    interface Reported {
       readonly strategy_version: number | null;
       readonly summary: { readonly contracts: number; readonly trades: number };
     }
-    const asked = (version: number | null) => ({
+    const requested = (version: number | null) => ({
       entry_executable: { name: 'threshold', version },
       objective: 'total_pnl',
     });
-    const told = async (who: typeof alice, version: number | null) => {
-      const { body } = await who.post<Told>(asked(version));
+    const reported = async (who: typeof alice, version: number | null) => {
+      const { body } = await who.post<Reported>(requested(version));
       return [body.strategy_version, body.summary.contracts / body.summary.trades];
     };
-    expect(await told(alice, null)).toEqual([2, 7]);
-    expect(await told(alice, 1)).toEqual([1, 3]);
-    expect(errorsOf((await alice.post(asked(3))).body)).toEqual(['entry_executable.version']);
+    expect(await reported(alice, null)).toEqual([2, 7]);
+    expect(await reported(alice, 1)).toEqual([1, 3]);
+    expect(errorsOf((await alice.post(requested(3))).body)).toEqual(['entry_executable.version']);
     // For another workspace or user it is the built-in one.
-    for (const other of [service.alice, service.as('bob', 'desk')]) expect(await told(other, null)).toEqual([null, 1]);
-    const inline = { ...asked(null), entry_executable: { name: 'mine', strategy: buying(5) } };
-    expect((await alice.post<Told>(inline)).body.summary.contracts).toBe(10);
+    for (const other of [service.alice, service.as('bob', 'desk')])
+      expect(await reported(other, null)).toEqual([null, 1]);
+    const inline = { ...requested(null), entry_executable: { name: 'mine', strategy: buying(5) } };
+    expect((await alice.post<Reported>(inline)).body.summary.contracts).toBe(10);
   });
 
   test('is rejected if too large, with the advice to save it; grid points multiply the ticks', async () => {
@@ -191,8 +192,8 @@ describe('an immediate backtest', () => {
     const { alice } = await asking(await createTradedArchive(), { limits: { backtestTicksJobMax: 2000 } });
     const one = { ...threshold, symbols: ['KX A'] };
     const refused = async (body: object): Promise<boolean> => {
-      const { status, body: told } = await alice.post<{ detail?: string }>({ ...body, save: true });
-      expect([status, told.detail]).toEqual(
+      const { status, body: reported } = await alice.post<{ detail?: string }>({ ...body, save: true });
+      expect([status, reported.detail]).toEqual(
         status === 202 ? [202, undefined] : [422, expect.stringMatching(/2000 ticks/)],
       );
       return status === 422;

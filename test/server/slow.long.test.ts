@@ -42,9 +42,9 @@ test('incomplete headers give 408', async () => {
   // Half a method that is then continued is malformed, which may be detected first.
   expect(statuses.filter((status) => status === 408).length).toBeGreaterThanOrEqual(25);
   expect(statuses.every((status) => status === 408 || status === 400)).toBe(true);
-  const told = answersIn(ended[0]!)[0]!;
-  expect(told.headers.get('content-type')).toBe('application/problem+json');
-  expect(JSON.parse(told.body)).toMatchObject({ status: 408, title: 'Request timeout' });
+  const reported = answersIn(ended[0]!)[0]!;
+  expect(reported.headers.get('content-type')).toBe('application/problem+json');
+  expect(JSON.parse(reported.body)).toMatchObject({ status: 408, title: 'Request timeout' });
 });
 
 test('closes a connection that sends nothing', async () => {
@@ -129,8 +129,8 @@ test('stopping completes running requests, and closes and rejects connections', 
   await waitFor(() => !app.server.listening, 'a server that accepts no connections');
   expect(await received(connected(url))).toBe('');
   kept.write('}');
-  const [told] = answersIn(await answer);
-  expect([told!.status, told!.headers.get('connection')]).toEqual([404, 'close']);
+  const [reported] = answersIn(await answer);
+  expect([reported!.status, reported!.headers.get('connection')]).toEqual([404, 'close']);
   await stopped;
 });
 

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
 import { archived } from './archived.ts';
 import { type Serving, serving } from './serving.ts';
-import { alice, as, buyAndHold, type Told, tokenOf, withTokens } from './users.ts';
+import { alice, as, buyAndHold, type Reported, tokenOf, withTokens } from './users.ts';
 import { freshDatabase, type Kind } from './workspace/databases.ts';
 
 // Every users route in the OpenAPI document, requested by other users and workspaces.
@@ -47,9 +47,9 @@ export const run = { entry_executable: { name: 'secret dip' }, objective: 'total
 /** An object of alice in each collection, by the path of the collection. */
 async function objectsOf(service: Serving): Promise<Record<string, string>> {
   const made = async (path: string, body: unknown) => {
-    const told = await as<{ id: string }>(service, alice, 'POST', path, body, { 'idempotency-key': 'once' });
-    expect(told.status, path).toBeLessThan(300);
-    return told.body.id;
+    const reported = await as<{ id: string }>(service, alice, 'POST', path, body, { 'idempotency-key': 'once' });
+    expect(reported.status, path).toBeLessThan(300);
+    return reported.body.id;
   };
   const strategy = await made('/api/v1/strategies', { name: 'secret dip', definition: buyAndHold });
   const bot = { name: 'secret bot', strategy: { name: 'secret dip' }, symbols: ['KX A'] };
@@ -67,7 +67,7 @@ async function objectsOf(service: Serving): Promise<Record<string, string>> {
 }
 
 /** A response without the parts that differ per request. */
-export const toComparableResponse = ({ status, headers, body }: Told): unknown => {
+export const toComparableResponse = ({ status, headers, body }: Reported): unknown => {
   const own = new Set(['x-request-id', 'date', 'ratelimit', 'content-length']);
   return { status, body, headers: [...headers].filter(([name]) => !own.has(name)) };
 };

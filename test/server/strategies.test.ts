@@ -150,8 +150,8 @@ describe('a list of strategies', () => {
     ['name=', 'name'],
     ['owner=bob', 'owner'],
   ])('rejects a request with %s', async (query, field) => {
-    const told = await as(shared(), alice, 'GET', `${path}?${query}`);
-    expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, [field]]);
+    const reported = await as(shared(), alice, 'GET', `${path}?${query}`);
+    expect([reported.status, errorsOf(reported).map(([name]) => name)]).toEqual([400, [field]]);
   });
 });
 
@@ -202,9 +202,9 @@ describe('a strategy is rejected with the invalid field', () => {
       ['definition.fees.of_notional'],
     ],
   ])('%s', async (_, body, fields) => {
-    const told = await as(shared(), alice, 'POST', path, body);
-    expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, fields]);
-    for (const [, reason] of errorsOf(told)) expect(reason).toMatch(/\w/);
+    const reported = await as(shared(), alice, 'POST', path, body);
+    expect([reported.status, errorsOf(reported).map(([name]) => name)]).toEqual([400, fields]);
+    for (const [, reason] of errorsOf(reported)) expect(reason).toMatch(/\w/);
   });
 
   test('a body that is not JSON or too large is rejected', async () => {

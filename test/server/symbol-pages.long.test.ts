@@ -188,10 +188,10 @@ async function readAllPages(limit: number, name: string, read: (cursor: string |
 test('pages of named symbols have the rows that were appended, and need no query', async () => {
   let rowsRead = 0;
   await fc.assert(
-    fc.asyncProperty(archiveParts, fc.array(query, { minLength: 4, maxLength: 8 }), async (made, asked) => {
+    fc.asyncProperty(archiveParts, fc.array(query, { minLength: 4, maxLength: 8 }), async (made, requested) => {
       const archive = await createArchive(made);
       const { service, countQueries } = await openCounted(archive, 1 << 24);
-      for (const { interval, from, to, symbols, limit } of asked) {
+      for (const { interval, from, to, symbols, limit } of requested) {
         // An unknown symbol gives 404.
         const known = symbols.filter((symbol) => readSymbol(archive.state.db, symbol) !== undefined).sort(compareUtf8);
         if (known.length === 0 || (from !== undefined && to !== undefined && from >= to)) continue;

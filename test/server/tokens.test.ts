@@ -10,8 +10,8 @@ const settings = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: nu
 
 test('a token signed with the secret is accepted on users routes', async () => {
   const { url } = await serving(opened(), { set: withSecret });
-  const asked = { user: 'alice', workspace: 'desk', scopes: ['research'], expiresAt: now + 60_000 };
-  const token = await issueUserToken(settings, asked, now);
+  const requested = { user: 'alice', workspace: 'desk', scopes: ['research'], expiresAt: now + 60_000 };
+  const token = await issueUserToken(settings, requested, now);
   const me = await (await fetch(`${url}/api/v1/me`, bearer(token))).json();
   expect(me).toEqual({
     kind: 'user',

@@ -11,7 +11,7 @@ export const tokenOf = (user: string, workspace?: string, scope = 'research'): s
 
 export const alice = tokenOf('alice', 'desk');
 
-export interface Told<T = Record<string, unknown>> {
+export interface Reported<T = Record<string, unknown>> {
   readonly status: number;
   readonly headers: Headers;
   /** Undefined if the response has no body. */
@@ -26,7 +26,7 @@ export async function as<T = Record<string, unknown>>(
   path: string,
   body?: unknown,
   headers: Record<string, string> = {},
-): Promise<Told<T>> {
+): Promise<Reported<T>> {
   const sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const answer = await ask(path, {
     method,
@@ -39,5 +39,5 @@ export async function as<T = Record<string, unknown>>(
 
 export const buyAndHold = { rules: [{ side: 'yes', entry: { all: [] }, size: { contracts: 1 } }] };
 
-export const errorsOf = ({ body }: Told): [name: string, reason: string][] =>
+export const errorsOf = ({ body }: Reported): [name: string, reason: string][] =>
   ((body.errors ?? []) as { name: string; reason: string }[]).map(({ name, reason }) => [name, reason]);

@@ -21,9 +21,9 @@ describe('config/default.yaml', () => {
   });
 
   test('describes every key with the words of its error message', () => {
-    const said = commentsByKey(readFileSync(defaultFile, 'utf8'));
+    const printed = commentsByKey(readFileSync(defaultFile, 'utf8'));
     for (const [path, leaf] of settingSchemas) {
-      expect(said.get(path.split('.').at(-1)!), path).toContainEqual(
+      expect(printed.get(path.split('.').at(-1)!), path).toContainEqual(
         expect.stringContaining(`(${describeExpected(leaf)})`),
       );
     }
@@ -76,15 +76,15 @@ describe('the schema', () => {
 
 /** The comments above each key, by the last name of the key. */
 function commentsByKey(yaml: string): Map<string, string[]> {
-  const said = new Map<string, string[]>();
+  const printed = new Map<string, string[]>();
   let comment = '';
   for (const line of yaml.split('\n')) {
     const key = /^ *([a-z_]+):/.exec(line)?.[1];
     if (key === undefined) comment = line.trim().startsWith('#') ? comment + line.trim().slice(1) : '';
     else {
-      said.set(key, [...(said.get(key) ?? []), comment]);
+      printed.set(key, [...(printed.get(key) ?? []), comment]);
       comment = '';
     }
   }
-  return said;
+  return printed;
 }

@@ -54,12 +54,12 @@ function* findFalseStates(night: Night): Generator<string> {
     const isOver = Date.parse(isoDay(t)) + dayMs <= nowMs;
     const day = manifest.days[isoDay(t)]?.state;
     // A finding after the last publish is in no manifest yet.
-    const isTold = isDamaged && !isFoundByPublish(night);
-    if (day === 'complete' && !isTold) yield `manifest: ${at}, and the day is complete`;
+    const isReported = isDamaged && !isFoundByPublish(night);
+    if (day === 'complete' && !isReported) yield `manifest: ${at}, and the day is complete`;
     if (day === 'empty') yield `manifest: ${at}, and the day is empty`;
-    if (day === 'provisional' && !isInferred && !excepted && !isTold)
+    if (day === 'provisional' && !isInferred && !excepted && !isReported)
       yield `manifest: ${at}, and the day is provisional`;
-    if (day === 'complete_with_exceptions' && !excepted && !isTold) yield `manifest: ${at}, and the day is ${day}`;
+    if (day === 'complete_with_exceptions' && !excepted && !isReported) yield `manifest: ${at}, and the day is ${day}`;
     if (!isOver && !isListed) continue;
     const states: [string, string | null | undefined][] = [
       ['status', status.completeness.state],
@@ -77,14 +77,14 @@ function* findFalseStates(night: Night): Generator<string> {
     }
     if (!isListed) continue;
     for (const [name, moment] of [
-      ['manifest', isTold ? null : manifest.watermark],
+      ['manifest', isReported ? null : manifest.watermark],
       ['status', isJournaled ? null : status.watermark],
-      ['metrics', isTold ? null : (metric('watermark_timestamp_seconds') ?? Number.NaN) * 1000],
+      ['metrics', isReported ? null : (metric('watermark_timestamp_seconds') ?? Number.NaN) * 1000],
     ] as const)
       if (moment !== null && moment > t && !excepted && !suspended.has(symbol))
         yield `watermark of ${name}: ${at}, and it is ${new Date(moment).toISOString()}`;
     for (const [name, moment] of [
-      ['manifest', isTold ? null : manifest.reached],
+      ['manifest', isReported ? null : manifest.reached],
       ['status', isJournaled ? null : status.reached],
     ] as const)
       if (moment !== null && moment > t && !excepted && !isInferred && !suspended.has(symbol))
@@ -99,9 +99,9 @@ function* findFalseStates(night: Night): Generator<string> {
 
 /** Whether the last publish knew the damage that is known now. A file without rows may be replaced with its damage. */
 function isFoundByPublish({ surfaces: { manifest, status, damaged } }: Pick<Night, 'surfaces'>): boolean {
-  const told = manifest.completeness?.damaged;
+  const reported = manifest.completeness?.damaged;
   const dates = [...damaged].flatMap((path) => /^(?:ticks|coverage)\/date=([^/]+)/.exec(path)?.[1] ?? []);
-  return told?.files === status.damaged_count && dates.every((date) => told.dates.includes(date));
+  return reported?.files === status.damaged_count && dates.every((date) => reported.dates.includes(date));
 }
 
 /** If a window is only inferred, every surface says so, or something worse. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { floorToDay } from '../../src/base/window.ts';
-import { type Asked, type MarketsBody, type Reply, startScripted } from '../collector/run/scripted-service.ts';
+import { type MarketsBody, type Reply, type Requested, startScripted } from '../collector/run/scripted-service.ts';
 import type { Draw } from '../faults/draw.ts';
 import type { WorldSymbol } from './world.ts';
 
@@ -58,7 +58,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
       .map(({ t, p }) => ({ t, p }));
   box.truth = visibleTicks;
 
-  function ticks(request: Asked): Reply {
+  function ticks(request: Requested): Reply {
     box.nowMs += stepMs;
     const { symbol, from, to } = request;
     const n = requestCounts.get(symbol) ?? 0;

@@ -135,10 +135,10 @@ function modelDay(input: ModelInput, day: number) {
     const excepted = exceptedOf(input, facts.symbol);
     const isFinal = (t: number, list: readonly CoveredWindow[]) =>
       list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
-    const groundOf = (t: number) =>
+    const evidenceOf = (t: number) =>
       isFinal(t, answers.filter(isProven)) ? 'proven' : isFinal(t, answers) ? 'inferred' : 'nothing';
-    const grounds = aliveQuarters.map((t) => ({ t, ground: groundOf(t) }));
-    const uncovered = grounds.filter(({ ground }) => ground === 'nothing').map(({ t }) => t);
+    const evidences = aliveQuarters.map((t) => ({ t, evidence: evidenceOf(t) }));
+    const uncovered = evidences.filter(({ evidence }) => evidence === 'nothing').map(({ t }) => t);
     const isExcepted = uncovered.every((t) => windowsContaining(excepted, t));
     if (uncovered.length > 0 && isExcepted)
       exceptions += excepted.filter((w) => uncovered.some((t) => windowsContaining([w], t))).length;
@@ -146,8 +146,8 @@ function modelDay(input: ModelInput, day: number) {
     else if (uncovered.length > 0) evidenceByQuarter.add('nothing');
     // An excepted window needs no proof if another excepted window is missing too.
     const needsNoProof = (t: number) => uncovered.length > 0 && isExcepted && windowsContaining(excepted, t);
-    for (const { t, ground } of grounds)
-      if (ground === 'inferred' && !needsNoProof(t)) evidenceByQuarter.add('inferred');
+    for (const { t, evidence } of evidences)
+      if (evidence === 'inferred' && !needsNoProof(t)) evidenceByQuarter.add('inferred');
   }
   const isOver = nowMs >= day + dayMs;
   const state =

@@ -6,7 +6,7 @@ import { factsOf } from '../format/facts.ts';
 describe('gaps of a symbol', () => {
   const rules = { lookbackMs: 3, lingerMs: 0, settleMs: 0 };
   interface Given {
-    readonly asked?: Window;
+    readonly requested?: Window;
     readonly fromNamed?: boolean;
     readonly isEndOpen?: boolean;
     readonly owed?: readonly Window[];
@@ -15,7 +15,7 @@ describe('gaps of a symbol', () => {
   }
   const compute = (facts: Parameters<typeof factsOf>[0], covered: readonly Window[], given: Given) => {
     const {
-      asked: window = { from: 0, to: 100 },
+      requested: window = { from: 0, to: 100 },
       fromNamed = false,
       isEndOpen = false,
       owed = [],
@@ -41,11 +41,11 @@ describe('gaps of a symbol', () => {
 
   test('are the uncovered windows of the lifetime inside the query window', () => {
     const facts = { opensAt: 100, resolvedAt: 200, inactiveSince: 200 };
-    expect(gaps(facts, [{ from: 120, to: 150 }], { asked: { from: 0, to: 180 }, fromNamed: true })).toEqual([
+    expect(gaps(facts, [{ from: 120, to: 150 }], { requested: { from: 0, to: 180 }, fromNamed: true })).toEqual([
       { from: 100, to: 120 },
       { from: 150, to: 180 },
     ]);
-    expect(gaps(facts, [{ from: 100, to: 200 }], { asked: { from: 0, to: 999 }, fromNamed: true })).toEqual([]);
+    expect(gaps(facts, [{ from: 100, to: 200 }], { requested: { from: 0, to: 999 }, fromNamed: true })).toEqual([]);
   });
 
   test('start at an explicit query start if the opening is unknown, unless the server keeps less history', () => {
@@ -95,7 +95,7 @@ describe('gaps of a symbol', () => {
     expect(gaps({ opensAt: 0 }, covered, {})).toEqual([{ from: 95, to: 100 }]);
     const tail = { from: 95, to: 100 };
     expect(gaps({ opensAt: 0 }, covered, { isEndOpen: true, owed: [tail] })).toEqual([tail]);
-    const hours = { asked: { from: 0, to: 7_200_000 }, isEndOpen: true };
+    const hours = { requested: { from: 0, to: 7_200_000 }, isEndOpen: true };
     expect(gaps({ opensAt: 0 }, covered, hours)).toEqual([{ from: 95, to: 7_200_000 }]);
   });
 });

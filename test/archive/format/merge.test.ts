@@ -290,7 +290,7 @@ describe('merging', () => {
 
   test('infers no precedence if that of each published tick was recorded', () => {
     const first = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown);
-    const strict = { getWindows: () => first.precedence, inferPrecedence: () => expect.fail('asked for a stand-in') };
+    const strict = { getWindows: () => first.precedence, inferPrecedence: () => expect.fail('requested a stand-in') };
     const { tallies } = mergePart(
       first.columns,
       [

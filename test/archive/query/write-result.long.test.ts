@@ -176,8 +176,8 @@ function abortedAmid(reason: Error): AbortSignal {
   const controller = new AbortController();
   const { signal } = controller;
   const listen = signal.addEventListener.bind(signal);
-  signal.addEventListener = (...told: Parameters<typeof listen>) => {
-    listen(...told);
+  signal.addEventListener = (...reported: Parameters<typeof listen>) => {
+    listen(...reported);
     setTimeout(() => controller.abort(reason), 20);
   };
   return signal;

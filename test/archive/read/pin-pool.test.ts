@@ -25,59 +25,59 @@ async function archiveOf(root = scratchFolder()) {
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
   const [file] = archive.readManifest().datasets.ticks.files;
-  return { root, archive, file: file!, shelf: openPinPool(archive, 'test'), reads: () => reads };
+  return { root, archive, file: file!, pinPool: openPinPool(archive, 'test'), reads: () => reads };
 }
 
 test.each(['small', 'large'])('checks the hash of a %s file once for all readers', async (size) => {
-  const { shelf, file: small, reads } = await archiveOf();
+  const { pinPool, file: small, reads } = await archiveOf();
   const file = { ...small, bytes: size === 'small' ? small.bytes : smallFileBytesMax + 1 };
-  const taken = await Promise.all([1, 2, 3].map(() => shelf.acquire(file, signal)));
+  const taken = await Promise.all([1, 2, 3].map(() => pinPool.acquire(file, signal)));
   expect(new Set(taken.map(({ path }) => path)).size).toBe(1);
   for (const one of taken) one.release();
-  (await shelf.acquire(file, signal)).release();
+  (await pinPool.acquire(file, signal)).release();
   expect(reads()).toBe(1);
-  shelf.close();
-  expect(existsSync(shelf.folder)).toBe(false);
+  pinPool.close();
+  expect(existsSync(pinPool.folder)).toBe(false);
 });
 
 test('checks a modified file again, and rejects it if it differs', async () => {
-  const { root, shelf, file, reads } = await archiveOf();
+  const { root, pinPool, file, reads } = await archiveOf();
   const path = join(root, file.path);
   const bytes = readFileSync(path);
-  (await shelf.acquire(file, signal)).release();
+  (await pinPool.acquire(file, signal)).release();
   writeFileSync(path, bytes.toReversed());
-  await expect(shelf.acquire(file, signal)).rejects.toBeInstanceOf(DamageError);
+  await expect(pinPool.acquire(file, signal)).rejects.toBeInstanceOf(DamageError);
   writeFileSync(path, bytes);
-  (await shelf.acquire(file, signal)).release();
+  (await pinPool.acquire(file, signal)).release();
   expect(reads()).toBe(3);
-  shelf.close();
+  pinPool.close();
 });
 
 test('keeps a pinned file when a later generation replaces it, until it is released', async () => {
-  const { root, archive, shelf, file } = await archiveOf();
+  const { root, archive, pinPool, file } = await archiveOf();
   const bytes = readFileSync(join(root, file.path));
-  const taken = await shelf.acquire(file, signal);
+  const taken = await pinPool.acquire(file, signal);
   append(archive, answer('AAA', [[day0 + 1, 0.6]]));
   await publishNow(archive, now + 1);
   expect(readFileSync(join(root, file.path)).equals(bytes)).toBe(false);
   expect(readFileSync(taken.path).equals(bytes)).toBe(true);
-  shelf.releaseStale(archive.readManifest());
+  pinPool.releaseStale(archive.readManifest());
   expect(existsSync(taken.path)).toBe(true);
   taken.release();
-  expect(globSync('**/*.parquet', { cwd: shelf.folder })).toEqual([]);
-  await expect(shelf.acquire(file, signal)).rejects.toBeInstanceOf(ReplacedError);
-  shelf.close();
+  expect(globSync('**/*.parquet', { cwd: pinPool.folder })).toEqual([]);
+  await expect(pinPool.acquire(file, signal)).rejects.toBeInstanceOf(ReplacedError);
+  pinPool.close();
 });
 
 test('an aborted reader does not affect other readers of the same file', async () => {
-  const { shelf, file } = await archiveOf();
+  const { pinPool, file } = await archiveOf();
   // A large file is read asynchronously, so that its reader can be aborted.
   const large = { ...file, bytes: smallFileBytesMax + 1 };
   const stopped = new AbortController();
-  const first = shelf.acquire(large, stopped.signal);
-  const second = shelf.acquire(large, signal);
+  const first = pinPool.acquire(large, stopped.signal);
+  const second = pinPool.acquire(large, signal);
   stopped.abort(new Error('stopped'));
   await expect(first).rejects.toThrow('stopped');
   (await second).release();
-  shelf.close();
+  pinPool.close();
 });

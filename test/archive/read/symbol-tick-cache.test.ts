@@ -46,11 +46,11 @@ function over(bytes: Uint8Array, bytesMax: number) {
     const { t, p } = parts.readTicks(file, symbol);
     return [...t].map((time, i) => [time - day0, p[i]]);
   };
-  return { asked: reads, pairs };
+  return { requested: reads, pairs };
 }
 
 test('caches ticks, and finds missing symbols by the index of the file', () => {
-  const { asked: reads, pairs } = over(published, 1 << 20);
+  const { requested: reads, pairs } = over(published, 1 << 20);
   for (let round = 0; round < 2; round++) {
     expect(pairs('B')).toEqual([
       [0, 0.25],
@@ -74,7 +74,7 @@ test('reads several symbols of one page', () => {
 });
 
 test('reads the file each time without a cache, with the same result', () => {
-  const { asked: reads, pairs } = over(published, 0);
+  const { requested: reads, pairs } = over(published, 0);
   for (let round = 0; round < 2; round++) expect(pairs('A')).toEqual([[0, 0.5]]);
   expect(reads.times).toBe(2);
 });

@@ -3,8 +3,8 @@ import { openWorkerPool } from '../../../src/base/worker-threads.ts';
 
 test('threads run tasks, and a failed task affects no other', async () => {
   const pool = await openWorkerPool('./sums', import.meta.url, 2);
-  const asked = [pool.run('sum', [1, 2]), pool.run('sum', []), pool.run('sum', [3])];
-  expect(await Promise.allSettled(asked)).toEqual([
+  const requested = [pool.run('sum', [1, 2]), pool.run('sum', []), pool.run('sum', [3])];
+  expect(await Promise.allSettled(requested)).toEqual([
     { status: 'fulfilled', value: 3 },
     { status: 'rejected', reason: expect.objectContaining({ message: 'nothing to add' }) },
     { status: 'fulfilled', value: 3 },
@@ -23,8 +23,8 @@ test('threads that exit at start reject their tasks only', async () => {
 
 test('rejects waiting tasks when the threads are closed', async () => {
   const pool = await openWorkerPool('./sums', import.meta.url, 1);
-  const asked = Array.from({ length: 8 }, () => pool.run('sum', [1]));
-  const all = Promise.allSettled(asked);
+  const requested = Array.from({ length: 8 }, () => pool.run('sum', [1]));
+  const all = Promise.allSettled(requested);
   await pool.close();
   expect((await all).map(({ status }) => status)).toContain('rejected');
 });

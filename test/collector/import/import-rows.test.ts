@@ -161,7 +161,7 @@ describe('rows', () => {
     });
   });
 
-  test('have times in the unit in which each is a time, if that is asked for', () => {
+  test('have times in the unit in which each is a time, if a flag says so', () => {
     const t = ['1000000000', '1000000000.5', '1000000000001', '1000000000002000', '1000000000003000000', '5', '1e12'];
     const rows = { symbol: t.map(() => 'A'), t, p: t.map(() => 1) };
     const { accepted, rejected } = read(rows, utcZone, { unit: 'auto' });

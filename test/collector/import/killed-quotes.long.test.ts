@@ -12,8 +12,8 @@ import { archiveOf, contextIn, copyTree, openPlaces } from '../../faults/place.t
 import { powerModel } from '../../faults/power-loss.ts';
 import { orphanProcess } from '../../faults/story.ts';
 
-const ground = openPlaces();
-afterAll(() => ground.clear());
+const places = openPlaces();
+afterAll(() => places.clear());
 
 const flow = flows.find(({ name }) => name === 'import of ticks and quotes')!;
 
@@ -33,7 +33,7 @@ function listCovered(root: string): string[] {
 }
 
 test('an import that is killed at any call leaves no window covered without its rows, whatever publishes next', async () => {
-  const before = ground.fresh();
+  const before = places.fresh();
   mkdirSync(before);
   await flow.prepare(before);
   orphanProcess(before);
@@ -46,13 +46,13 @@ test('an import that is killed at any call leaves no window covered without its 
     await flow.run({ place, disk, openDatabase: faultDatabase(faults), nowMs: now, turn: 1 });
     return faults.calls.length;
   };
-  const undisturbed = ground.fresh();
+  const undisturbed = places.fresh();
   const calls = await run(undisturbed, Number.POSITIVE_INFINITY);
   const complete = listCovered(archiveOf(undisturbed));
   expect(complete.filter((line) => line.startsWith('quotes')).length).toBeGreaterThan(1);
   const wrong: string[] = [];
   for (let at = 1; at <= calls; at += 2) {
-    const place = ground.fresh();
+    const place = places.fresh();
     await run(place, at);
     orphanProcess(place);
     await publishJob.run(
@@ -61,7 +61,7 @@ test('an import that is killed at any call leaves no window covered without its 
     );
     for (const line of listCovered(archiveOf(place)))
       if (!known.includes(line) && !complete.includes(line)) wrong.push(`killed at call ${at} of ${calls}: ${line}`);
-    ground.drop(place);
+    places.drop(place);
   }
   expect(wrong).toEqual([]);
 });

@@ -107,12 +107,14 @@ describe('replayed responses', () => {
         side: fc.constantFrom('earliest' as const, 'latest' as const),
         fromInclusive: fc.boolean(),
         toInclusive: fc.boolean(),
-        echo: fc.constantFrom('asked' as const, 'tightened' as const, 'none' as const),
+        echo: fc.constantFrom('requested' as const, 'tightened' as const, 'none' as const),
         behindMs: fc.constantFrom(0, 5000, null),
         keptFrom: fc.constantFrom(null, null, start + 1_000_500),
       })
       // Expired history must be stated.
-      .map((some): PagingTraits => ({ ...plainTraits, ...some, echo: some.keptFrom === null ? some.echo : 'asked' })),
+      .map(
+        (some): PagingTraits => ({ ...plainTraits, ...some, echo: some.keptFrom === null ? some.echo : 'requested' }),
+      ),
   });
 
   test('return the same ticks as the run, without a wrong claim', async () => {

@@ -8,7 +8,7 @@ import { receiver } from '../../e2e/receiver.ts';
 import { contextOf } from '../run/one-process.ts';
 
 test('sends no part of the key, wherever a text is truncated', async () => {
-  const { url, told: received } = await receiver();
+  const { url, reported: received } = await receiver();
   const context = await contextOf('/lake', 'https://box.test', Date.now, [`notify.webhook_url=${url}`]);
   const base = summarizeNotStarted('nightly', '1', Date.now(), new UsageError('No.'));
   for (const length of [290, 294, 296, 300]) {

@@ -181,7 +181,7 @@ describe('order books from scripted responses', () => {
       onSymbol: (done) => void progress.push(done),
       ...rest,
     };
-    return { ...(await collectBooks(context, names)), records, told: progress, log };
+    return { ...(await collectBooks(context, names)), records, reported: progress, log };
   }
 
   test('are counted as kept, empty, quarantined, missing and failed', async () => {
@@ -209,7 +209,7 @@ describe('order books from scripted responses', () => {
       ['B', 'run', true],
       ['C', 'run', false],
     ]);
-    expect(done.told).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(done.reported).toEqual([1, 2, 3, 4, 5, 6]);
     expect(done.log).toEqual(['A', 'answered', 'B', 'answered', 'C', 'answered', 'D', 'E', 'F', 'drained']);
   });
 

@@ -58,7 +58,7 @@ const waysOf = (capMin: number, capMax: number): fc.Arbitrary<PagingTraits> =>
       order: fc.constantFrom('ascending' as const, 'newest first' as const, 'shuffled' as const),
       fromInclusive: fc.boolean(),
       toInclusive: fc.boolean(),
-      echo: fc.constantFrom('asked' as const, 'tightened' as const, 'none' as const),
+      echo: fc.constantFrom('requested' as const, 'tightened' as const, 'none' as const),
     })
     .map((some) => ({ ...plainTraits, ...some }));
 

@@ -18,7 +18,7 @@ export interface PagingTraits {
   readonly fromInclusive: boolean;
   readonly toInclusive: boolean;
   /** What `from` and `to` state: the request, the span of the ticks if truncated, always that span, or nothing. */
-  readonly echo: 'asked' | 'tightened' | 'span' | 'none';
+  readonly echo: 'requested' | 'tightened' | 'span' | 'none';
   /** How far its generated_at is behind our clock, in ms. Null: not stated. */
   readonly behindMs: number | null;
   /** Start of its history, stated in `from`. Null: unlimited. */
@@ -39,7 +39,7 @@ export const plainTraits: PagingTraits = {
   order: 'ascending',
   fromInclusive: true,
   toInclusive: false,
-  echo: 'asked',
+  echo: 'requested',
   behindMs: 0,
   keptFrom: null,
   longest: null,
@@ -146,7 +146,7 @@ function echoOf(
   if (ways.echo === 'none') return { from: null, to: null };
   const first = kept[0];
   const last = kept.at(-1);
-  if (ways.echo === 'asked' || first === undefined || last === undefined) return servedWindow;
+  if (ways.echo === 'requested' || first === undefined || last === undefined) return servedWindow;
   if (ways.echo === 'span') return { from: first.t, to: last.t };
   if (!truncated) return servedWindow;
   return ways.side === 'earliest' ? { from: servedWindow.from, to: last.t } : { from: first.t, to: servedWindow.to };

@@ -5,7 +5,7 @@ import { findStalePart } from '../../../src/collector/paging/fetch-steps.ts';
 import { findTimeFlaw, resolveObservedAt, validateTicks } from '../../../src/collector/paging/observation.ts';
 
 const from = Date.UTC(2026, 6, 1);
-const asked = { from, to: from + 1000 };
+const requested = { from, to: from + 1000 };
 const future = from + 500_000;
 const page = (ticks: readonly (readonly [number, number])[], rejected: { reason: string; raw: string }[] = []) => ({
   t: Float64Array.from(ticks, ([t]) => t),
@@ -19,14 +19,14 @@ describe('a page of ticks', () => {
       page([
         [from + 5, 0.5],
         [from, 0.4],
-        [asked.to, 0.3],
+        [requested.to, 0.3],
         [from - 1, 0.2],
-        [asked.to - 1, 0.1],
+        [requested.to - 1, 0.1],
       ]),
-      asked,
+      requested,
       future,
     );
-    expect([...ticks.t]).toEqual([from + 5, from, asked.to - 1]);
+    expect([...ticks.t]).toEqual([from + 5, from, requested.to - 1]);
     expect([...ticks.p]).toEqual([0.5, 0.4, 0.1]);
     expect(rejected).toEqual([]);
     expect(outsideCount).toBe(2);
@@ -48,7 +48,7 @@ describe('a page of ticks', () => {
         [t, p],
         [from + 1, 0.5],
       ]),
-      asked,
+      requested,
       future,
     );
     expect(rejected).toEqual([{ reason, raw: JSON.stringify({ t, p }) }]);
@@ -71,28 +71,28 @@ describe('a page of ticks', () => {
 
   test('passes on elements that could not be decoded', () => {
     const undecodable = [{ reason: 'p is missing', raw: '{"t":1}' }];
-    expect(validateTicks(page([], undecodable), asked, future).rejected).toEqual(undecodable);
+    expect(validateTicks(page([], undecodable), requested, future).rejected).toEqual(undecodable);
   });
 
   test('counts each tick as usable, unusable or outside', () => {
     const anyTick = fc.tuple(
-      fc.oneof(fc.integer({ min: from - 5, max: asked.to + 5 }), fc.double()),
+      fc.oneof(fc.integer({ min: from - 5, max: requested.to + 5 }), fc.double()),
       fc.oneof(fc.double(), fc.constant(0.5)),
     );
     fc.assert(
       fc.property(fc.array(anyTick), (ticks) => {
-        const { ticks: usable, rejected, outsideCount } = validateTicks(page(ticks), asked, future);
+        const { ticks: usable, rejected, outsideCount } = validateTicks(page(ticks), requested, future);
         expect(usable.t.length + rejected.length + outsideCount).toBe(ticks.length);
         expect(usable.t.length).toBe(usable.p.length);
-        for (const t of usable.t) expect(asked.from <= t && t < asked.to).toBe(true);
+        for (const t of usable.t) expect(requested.from <= t && t < requested.to).toBe(true);
       }),
     );
   });
 
   test('validates each tick, also after many usable ones', () => {
-    const good = fc.tuple(fc.integer({ min: from, max: asked.to - 1 }), fc.constantFrom(0.25, 0.5, -0));
+    const good = fc.tuple(fc.integer({ min: from, max: requested.to - 1 }), fc.constantFrom(0.25, 0.5, -0));
     const odd = fc.tuple(
-      fc.oneof(fc.integer({ min: from - 5, max: asked.to + 5 }), fc.constantFrom(Number.NaN, timeEnd, future + 1)),
+      fc.oneof(fc.integer({ min: from - 5, max: requested.to + 5 }), fc.constantFrom(Number.NaN, timeEnd, future + 1)),
       fc.oneof(fc.double(), fc.constant(0.5)),
     );
     const ticks = fc.array(fc.oneof({ weight: 9, arbitrary: good }, { weight: 1, arbitrary: odd }), { maxLength: 40 });
@@ -102,10 +102,10 @@ describe('a page of ticks', () => {
         const reasonOf = ([t, p]: readonly [number, number]) =>
           findTimeFlaw(t, future) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
         const usable = list.filter((tick) => reasonOf(tick) === undefined);
-        const inside = usable.filter(([t]) => asked.from <= t && t < asked.to);
+        const inside = usable.filter(([t]) => requested.from <= t && t < requested.to);
         const times = usable.map(([t]) => t);
         const input = page(list, undecodable);
-        const validated = validateTicks(input, asked, future);
+        const validated = validateTicks(input, requested, future);
         expect([...validated.ticks.t]).toEqual(inside.map(([t]) => t));
         expect([...validated.ticks.p]).toEqual(inside.map(([, p]) => p));
         expect(validated.rejected).toEqual([

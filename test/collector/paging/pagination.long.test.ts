@@ -47,7 +47,7 @@ const sane: fc.Arbitrary<PagingTraits> = fc.record({
   order: fc.constantFrom('ascending', 'newest first', 'shuffled'),
   fromInclusive: fc.boolean(),
   toInclusive: fc.boolean(),
-  echo: fc.constantFrom('asked', 'tightened', 'span', 'none'),
+  echo: fc.constantFrom('requested', 'tightened', 'span', 'none'),
   behindMs: fc.constantFrom(0, 0, 5000, null),
   keptFrom: fc.constant(null),
   longest: fc.constant(null),
@@ -157,11 +157,13 @@ describe('paging', () => {
   });
 
   test('reports expired windows as lost and covers the rest', async () => {
-    const forgetful = fc
-      .tuple(sane, fc.integer({ min: start - 10, max: window.to + 10 }))
-      .map(
-        ([ways, keptFrom]): PagingTraits => ({ ...ways, keptFrom, echo: ways.echo === 'none' ? 'asked' : ways.echo }),
-      );
+    const forgetful = fc.tuple(sane, fc.integer({ min: start - 10, max: window.to + 10 })).map(
+      ([ways, keptFrom]): PagingTraits => ({
+        ...ways,
+        keptFrom,
+        echo: ways.echo === 'none' ? 'requested' : ways.echo,
+      }),
+    );
     await assertProperty(scenarios(forgetful), 300, async (scenario) => {
       const { run, requests } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
@@ -170,7 +172,7 @@ describe('paging', () => {
       for (const symbol of scenario.truth.keys()) {
         const covered = run.covered.get(symbol) ?? [];
         expect(subtract(intersect(scenario.windows, [kept]), covered)).toEqual([]);
-        if (scenario.ways.echo === 'asked')
+        if (scenario.ways.echo === 'requested')
           expect(intersect(covered, [{ from: 0, to: scenario.ways.keptFrom! }])).toEqual([]);
         expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
       }
@@ -203,7 +205,7 @@ describe('paging', () => {
         fc.constantFrom('first' as const, 'last' as const),
         fc.oneof(fc.integer({ min: 4000, max: 30_000 }), fc.constantFrom(4000, 4001, 10_000, 10_001)),
       )
-      .map(([ways, end, ms]): PagingTraits => ({ ...ways, echo: 'asked', longest: { ms, end } }));
+      .map(([ways, end, ms]): PagingTraits => ({ ...ways, echo: 'requested', longest: { ms, end } }));
     await assertProperty(scenarios(short), 200, async (scenario) => {
       const { run } = await runScenario(scenario);
       expect(run.lies).toEqual([]);
@@ -218,7 +220,7 @@ describe('paging', () => {
       .tuple(
         sane,
         fc.constantFrom('nothing' as const, 'end' as const),
-        fc.constantFrom('asked' as const, 'none' as const),
+        fc.constantFrom('requested' as const, 'none' as const),
       )
       .map(([ways, heeds, echo]): PagingTraits => ({ ...ways, heeds, echo }));
     // Each response contains a tick outside of the window, whichever side it keeps.

@@ -1,22 +1,22 @@
 import { expect, test } from 'vitest';
 import { isUnknownSymbolError } from '../../../src/collector/paging/collect-ticks.ts';
 
-const said = (status: number | undefined, reason = '') => isUnknownSymbolError({ status, reason } as never, 'KX-1');
+const printed = (status: number | undefined, reason = '') => isUnknownSymbolError({ status, reason } as never, 'KX-1');
 
 test('404, 410 and a 400 that names the symbol mean that it is unknown', () => {
-  expect([said(404), said(410)]).toEqual([true, true]);
-  expect(said(400, 'answered 400 ("no market KX-1 here")')).toBe(true);
+  expect([printed(404), printed(410)]).toEqual([true, true]);
+  expect(printed(400, 'answered 400 ("no market KX-1 here")')).toBe(true);
   expect(isUnknownSymbolError({ status: 400, reason: 'answered 400 ("no such symbol: A\\"B")' } as never, 'A"B')).toBe(
     true,
   );
 });
 
 test('a 400 without the symbol as a word says nothing about it', () => {
-  expect(said(400, 'answered 400 ("limit is too large")')).toBe(false);
-  expect(said(400, 'answered 400 ("bad symbol KX-12")')).toBe(false);
+  expect(printed(400, 'answered 400 ("limit is too large")')).toBe(false);
+  expect(printed(400, 'answered 400 ("bad symbol KX-12")')).toBe(false);
   expect(isUnknownSymbolError({ status: 400, reason: 'answered 400 ("window too long")' } as never, 'w')).toBe(false);
 });
 
 test.each([undefined, 403, 408, 422, 429, 500, 502, 503])('%s says nothing about a symbol', (status) => {
-  expect(said(status, 'answered so ("KX-1 is not known")')).toBe(false);
+  expect(printed(status, 'answered so ("KX-1 is not known")')).toBe(false);
 });

@@ -33,7 +33,7 @@ async function startService(late: readonly Tick[] = []) {
     NEW: [],
   };
   /** The tick requests since the last night began, by symbol. */
-  let asked: string[] = [];
+  let requested: string[] = [];
   let isSecond = false;
   const held: (() => void)[] = [];
   let holds: ((symbol: string, n: number) => boolean) | null = null;
@@ -41,11 +41,11 @@ async function startService(late: readonly Tick[] = []) {
   box.script = {
     ticks(_, { symbol, from, to, limit }): Reply {
       box.nowMs += 20;
-      asked.push(symbol);
+      requested.push(symbol);
       const visible = [...ticks[symbol]!, ...(isSecond && symbol === 'QUIET' ? late : [])];
       const page = visible.filter(({ t }) => from <= t && t < Math.min(to, box.nowMs)).slice(-Math.min(200, limit));
       const body = { symbol, ticks: page, count: page.length, from, to, generated_at: box.nowMs };
-      if (holds?.(symbol, asked.filter((one) => one === symbol).length) !== true) return body;
+      if (holds?.(symbol, requested.filter((one) => one === symbol).length) !== true) return body;
       return (response) => {
         held.push(() => response.setHeader('content-type', 'application/json').end(JSON.stringify(body)));
         onHeld();
@@ -59,11 +59,11 @@ async function startService(late: readonly Tick[] = []) {
   onTestFinished(release);
   return {
     box,
-    asked: () => asked,
+    requested: () => requested,
     /** Lets the second night begin two seconds after the first one. Responses that `hold` chooses are held. */
     beginSecond(hold: typeof holds = null): Promise<void> {
       isSecond = true;
-      asked = [];
+      requested = [];
       holds = hold;
       box.nowMs = first + 2000;
       return new Promise((resolve) => {
@@ -115,7 +115,7 @@ async function setUp(late?: readonly Tick[]) {
 }
 
 test('a night continues from what another one has journaled, and takes none of it for late', async () => {
-  const { asked, beginSecond, context } = await setUp();
+  const { requested, beginSecond, context } = await setUp();
   const one = await startUnpublished(await context());
   void beginSecond();
   const archive = openConfiguredArchive(await context(), false);
@@ -123,7 +123,7 @@ test('a night continues from what another one has journaled, and takes none of i
   const other = await startUnpublished(await context());
   expect(archive.state.db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
   // One page brings the last known tick of the other night again.
-  expect([...asked()].sort()).toEqual(['BUSY', 'QUIET', 'STEADY']);
+  expect([...requested()].sort()).toEqual(['BUSY', 'QUIET', 'STEADY']);
   one.letGo();
   expect(await one.ended).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
   other.letGo();

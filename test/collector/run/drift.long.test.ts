@@ -5,7 +5,7 @@ import { dayMs, fewFiles, firstNight, type Nights, startNights } from './nights.
 const box: Partial<SandboxOptions> = { markets: 12, ticksPerDay: 40 };
 
 /** Runs consecutive nights, each with differently changed responses. */
-async function told(nights: Nights, ...reshapes: Record<string, string>[]) {
+async function reported(nights: Nights, ...reshapes: Record<string, string>[]) {
   const out: { drift: string[]; warnings: readonly string[]; code: number }[] = [];
   for (const [n, reshape] of reshapes.entries()) {
     nights.box().set({ reshape });
@@ -28,7 +28,7 @@ test('reports a removed, renamed or retyped field once, and again when it return
     'ticks:generated_at': '=made_at',
     'orderbook:bids/*/price': '=px',
   };
-  const [first, second, third, fourth] = await told(await startNights(box, fewFiles), {}, changed, changed, {});
+  const [first, second, third, fourth] = await reported(await startNights(box, fewFiles), {}, changed, changed, {});
   expect(first).toEqual({ drift: [], warnings: [], code: 0 });
   expect(second!.drift).toEqual([
     'markets closes_at retyped number → string',
@@ -47,7 +47,7 @@ test('reports a removed, renamed or retyped field once, and again when it return
 
 test('reports unreadable pages and prices as text as drift and as failures', async () => {
   const nights = await startNights(box, fewFiles);
-  const [, text, gone] = await told(nights, {}, { 'ticks:ticks/*/p': 'text' }, { 'ticks:ticks': '=points' });
+  const [, text, gone] = await reported(nights, {}, { 'ticks:ticks/*/p': 'text' }, { 'ticks:ticks': '=points' });
   expect(text!.drift).toEqual(['ticks ticks/*/p retyped number → string']);
   expect(gone!.code).toBe(4);
   expect(gone!.drift).toEqual(['ticks points appeared  → array', 'ticks ticks vanished array → ']);
@@ -55,7 +55,7 @@ test('reports unreadable pages and prices as text as drift and as failures', asy
 
 test('incomplete lists are no evidence of removed fields', async () => {
   const nights = await startNights(box, fewFiles);
-  await told(nights, {});
+  await reported(nights, {});
   nights.box().set({ marketsCap: 6, reshape: { 'markets:markets/*/question': 'gone' } });
   const cut = await nights.night(firstNight + dayMs);
   expect(JSON.stringify(cut.failures)).toContain('truncated');

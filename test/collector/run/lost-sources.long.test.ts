@@ -5,7 +5,7 @@ import { hourMs } from './nights.ts';
 
 // With the ticks of all losses together, and of each loss alone.
 test.each([300, 20])(
-  'answers published apart, of %i ticks, are asked for again until they prove what they bring',
+  'answers published apart, of %i ticks, are requested again until they prove what they bring',
   async (most) => {
     const lake = await damaged();
     // Each response is written before the next one arrives.

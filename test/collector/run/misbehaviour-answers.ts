@@ -1,5 +1,5 @@
 import type { Misbehaviour, Ticks } from './misbehaviour.ts';
-import { type Asked, capMax, type Reply, type TicksBody } from './scripted-service.ts';
+import { capMax, type Reply, type Requested, type TicksBody } from './scripted-service.ts';
 import { asText, bomb, endless, endlessHead, half, headers, sends } from './wire-replies.ts';
 
 // Rows about whole responses and about sequences of responses.
@@ -9,8 +9,8 @@ const hourMs = 3_600_000;
 
 /** The first `n` responses of the symbol are changed, the others are correct. */
 const atFirst =
-  (n: number, reply: (honest: TicksBody, request: Asked) => Reply) =>
-  (honest: TicksBody, request: Asked, k: number): Reply =>
+  (n: number, reply: (honest: TicksBody, request: Requested) => Reply) =>
+  (honest: TicksBody, request: Requested, k: number): Reply =>
     k < n ? reply(honest, request) : honest;
 
 const html = headers(200, { 'content-type': 'text/html' }, '<!doctype html><title>Log in</title>');

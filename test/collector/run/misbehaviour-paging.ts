@@ -15,13 +15,13 @@ import { capMax } from './scripted-service.ts';
 /** Responses of a server that pages so; the window is echoed as requested. */
 const pagedAs = (traits: Partial<TickBehavior>): Misbehaviour['ticks'] => {
   const behavior: TickBehavior = { ...defaultTickBehavior, cap: capMax, echoWindow: 'echo', ...traits };
-  return (honest, asked, n, truth) => {
-    const { from, to } = computeMatchedWindow(asked, behavior);
+  return (honest, requested, n, truth) => {
+    const { from, to } = computeMatchedWindow(requested, behavior);
     const before = truth(0, from).slice(-1);
     const moment = { nowMs: honest.generated_at, oldestMs: Number.NEGATIVE_INFINITY };
     const request = {
-      window: asked,
-      limit: asked.limit,
+      window: requested,
+      limit: requested.limit,
       n: n + 1,
       rank: 0,
       ...moment,

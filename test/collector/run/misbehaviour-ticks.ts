@@ -1,5 +1,5 @@
 import type { Misbehaviour, Ticks } from './misbehaviour.ts';
-import type { Asked, Reply, Tick, TicksBody } from './scripted-service.ts';
+import type { Reply, Requested, Tick, TicksBody } from './scripted-service.ts';
 import { asText } from './wire-replies.ts';
 
 // Rows about single ticks and about the other fields of a page.
@@ -9,8 +9,8 @@ const hourMs = 3_600_000;
 
 /** The correct response with every tick changed. */
 const each =
-  (change: (tick: Tick, request: Asked) => unknown) =>
-  (honest: TicksBody, request: Asked): Reply => ({
+  (change: (tick: Tick, request: Requested) => unknown) =>
+  (honest: TicksBody, request: Requested): Reply => ({
     ...honest,
     ticks: honest.ticks.map((tick) => change(tick, request)),
   });

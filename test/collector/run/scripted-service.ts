@@ -10,7 +10,7 @@ export interface Tick {
 }
 
 /** A request to the tick route; times in epoch ms. */
-export interface Asked {
+export interface Requested {
   readonly symbol: string;
   readonly from: number;
   readonly to: number;
@@ -47,7 +47,7 @@ export type Reply = ((response: ServerResponse, request: IncomingMessage) => voi
 
 export interface Script {
   /** Changes the correct response; `n` counts the requests of the symbol from 0, `truth` are its ticks. */
-  ticks?(honest: TicksBody, request: Asked, n: number, truth: (from: number, to: number) => Tick[]): Reply;
+  ticks?(honest: TicksBody, request: Requested, n: number, truth: (from: number, to: number) => Tick[]): Reply;
   markets?(honest: MarketsBody, n: number): Reply;
 }
 

@@ -4,7 +4,7 @@ import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { type Decoded, readFiles } from '../../whole/truth.ts';
 import { dayMs, hourMs } from './nights.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
-import { type Asked, type MarketBody, startScripted, type Tick } from './scripted-service.ts';
+import { type MarketBody, type Requested, startScripted, type Tick } from './scripted-service.ts';
 
 // Nights that run so soon after midnight that no response about the end of the day before is final. The next night proves it
 // again, so that every day becomes complete with the second night after it, and never while it lacks a tick.
@@ -82,7 +82,7 @@ async function startService({ cap, keeps }: Paging) {
       ({ t, visibleAt = t }) => from <= t && t < Math.min(to, box.nowMs) && visibleAt <= box.nowMs,
     );
   box.script = {
-    ticks(_, { symbol, from, to, limit }: Asked) {
+    ticks(_, { symbol, from, to, limit }: Requested) {
       box.nowMs += 20;
       const all = visible(symbol, from, to);
       const most = Math.min(cap, limit);

@@ -9,9 +9,9 @@ import { type CellValue, decodeRows } from '../../../src/archive/parquet/rows.ts
 import { floorToDay, type Window } from '../../../src/base/window.ts';
 import { crowdedReason } from '../../../src/collector/paging/fetch-steps.ts';
 import type { Origin } from '../../../src/contract/raw-page.ts';
+import type { AcceptedRows } from './accepted-rows.ts';
 import { startCandlesAudit } from './candles-audit.ts';
 import { findCompletenessErrors } from './completeness-audit.ts';
-import type { AcceptedRows } from './heard.ts';
 import { type Oracle, pickWinner } from './oracle.ts';
 import type { Reader } from './reader.ts';
 import { startRowsAudit } from './rows-audit.ts';
@@ -43,7 +43,7 @@ export function startAudit(
   root: string,
   oracle: Oracle,
   seriesModel: SeriesModel,
-  heard: AcceptedRows,
+  acceptedRows: AcceptedRows,
   reader: Reader,
   rules: { readonly settleMs: number; readonly lookbackMs: number },
 ): Audit {
@@ -56,7 +56,7 @@ export function startAudit(
   };
   const wrongCandles = startCandlesAudit(root, reader, rowsIn);
   const seriesAudit = startSeriesAudit(seriesModel, rowsIn);
-  const rowsAudit = startRowsAudit(oracle, heard);
+  const rowsAudit = startRowsAudit(oracle, acceptedRows);
   /** Published rows that a repair restored from the state, with times of no response, by symbol. */
   const restored = new Map<string, CoveredWindow[]>();
   /** Published rows when the counts of the state started. */
@@ -250,8 +250,8 @@ export function startAudit(
     const known = db.all(
       'select dataset, symbol, t_from as "from", t_to as "to", ticks from lost order by dataset, symbol, t_from',
     );
-    const [told, recorded] = [manifest.lost ?? [], known].map((windows) => JSON.stringify(windows));
-    if (told !== recorded) yield `lost: the manifest lists ${told}, the state ${recorded}`;
+    const [reported, recorded] = [manifest.lost ?? [], known].map((windows) => JSON.stringify(windows));
+    if (reported !== recorded) yield `lost: the manifest lists ${reported}, the state ${recorded}`;
   }
 
   function withState<T>(work: (manifest: Manifest, db: Database) => T): T | undefined {

@@ -44,7 +44,7 @@ export function requireCovered({ world, audit, timeline, settings, skewMs }: Lak
 }
 
 /**
- * After the service was asked for all lost windows, nothing that it has stays lost. A tick is lost if ticks and
+ * After the service was requested all lost windows, nothing that it has stays lost. A tick is lost if ticks and
  * coverage of a day were damaged together: it is unknown then which symbols of the part file had ticks, and a day
  * without ticks is not proven.
  */
@@ -71,9 +71,9 @@ export function startCalmBackfill(lake: Lake): Started {
  * After that backfill, started at `askedMs`, the archive equals the world's data; a price that changed during it may be
  * either.
  */
-export function requireEqual({ world, timeline, reader, oracle, skewMs }: Lake, askedMs: number): void {
-  const window = { from: askedMs - backfillDays * dayMs, to: askedMs + Math.min(0, skewMs) };
-  const moments = [askedMs + skewMs, timeline.nowMs() + skewMs] as const;
+export function requireEqual({ world, timeline, reader, oracle, skewMs }: Lake, requestedMs: number): void {
+  const window = { from: requestedMs - backfillDays * dayMs, to: requestedMs + Math.min(0, skewMs) };
+  const moments = [requestedMs + skewMs, timeline.nowMs() + skewMs] as const;
   const published = reader.ticks();
   for (const market of world.markets) {
     const { symbol } = market;

@@ -52,7 +52,7 @@ export function damageFiles({ root, draw, machine, trace }: Lake): string[] {
     return draw.one(files.length > 0 && draw.chance(0.6) ? files : all).path;
   });
   const paths = [...new Set(drawn)];
-  for (const path of paths) trace(`damage ${damageKinds[draw.one(kinds)]!(root, path, draw).told}`);
+  for (const path of paths) trace(`damage ${damageKinds[draw.one(kinds)]!(root, path, draw).description}`);
   machine.heedDisk();
   return paths;
 }

@@ -8,8 +8,8 @@ import { loadSettings } from '../../../src/settings/load.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 import { type Draw, drawFrom } from '../seeds.ts';
+import { type AcceptedRows, trackAccepted } from './accepted-rows.ts';
 import { type Audit, startAudit } from './audit.ts';
-import { type AcceptedRows, trackAccepted } from './heard.ts';
 import { type Machine, type Process, startMachine } from './machine.ts';
 import { startChain } from './manifest-chain.ts';
 import { type Network, startNetwork } from './network.ts';
@@ -37,7 +37,7 @@ export interface Lake {
   readonly series: SeriesModel;
   /** Inputs of earlier imports of quotes and trades. */
   readonly seriesInputs: SeriesInput[];
-  readonly heard: AcceptedRows;
+  readonly acceptedRows: AcceptedRows;
   readonly chain: ReturnType<typeof startChain>;
   readonly reader: Reader;
   readonly audit: Audit;
@@ -93,7 +93,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   const settings = await drawSettings(draw, root);
   const oracle = startOracle(world, manners.tellsMoment ? 0 : hourMs);
   const series = startSeriesModel();
-  const heard = trackAccepted();
+  const acceptedRows = trackAccepted();
   const reader = startReader(root);
   const chain = startChain(root);
   const modelErrors: unknown[] = [];
@@ -107,7 +107,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       try {
         const isCommit = oracle.heed(db, saved.get(name));
         series.heed(db, isCommit, savedSeries.get(name));
-        heard.heed(db);
+        acceptedRows.heed(db);
       } catch (error) {
         // Thrown here, it would look like an error of the job, which may fail.
         modelErrors.push(error);
@@ -132,13 +132,13 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     oracle,
     series,
     seriesInputs: [],
-    heard,
+    acceptedRows,
     chain,
     reader,
     modelErrors,
     trace,
     skewMs: manners.skewMs,
-    audit: startAudit(root, oracle, series, heard, reader, {
+    audit: startAudit(root, oracle, series, acceptedRows, reader, {
       settleMs: settings.archive.settleMinutes * 60_000,
       lookbackMs: settings.source.firstLookbackDays * dayMs,
     }),

@@ -2,7 +2,7 @@ import type { DatasetName } from '../../../src/archive/format/datasets.ts';
 import type { Database } from '../../../src/archive/journal/database.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { floorToDay } from '../../../src/base/window.ts';
-import { type AcceptedRows, bookText, keyOf, type Listing } from './heard.ts';
+import { type AcceptedRows, bookText, keyOf, type Listing } from './accepted-rows.ts';
 import type { Oracle } from './oracle.ts';
 
 type RowsOf = (name: DatasetName) => readonly (readonly CellValue[])[];
@@ -22,7 +22,7 @@ interface RowsAudit {
   forgive(damaged: ReadonlySet<DatasetName>, rowsOf: RowsOf, ticks: Prices, db: Database): void;
 }
 
-export function startRowsAudit(oracle: Oracle, heard: AcceptedRows): RowsAudit {
+export function startRowsAudit(oracle: Oracle, acceptedRows: AcceptedRows): RowsAudit {
   const forgiven = new Set<string>();
 
   const waitingIn = (db: Database, table: string): Set<number> =>
@@ -36,12 +36,12 @@ export function startRowsAudit(oracle: Oracle, heard: AcceptedRows): RowsAudit {
       if ((lastRows.get(key)?.[12] ?? 0) < row[12]!) lastRows.set(key, row);
     }
     const waiting = waitingIn(db, 'journal_markets');
-    for (const [day, ofDay] of heard.listings) {
+    for (const [day, ofDay] of acceptedRows.listings) {
       for (const [market, listings] of ofDay) {
         const key = keyOf(day, market);
         const row = lastRows.get(key);
         const lastRow = row && JSON.stringify([row[6], row[8], row[9], row[10]]);
-        const saysAsRow = ({ told: { isActive, closesAt, resolvedAt, outcome } }: Listing): boolean =>
+        const saysAsRow = ({ reported: { isActive, closesAt, resolvedAt, outcome } }: Listing): boolean =>
           lastRow === JSON.stringify([isActive, closesAt, resolvedAt, outcome]);
         // A poll that repeats what is published is dropped while a later one that repeats it too is journaled.
         const journaled = listings.filter((one) => waiting.has(one.record) && saysAsRow(one));
@@ -70,7 +70,7 @@ export function startRowsAudit(oracle: Oracle, heard: AcceptedRows): RowsAudit {
       if ((level as number) >= 0) both[side === 'bid' ? 0 : 1].push([price as number, quantity as number]);
     }
     const waiting = waitingIn(db, 'journal_books');
-    for (const [key, list] of heard.books) {
+    for (const [key, list] of acceptedRows.books) {
       const merged = list.filter(({ record }) => !waiting.has(record));
       const both = sides.get(key);
       const text = both && bookText(...both);
@@ -79,7 +79,7 @@ export function startRowsAudit(oracle: Oracle, heard: AcceptedRows): RowsAudit {
       yield { dataset: 'orderbooks', key, sentence };
     }
     for (const key of sides.keys())
-      if (!heard.books.has(key))
+      if (!acceptedRows.books.has(key))
         yield { dataset: 'orderbooks', key, sentence: `orderbooks: ${JSON.stringify(key)} was never accepted` };
   }
 
@@ -92,8 +92,8 @@ export function startRowsAudit(oracle: Oracle, heard: AcceptedRows): RowsAudit {
       const key = keyOf(symbol, t);
       dropped.set(key, (dropped.get(key) ?? new Set()).add(p));
       const observed = oracle.ever(symbol, t);
-      const isTold = [kept, p].every((price) => observed.some((one) => one.p === price));
-      if (kept === p || !isTold || !observed.some(({ observedAt }) => observedAt === seenAt))
+      const isReported = [kept, p].every((price) => observed.some((one) => one.p === price));
+      if (kept === p || !isReported || !observed.some(({ observedAt }) => observedAt === seenAt))
         yield { dataset, key: keyOf(key, p), sentence: `conflicts: ${row}, of ${JSON.stringify(observed)}` };
     }
     const waiting = new Set(

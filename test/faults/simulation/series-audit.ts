@@ -4,7 +4,7 @@ import { conflictDatasets } from '../../../src/archive/format/series-datasets.ts
 import type { Database } from '../../../src/archive/journal/database.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { floorToDay } from '../../../src/base/window.ts';
-import { keyOf } from './heard.ts';
+import { keyOf } from './accepted-rows.ts';
 import {
   pickWinningRow,
   type SeriesClaim,

@@ -5,7 +5,7 @@ import { toDoubles } from '../../../src/archive/journal/journal.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { dayMs, floorToDay, type Window } from '../../../src/base/window.ts';
 import type { Summary } from '../../../src/collector/run/summary.ts';
-import { keyOf } from './heard.ts';
+import { keyOf } from './accepted-rows.ts';
 import { findCounted } from './reading-order.ts';
 import { createRow, isGreater, keyRows, type SeriesName, type SeriesRow, seriesNames } from './series-rows.ts';
 

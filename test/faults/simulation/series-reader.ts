@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { datasets } from '../../../src/archive/format/datasets.ts';
 import { decodeRows } from '../../../src/archive/parquet/rows.ts';
 import { formatDay } from '../../../src/base/time.ts';
-import { keyOf } from './heard.ts';
+import { keyOf } from './accepted-rows.ts';
 import { type SeriesName, seriesNames } from './series-rows.ts';
 
 /**

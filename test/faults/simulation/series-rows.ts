@@ -1,5 +1,5 @@
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
-import { keyOf } from './heard.ts';
+import { keyOf } from './accepted-rows.ts';
 
 // Rows of quotes and trades as plain cells, for the model and for what it is compared with.
 

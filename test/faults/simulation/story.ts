@@ -47,7 +47,7 @@ export async function simulate(
   tell: (line: string) => void = () => {},
 ): Promise<SimulationResult> {
   const lake = await openLake(seed, nights, tell);
-  const { draw, timeline, audit, reader, oracle, series, heard, chain, trace, machine } = lake;
+  const { draw, timeline, audit, reader, oracle, series, acceptedRows, chain, trace, machine } = lake;
   const strikes: Record<string, number> = {};
   // Every other lake is collected soon after midnight, when no response about the end of the day is final.
   const earliestMs = seed % 2 === 0 ? hourMs / 6 : 3 * hourMs;
@@ -191,7 +191,7 @@ export async function simulate(
     oracle.forget(reader.ticks(), audit.coverage());
     const { rows, claims } = audit.series();
     series.forget(rows, claims);
-    heard.forget();
+    acceptedRows.forget();
     audit.beginAnew();
     if (draw.chance(0.5)) await recovered();
   }
@@ -221,10 +221,10 @@ export async function simulate(
     // All of this is fetched again: the observation time of each price must be known.
     await session([startImport(lake), startImport(lake), startImport(lake), startSeriesImport(lake)], true);
     examine();
-    const askedMs = timeline.nowMs();
+    const requestedMs = timeline.nowMs();
     await session([startCalmBackfill(lake)], true);
     examine();
-    requireEqual(lake, askedMs);
+    requireEqual(lake, requestedMs);
     const [dated] = await session([startDated(lake)], true);
     if (dated?.exit_code === 0 && dated.warnings_count === 0)
       await again('a second nightly of a day', () => startDated(lake), /^(markets|symbols|[^/]*$)/);

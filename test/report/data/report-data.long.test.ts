@@ -65,9 +65,9 @@ test('reads one generation during publishes, and leaves nothing behind', async (
   await gathered(archive);
   expect(hashes(archive.layout.root, '**/*')).toEqual(before);
   append(archive, answer(rain, [[end + 1, 0.5]], { windows: [{ from: end, to: end + hourMs }] }));
-  const [told] = await Promise.all([gathered(archive, end + hourMs), publishNow(archive, end + hourMs)]);
-  expect(told.status).toMatchObject({ generation: 1, journaled_ticks: 1, published: { ticks: 408 } });
-  expect(told.days.reduce((sum, { ticks }) => sum + ticks, 0)).toBe(408);
+  const [reported] = await Promise.all([gathered(archive, end + hourMs), publishNow(archive, end + hourMs)]);
+  expect(reported.status).toMatchObject({ generation: 1, journaled_ticks: 1, published: { ticks: 408 } });
+  expect(reported.days.reduce((sum, { ticks }) => sum + ticks, 0)).toBe(408);
 });
 
 /** A fully covered symbol with ticks every other hour of five days, up to a time. */

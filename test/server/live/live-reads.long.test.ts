@@ -93,7 +93,7 @@ test('a reader without a key gets what is stored, and causes no request', async 
   expect((await service.get(`ticks?symbol=${symbol}`)).body.data_time).toBe(startMs + 60_000);
 });
 
-test('a symbol that nobody has ticks of is asked for once, and does not enter the archive', async () => {
+test('a symbol that nobody has ticks of is requested once, and does not enter the archive', async () => {
   const world = await collected();
   const service = await world.serve();
   const before = world.box.stats().tickRequests;

@@ -5,7 +5,7 @@ import { findSource, qualifySymbol, unqualifySymbol } from '../../../src/base/so
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 import { type LiveService, type LiveWorld, startWorld } from './live-world.ts';
 
-// Live reads of an archive with two sources, whose symbols collide: each symbol is asked of its own source.
+// Live reads of an archive with two sources, whose symbols collide: each symbol is requested of its own source.
 
 const names = ['alpha', 'beta'] as const;
 const minuteMs = 60_000;
@@ -50,8 +50,8 @@ test('ticks come from the source of the symbol, and stay apart when they are pub
   for (const [i, name] of names.entries()) {
     const before = requestsOf(world);
     await expectFresh(world, service, qualifySymbol(name, symbol));
-    const asked = requestsOf(world).map((n, k) => n - before[k]!);
-    expect(asked.map((n) => n > 0)).toEqual(names.map((_, k) => k === i));
+    const requested = requestsOf(world).map((n, k) => n - before[k]!);
+    expect(requested.map((n) => n > 0)).toEqual(names.map((_, k) => k === i));
   }
   expect((await publish.run(await world.context(), undefined)).exit_code).toBe(0);
   world.advance(minuteMs);
@@ -60,7 +60,7 @@ test('ticks come from the source of the symbol, and stay apart when they are pub
   expect(runs).toEqual(names.map((source) => ({ source })));
 });
 
-test('a symbol without a source is asked of none of them', async () => {
+test('a symbol without a source is requested of none of them', async () => {
   const world = await collected();
   const service = await world.serve();
   const before = requestsOf(world);

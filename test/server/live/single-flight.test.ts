@@ -31,13 +31,13 @@ const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolv
 function opened(flightsMax = 4) {
   const clock = createClock();
   const flight = createSingleFlight({ maxAgeMs: 5000, timeoutMs: 1000, flightsMax }, clock);
-  const asked: string[] = [];
+  const requested: string[] = [];
   const answers: ((result: FetchResult) => void)[] = [];
   const outcomes: string[] = [];
   const join = (key: string): void => {
     void flight
       .join(key, () => () => {
-        asked.push(key);
+        requested.push(key);
         return new Promise((resolve) => answers.push(resolve));
       })
       .then((outcome) => outcomes.push(outcome));
@@ -46,28 +46,28 @@ function opened(flightsMax = 4) {
     answers.shift()!(result);
     await settle();
   };
-  return { clock, join, asked, answer, outcomes: () => outcomes.splice(0), flight };
+  return { clock, join, requested, answer, outcomes: () => outcomes.splice(0), flight };
 }
 
 test('readers of a key share one request, and the next one waits for the maximum age', async () => {
-  const { clock, join, asked, answer, outcomes } = opened();
+  const { clock, join, requested, answer, outcomes } = opened();
   for (let i = 0; i < 100; i++) join('A');
   join('B');
-  expect(asked).toEqual(['A', 'B']);
+  expect(requested).toEqual(['A', 'B']);
   await answer('fetched');
   expect(outcomes()).toEqual(Array.from({ length: 100 }, () => 'fetched'));
   await answer('fetched');
   await clock.advance(4999);
   join('A');
   await settle();
-  expect([asked.length, outcomes()]).toEqual([2, ['fetched', 'fresh']]);
+  expect([requested.length, outcomes()]).toEqual([2, ['fetched', 'fresh']]);
   await clock.advance(1);
   join('A');
-  expect(asked.length).toBe(3);
+  expect(requested.length).toBe(3);
 });
 
 test('nobody waits longer than the timeout after the request was sent', async () => {
-  const { clock, join, asked, answer, outcomes } = opened();
+  const { clock, join, requested, answer, outcomes } = opened();
   join('A');
   await clock.advance(900);
   join('A');
@@ -75,7 +75,7 @@ test('nobody waits longer than the timeout after the request was sent', async ()
   expect(outcomes()).toEqual(['timeout', 'timeout']);
   join('A');
   await settle();
-  expect([outcomes(), asked]).toEqual([['timeout'], ['A']]);
+  expect([outcomes(), requested]).toEqual([['timeout'], ['A']]);
   await answer('fetched');
   join('A');
   await settle();
@@ -83,7 +83,7 @@ test('nobody waits longer than the timeout after the request was sent', async ()
 });
 
 test('after failures, pauses twice as long each time, and sends one request to find out', async () => {
-  const { clock, join, asked, answer, outcomes } = opened();
+  const { clock, join, requested, answer, outcomes } = opened();
   for (const key of ['A', 'B', 'C']) join(key);
   // They fail together, which is one failure.
   for (let i = 0; i < 3; i++) await answer('down');
@@ -94,11 +94,11 @@ test('after failures, pauses twice as long each time, and sends one request to f
     await settle();
     expect(outcomes()).toEqual(['paused']);
     await clock.advance(1);
-    const count = asked.length;
+    const count = requested.length;
     join(`trial ${pause}`);
     join(`other ${pause}`);
     await settle();
-    expect(asked.length - count).toBe(1);
+    expect(requested.length - count).toBe(1);
     await answer('down');
     expect(outcomes().sort()).toEqual(['failed', 'paused']);
   }
@@ -106,13 +106,13 @@ test('after failures, pauses twice as long each time, and sends one request to f
   join('X');
   join('Y');
   await answer('fetched');
-  expect(asked.slice(-2)).toEqual(['X', 'Y']);
+  expect(requested.slice(-2)).toEqual(['X', 'Y']);
   await answer('fetched');
   expect(outcomes()).toEqual(['fetched', 'fetched']);
 });
 
 test('a refused credential pauses for five minutes; an unknown key only itself, for one', async () => {
-  const { clock, join, asked, answer, outcomes } = opened();
+  const { clock, join, requested, answer, outcomes } = opened();
   join('A');
   await answer('refused-credential');
   await clock.advance(299_999);
@@ -126,17 +126,17 @@ test('a refused credential pauses for five minutes; an unknown key only itself, 
   join('B');
   join('C');
   await settle();
-  expect([outcomes(), asked]).toEqual([
+  expect([outcomes(), requested]).toEqual([
     ['fetched', 'fresh'],
     ['A', 'B', 'C'],
   ]);
 });
 
 test('the number of waiting requests is limited', async () => {
-  const { join, asked, outcomes, answer, flight } = opened(2);
+  const { join, requested, outcomes, answer, flight } = opened(2);
   for (const key of ['A', 'B', 'C', 'A']) join(key);
   await settle();
-  expect([asked, outcomes()]).toEqual([['A', 'B'], ['crowded']]);
+  expect([requested, outcomes()]).toEqual([['A', 'B'], ['crowded']]);
   const idle = flight.waitUntilIdle();
   await answer('fetched');
   await answer('down');

@@ -24,7 +24,7 @@ describe('the report on an archive', needsBrowser, () => {
     [390, 'dark'],
   ] as const)('renders at %i pixels, %s, without errors, clipping or low contrast', async (width, colorScheme) => {
     const file = written();
-    const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
+    const { page, complaints, requested } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
     expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
     // The plots of ticks, bytes, coverage, lag, lateness, conflicts, requests and growth in the variant for this width.
     const shown = (await page.evaluate(
@@ -39,7 +39,7 @@ describe('the report on an archive', needsBrowser, () => {
     expect(await page.locator('td bdi', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
     expect(await page.locator('svg.spark:visible').count()).toBeGreaterThan(0);
     expect(await page.evaluate('globalThis.hit')).toBeUndefined();
-    expect([complaints, asked]).toEqual([[], [`file://${file}`]]);
+    expect([complaints, requested]).toEqual([[], [`file://${file}`]]);
   });
 
   test('has text alternatives for runs and plots', async () => {

@@ -26,7 +26,7 @@ describe('the page of a backtest', needsBrowser, () => {
     [390, 'dark'],
   ] as const)('renders at %i pixels, %s, without errors, clipping or low contrast', async (width, colorScheme) => {
     const file = written();
-    const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
+    const { page, complaints, requested } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
     expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
     // The plots of equity, drawdown, grid and calibration in the variant for this width.
     const shown = await page.evaluate(
@@ -40,7 +40,7 @@ describe('the page of a backtest', needsBrowser, () => {
     expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
     expect(await page.locator('td', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
     expect(await page.evaluate('globalThis.hit')).toBeUndefined();
-    expect([complaints, asked]).toEqual([[], [`file://${file}`]]);
+    expect([complaints, requested]).toEqual([[], [`file://${file}`]]);
   });
 
   test('prints black on white in the wide layout', async () => {

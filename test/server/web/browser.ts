@@ -43,7 +43,7 @@ export interface Visit {
   /** Errors and warnings of the console, and uncaught exceptions. */
   readonly complaints: string[];
   /** All requested URLs. */
-  readonly asked: string[];
+  readonly requested: string[];
 }
 
 /** Opens the page in a new context, with the key stored unless `key` is null. */
@@ -70,13 +70,13 @@ async function newVisit(options: BrowserContextOptions): Promise<Visit> {
   const page = await context.newPage();
   page.setDefaultTimeout(waitMsMax);
   const complaints: string[] = [];
-  const asked: string[] = [];
+  const requested: string[] = [];
   page.on('console', (message) => {
     if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
-  page.on('request', (request) => asked.push(request.url()));
-  return { page, context, complaints, asked };
+  page.on('request', (request) => requested.push(request.url()));
+  return { page, context, complaints, requested };
 }
 
 /** Waits until the chart is drawn. */

@@ -16,7 +16,7 @@ describe('the catalogue page', needsBrowser, () => {
     for (const width of [1280, 390]) {
       for (const colorScheme of ['light', 'dark'] as const) {
         const viewport = { width, height: 844 };
-        const { page, complaints, asked } = await visit(service, {
+        const { page, complaints, requested } = await visit(service, {
           hash: `${hash}&day=2026-06-01`,
           viewport,
           colorScheme,
@@ -26,29 +26,29 @@ describe('the catalogue page', needsBrowser, () => {
         expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
         expect((await pixelColumn(page, day0 + 4 * hourMs, range)).size).toBeGreaterThan(1);
         expect(complaints).toEqual([]);
-        expect(asked.filter((url) => !url.startsWith(`${service.url}/`))).toEqual([]);
+        expect(requested.filter((url) => !url.startsWith(`${service.url}/`))).toEqual([]);
       }
     }
   });
 
   test('shows only the totals of the manifest without a key', async () => {
     const archive = await lakeWith();
-    const { page, asked, complaints } = await visit(await serving(archive), { key: null });
+    const { page, requested, complaints } = await visit(await serving(archive), { key: null });
     await page.getByLabel('Market data key').waitFor();
     const { datasets, generation } = archive.readManifest();
     const all = Object.values(datasets).flatMap((dataset) => dataset.files);
     const files = all.filter(({ rows }) => rows > 0);
     const sum = (of: readonly number[]) => of.reduce((a, b) => a + b).toLocaleString('en-US');
-    const said = await page.locator('#totals').innerText();
-    expect(said).toContain(`Ticks\n${sum(datasets.ticks.files.map(({ rows }) => rows))}\n`);
-    expect(said).toContain('Symbols\n1\n');
-    expect(said).toContain(`${sum(all.map(({ bytes }) => bytes))} bytes`);
-    expect(said).toContain(`Datasets\n6\n${files.length} files`);
-    expect(said).toContain(`Generation\n${generation}\n`);
-    expect(said).toContain('2026-06-01 to 2026-06-02');
+    const printed = await page.locator('#totals').innerText();
+    expect(printed).toContain(`Ticks\n${sum(datasets.ticks.files.map(({ rows }) => rows))}\n`);
+    expect(printed).toContain('Symbols\n1\n');
+    expect(printed).toContain(`${sum(all.map(({ bytes }) => bytes))} bytes`);
+    expect(printed).toContain(`Datasets\n6\n${files.length} files`);
+    expect(printed).toContain(`Generation\n${generation}\n`);
+    expect(printed).toContain('2026-06-01 to 2026-06-02');
     // Nothing was collected on the day after these, which has ended too.
-    expect(said).toContain('Days complete\n0 of 3\n');
-    expect(asked.filter((url) => url.includes('/api/'))).toEqual([]);
+    expect(printed).toContain('Days complete\n0 of 3\n');
+    expect(requested.filter((url) => url.includes('/api/'))).toEqual([]);
     expect(await page.content()).not.toContain(rain);
     expect(complaints).toEqual([]);
   });
@@ -127,7 +127,7 @@ describe('the catalogue page', needsBrowser, () => {
 
   test('loads finer data for a selected range, and by keyboard', async () => {
     const service = await serving(await lakeWith());
-    const { page, asked } = await visit(service, { hash: `#symbol=${rain}&chart=candles` });
+    const { page, requested } = await visit(service, { hash: `#symbol=${rain}&chart=candles` });
     await page.getByText('candles of 15m').waitFor();
     await chartDrawn(page);
     // The calendar below arrives later and moves the chart; a drag that begins before misses it.
@@ -139,7 +139,7 @@ describe('the catalogue page', needsBrowser, () => {
     await page.mouse.move(box.x + box.width * 0.3, box.y + 50, { steps: 3 });
     await page.mouse.up();
     await page.getByText('candles of 1m').waitFor();
-    expect(asked.some((url) => url.includes('interval=1m'))).toBe(true);
+    expect(requested.some((url) => url.includes('interval=1m'))).toBe(true);
     const zoomed = String(await page.evaluate('location.hash'));
     expect(zoomed).toMatch(/from=2026-06-01T1\d:.*&to=2026-06-01T1\d:/);
     await page.getByRole('button', { name: 'Zoom out' }).press('Enter');

@@ -11,7 +11,7 @@ const luminance = `(text) => {
 export const leastContrast = `(() => {
   const luminance = ${luminance};
   // The background of an ancestor, or of the page.
-  const ground = (element) => {
+  const background = (element) => {
     for (let at = element; at !== null; at = at.parentElement) {
       const { backgroundColor } = getComputedStyle(at);
       if (!/, 0\\)$|transparent/.test(backgroundColor)) return luminance(backgroundColor);
@@ -24,7 +24,7 @@ export const leastContrast = `(() => {
     if (!own || element.checkVisibility() === false || element.closest('style') !== null) continue;
     const style = getComputedStyle(element);
     const text = luminance(element.closest('svg') === null ? style.color : style.fill);
-    const paper = ground(element);
+    const paper = background(element);
     const contrast = (Math.max(text, paper) + 0.05) / (Math.min(text, paper) + 0.05);
     if (contrast < least[0]) least = [contrast, element.outerHTML.slice(0, 100)];
   }

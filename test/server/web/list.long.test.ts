@@ -34,7 +34,7 @@ const hash = (page: Page) => page.evaluate('location.hash') as Promise<string>;
 describe('the list of symbols', needsBrowser, () => {
   test('is searched as one types, filtered, sorted and paged, and each state has its URL', async () => {
     const service = await serving(await lakeWith([rain, ...names]), open);
-    const { page, asked, complaints } = await visit(service, { key: null });
+    const { page, requested, complaints } = await visit(service, { key: null });
     await page.getByText('61 markets found, 1 to 25 shown').waitFor();
     await page.getByRole('link', { name: 'Next' }).click();
     await page.getByText('61 markets found, 26 to 50 shown').waitFor();
@@ -63,7 +63,7 @@ describe('the list of symbols', needsBrowser, () => {
     await page.getByRole('button', { name: 'Clear' }).click();
     await page.getByText('61 markets found').waitFor();
     expect(await hash(page)).toBe('');
-    expect(asked.filter((url) => /authorization|key/i.test(url))).toEqual([]);
+    expect(requested.filter((url) => /authorization|key/i.test(url))).toEqual([]);
     expect(complaints).toEqual([]);
   });
 
@@ -301,10 +301,10 @@ describe('signing in', needsBrowser, () => {
   test('a link signs in once; the key leaves the address, and the session ends with Sign out', async () => {
     service = await serving(await lakeWith());
     const key = service.sessions.createOneTimeKey();
-    const { page, asked } = await visit(service, { key: null, hash: `#sign-in=${key}` });
+    const { page, requested } = await visit(service, { key: null, hash: `#sign-in=${key}` });
     await found(page).first().waitFor();
     expect(page.url()).toBe(`${service.url}/`);
-    expect(asked.filter((url) => url.split('#')[0]!.includes(key))).toEqual([]);
+    expect(requested.filter((url) => url.split('#')[0]!.includes(key))).toEqual([]);
     const credential = String(await page.evaluate("sessionStorage.getItem('oddslake.key')"));
     expect(credential).toMatch(/^ols_/);
     await page.reload();

@@ -15,10 +15,10 @@ export interface Adding {
 const { location, name, ids, idempotencyKey, ownMax } = JSON.parse(process.argv[2]!) as Adding;
 const db = await openWorkspaceDatabase(location);
 const owner = { owner: 'alice', workspace: 'desk' };
-const told: unknown[] = [];
+const reported: unknown[] = [];
 for (const id of ids) {
   const made = { id, idempotency_key: idempotencyKey, body_sha256: 'same', created_at: 1, name, definition: '{}' };
-  told.push(await createStrategyStore(db).add(owner, made, ownMax));
+  reported.push(await createStrategyStore(db).add(owner, made, ownMax));
 }
-console.log(JSON.stringify(told));
+console.log(JSON.stringify(reported));
 await db.destroy();

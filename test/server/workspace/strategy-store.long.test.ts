@@ -61,16 +61,19 @@ const idsOf = async (kept: StrategyStore, name: string | null = null): Promise<s
   (await kept.list(alice, { limit: 1000, before: null, name })).rows.map(({ id }) => id);
 
 /** Adds strategies concurrently in separate processes. */
-async function addedApart(location: DatabaseLocation, asked: readonly Omit<Adding, 'location'>[]): Promise<unknown[]> {
+async function addedApart(
+  location: DatabaseLocation,
+  requested: readonly Omit<Adding, 'location'>[],
+): Promise<unknown[]> {
   const program = new URL('./add-strategies.ts', import.meta.url).pathname;
-  const told = asked.map(async (one) => {
+  const reported = requested.map(async (one) => {
     const argument = JSON.stringify({ ...one, location } satisfies Adding);
     const child = spawn(process.execPath, [program, argument], { stdio: ['ignore', 'pipe', 'pipe'] });
     const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
     if (code !== 0) throw new Error(err);
     return JSON.parse(out) as unknown[];
   });
-  return (await Promise.all(told)).flat();
+  return (await Promise.all(reported)).flat();
 }
 
 overEachDatabase((kind) => {
@@ -87,13 +90,13 @@ overEachDatabase((kind) => {
 
   test('concurrent processes get consecutive distinct versions of a name', async () => {
     const { location, kept } = await opened(kind);
-    const asked = ['p', 'q', 'r', 's'].map((p) => ({
+    const requested = ['p', 'q', 'r', 's'].map((p) => ({
       name: 'mine',
       ids: [1, 2, 3, 4, 5].map((n) => `${p}${n}`),
       idempotencyKey: null,
       ownMax: 100,
     }));
-    const rows = (await addedApart(location, asked)) as StrategyRow[];
+    const rows = (await addedApart(location, requested)) as StrategyRow[];
     const versions = rows.map(({ version }) => version).sort((a, b) => a - b);
     expect(versions).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
     expect(new Set(rows.map(({ ordinal }) => ordinal)).size).toBe(20);
@@ -103,27 +106,27 @@ overEachDatabase((kind) => {
 
   test('concurrent processes with one idempotency key create one strategy', async () => {
     const { location, kept } = await opened(kind);
-    const asked = ['a', 'b', 'c', 'd'].map((id) => ({
+    const requested = ['a', 'b', 'c', 'd'].map((id) => ({
       name: 'mine',
       ids: [id],
       idempotencyKey: 'once',
       ownMax: 100,
     }));
-    const rows = (await addedApart(location, asked)) as StrategyRow[];
+    const rows = (await addedApart(location, requested)) as StrategyRow[];
     expect(new Set(rows.map(({ id }) => id)).size).toBe(1);
     expect(await idsOf(kept)).toEqual([rows[0]!.id]);
   });
 
   test('concurrent processes do not exceed the limit of an owner', async () => {
     const { location, kept } = await opened(kind);
-    const asked = ['p', 'q', 'r'].map((p) => ({
+    const requested = ['p', 'q', 'r'].map((p) => ({
       name: p,
       ids: [1, 2, 3].map((n) => `${p}${n}`),
       idempotencyKey: null,
       ownMax: 5,
     }));
-    const told = await addedApart(location, asked);
-    expect(told.filter((one) => one === 'full')).toHaveLength(4);
+    const reported = await addedApart(location, requested);
+    expect(reported.filter((one) => one === 'full')).toHaveLength(4);
     expect(await idsOf(kept)).toHaveLength(5);
   });
 

@@ -17,10 +17,14 @@ import { limitMs } from '../../harness/limits.ts';
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const secret = 'a secret of more than 32 characters, for tests';
 const none: UserTokenSettings = { issuer: 'i', audience: 'a', secret: null, jwksUrl: null, jwksFile: null };
-const asked = { user: 'alice', workspace: null, scopes: [], expiresAt: now + 60_999 };
+const requested = { user: 'alice', workspace: null, scopes: [], expiresAt: now + 60_999 };
 
 test('a token has exactly the documented claims', async () => {
-  const token = await issueUserToken({ ...none, secret }, { ...asked, scopes: ['research'], workspace: 'desk' }, now);
+  const token = await issueUserToken(
+    { ...none, secret },
+    { ...requested, scopes: ['research'], workspace: 'desk' },
+    now,
+  );
   expect(decodeProtectedHeader(token)).toEqual({ alg: 'HS256', typ: 'JWT' });
   expect(decodeJwt(token)).toEqual({
     sub: 'alice',
@@ -31,8 +35,8 @@ test('a token has exactly the documented claims', async () => {
     iat: Math.floor(now / 1000),
     exp: Math.floor(now / 1000) + 60,
   });
-  expect(decodeJwt(await issueUserToken({ ...none, secret }, { ...asked, jti: 'id' }, now)).jti).toBe('id');
-  expect(Object.keys(decodeJwt(await issueUserToken({ ...none, secret }, asked, now)))).toEqual([
+  expect(decodeJwt(await issueUserToken({ ...none, secret }, { ...requested, jti: 'id' }, now)).jti).toBe('id');
+  expect(Object.keys(decodeJwt(await issueUserToken({ ...none, secret }, requested, now)))).toEqual([
     'sub',
     'iss',
     'aud',
@@ -42,7 +46,7 @@ test('a token has exactly the documented claims', async () => {
 });
 
 test('a token is valid only with the same secret, issuer and audience', async () => {
-  const token = await issueUserToken({ ...none, secret }, asked, now);
+  const token = await issueUserToken({ ...none, secret }, requested, now);
   const user = async (settings: Partial<UserTokenSettings>) =>
     (await openUserTokenVerifier({ ...none, secret, ...settings }, systemClock, silent)).verify(token, now);
   expect(await user({})).toEqual({ kind: 'user', user: 'alice', workspace: null, scopes: [] });
@@ -57,7 +61,7 @@ test.each([
   ['for an empty workspace', { workspace: '' }, /--workspace/, {}],
   ['that expires in the past', { expiresAt: now }, /must be in the future/, {}],
 ])('issues no token %s', async (_, token, sentence, settings) => {
-  const issuing = issueUserToken({ ...none, secret, ...settings }, { ...asked, ...token }, now);
+  const issuing = issueUserToken({ ...none, secret, ...settings }, { ...requested, ...token }, now);
   await expect(issuing).rejects.toThrow(UsageError);
   await expect(issuing).rejects.toThrow(sentence);
 });

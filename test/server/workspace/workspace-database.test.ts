@@ -46,12 +46,12 @@ overEachDatabase((kind) => {
     const program = new URL('./open-once.ts', import.meta.url).pathname;
     const ends = Array.from({ length: 4 }, async () => {
       const child = spawn(process.execPath, [program, JSON.stringify(location)], { stdio: ['ignore', 'pipe', 'pipe'] });
-      let told = '';
+      let reported = '';
       child.stderr.on('data', (text) => {
-        told += String(text);
+        reported += String(text);
       });
       const [code] = await once(child, 'close');
-      return code === 0 ? 'opened' : told;
+      return code === 0 ? 'opened' : reported;
     });
     expect(await Promise.all(ends)).toEqual(['opened', 'opened', 'opened', 'opened']);
     const db = await openWorkspaceDatabase(location);

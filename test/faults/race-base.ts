@@ -20,7 +20,7 @@ import { hookedJob, runHooked, scratch } from './hooked.ts';
 import { type Base, bases, expectExit, type Flow, type Place } from './kill-flows.ts';
 import type { CallKind } from './kill-hook.ts';
 
-// Common ground of kills and races: a service with a fixed clock, initial archives, and the results of undisturbed
+// What kills and races begin with: a service with a fixed clock, initial archives, and the results of undisturbed
 // runs.
 
 export interface RaceBase {

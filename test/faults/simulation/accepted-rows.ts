@@ -8,7 +8,7 @@ import { floorToDay } from '../../../src/base/window.ts';
 export interface Listing {
   readonly record: number;
   readonly observedAt: number;
-  readonly told: Pick<MarketFacts, 'isActive' | 'closesAt' | 'resolvedAt' | 'outcome'>;
+  readonly reported: Pick<MarketFacts, 'isActive' | 'closesAt' | 'resolvedAt' | 'outcome'>;
 }
 
 /** An order book: its prices and quantities as one text. */
@@ -52,7 +52,7 @@ export function trackAccepted(): AcceptedRows {
         const values = { isActive, closesAt, resolvedAt, outcome };
         const list = ofDay.get(keyOf(canonicalId, symbol)) ?? [];
         ofDay.set(keyOf(canonicalId, symbol), list);
-        list.push({ record, observedAt, told: values });
+        list.push({ record, observedAt, reported: values });
       }
     }
   }
