@@ -93,7 +93,10 @@ _oddslake() {
   ((cut < 0)) && cut=0
   while IFS= read -r word; do
     word=\${word%%$'\\t'*}
-    [[ -n $word ]] && COMPREPLY+=("\${word:cut}")
+    [[ -n $word ]] || continue
+    # Symbols are names that an upstream chose: quoted, so that the shell evaluates none of them.
+    printf -v word %q "\${word:cut}"
+    COMPREPLY+=("$word")
   done <<<"$found"
   [[ \${#COMPREPLY[@]} == 1 && \${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
   return 0
