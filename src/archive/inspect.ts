@@ -17,7 +17,7 @@ export interface ArchiveInspection {
   readonly isBeingWritten: boolean;
 }
 
-/** Inspects the archive at `root` without changing it. Accepts damaged archives and older formats. */
+/** Inspects the archive at `root` without changing it. Accepts damaged archives. */
 export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
   const layout = createLayout(root);
   if (!archiveExists(root, disk)) {

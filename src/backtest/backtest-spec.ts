@@ -75,11 +75,6 @@ export function parseBacktestSpec(json: unknown): { spec: BacktestSpec } | { fau
   return reader.faults.length > 0 ? { faults: reader.faults } : { spec };
 }
 
-/** Adds the fields that saved requests of older versions do not have. */
-export const addSpecDefaults = (
-  spec: Omit<BacktestSpec, 'fees' | 'whole_contracts'> & Partial<BacktestSpec>,
-): BacktestSpec => ({ ...spec, fees: spec.fees ?? null, whole_contracts: spec.whole_contracts ?? null });
-
 function parseExecutable(reader: JsonValidator, json: unknown): ExecutableSpec {
   const at = 'entry_executable';
   const {

@@ -1,7 +1,7 @@
 import { compareUtf8 } from '../base/symbol-name.ts';
 import type { Window } from '../base/window.ts';
 import { type BacktestAssumptions, describeAssumptions } from './assumptions.ts';
-import { addSpecDefaults, type BacktestSpec } from './backtest-spec.ts';
+import type { BacktestSpec } from './backtest-spec.ts';
 import { findBest, objectives } from './engine/objectives.ts';
 import type { RunTotals, SymbolRow } from './engine/run-series.ts';
 import type { Trade } from './engine/simulate.ts';
@@ -16,8 +16,7 @@ export interface BacktestResult {
   readonly strategy: Strategy;
   /** Version of a saved strategy, otherwise null. */
   readonly strategy_version: number | null;
-  /** Null in a saved result of an older version, which did not record them. */
-  readonly assumptions: BacktestAssumptions | null;
+  readonly assumptions: BacktestAssumptions;
   /** Window of the following results; with a grid, the held-out window. */
   readonly from: number;
   readonly to: number;
@@ -91,17 +90,6 @@ export interface ArchiveUsed {
   /** Number of files read, and the sha256 of lines `<sha256>  <path>`, sorted by path. */
   readonly files: number;
   readonly files_sha256: string;
-}
-
-/** Parses a saved result. Adds the fields that results of older versions do not have. */
-export function parseSavedResult(json: string): BacktestResult {
-  const result = JSON.parse(json) as BacktestResult;
-  const { assumptions = null } = result as Partial<BacktestResult>;
-  return {
-    ...result,
-    request: addSpecDefaults(result.request),
-    assumptions: assumptions === null ? null : { ...assumptions, quote_fills: assumptions.quote_fills ?? 0 },
-  };
 }
 
 /** Maximum number of symbols in a result: half of them with the largest gains, half with the largest losses. */

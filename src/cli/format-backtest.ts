@@ -43,7 +43,7 @@ export function formatBacktest(result: BacktestResult, style: TerminalStyle): st
 
 function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): string {
   const { request, summary, coverage, archive, equity, assumptions } = result;
-  const note = assumptions?.note ?? null;
+  const { note } = assumptions;
   const { trades, contracts, symbols_traded } = summary;
   const objective = request.objective;
   const lines: (readonly [name: string, value: string])[] = [
@@ -62,7 +62,7 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
         ? `none: ${summary.ticks === 0 ? 'no ticks in the window' : 'the conditions were never met'}`
         : `${formatNumber(trades)} of ${formatCount(roundContracts(contracts), 'contract')}, ${formatShare(summary.win_rate)} won, fees ${formatAmount(summary.fees)}`,
     ],
-    ...(assumptions === null ? [] : [['costs', formatCosts(assumptions)] as const]),
+    ['costs', formatCosts(assumptions)],
     ['pnl', `${formatDollars(summary.total_pnl)} in total, ${formatDollars(summary.avg_pnl)} per trade`],
     [
       'risk',

@@ -116,8 +116,7 @@ interface JobRequirements {
   /** A service that is used instead of the archive's upstream, with a separate rate limit. */
   readonly otherUpstream?: UpstreamAccess | null;
   /**
-   * `repair`: a damaged manifest must not prevent opening the archive. `verify`: the job only reads, so an older format is
-   * accepted.
+   * `repair`: a damaged manifest must not prevent opening the archive. `verify`: the job only reads.
    */
   readonly mode?: 'repair' | 'verify';
 }

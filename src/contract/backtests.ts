@@ -245,10 +245,7 @@ const resultFields = {
     Type.Integer({ minimum: 1 }),
     'Version of the stored strategy; null for any other strategy.',
   ),
-  assumptions: nullable(
-    Assumptions,
-    'Costs that the result contains, and what its fills rest on; null in a saved result of an older version.',
-  ),
+  assumptions: Assumptions,
   from: Type.Integer({
     description: 'Start of the window of these results, epoch milliseconds; for a grid, of the held-out part.',
   }),

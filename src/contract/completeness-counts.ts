@@ -134,7 +134,7 @@ function computeArchiveState({
 interface PublishedCompleteness {
   readonly days: Readonly<Record<string, DayState>>;
   readonly reached: number | null;
-  /** Absent from manifests of older versions. */
+  /** Absent before the first publish. */
   readonly completeness?: CompletenessCounts;
 }
 
@@ -157,13 +157,13 @@ export function updatePublishedCompleteness(
   const states = Object.entries(days).flatMap(([date, { state }]) =>
     parseDayStart(date) + dayMs <= nowMs ? [state] : [],
   );
-  // A manifest of an older version does not count its gaps. If it has gaps, its days are incomplete.
+  // Nothing is published yet.
   const { gaps, inferred_windows, suspended, live, lists_complete, ...rest } = published.completeness ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
     inferred_windows: 0,
     suspended: 0,
     lists_complete: true,
-    live: published.reached === null ? 0 : 1,
+    live: 0,
   };
   const last = Object.keys(days).reduce((max, date) => Math.max(max, parseDayStart(date)), Number.NEGATIVE_INFINITY);
   const endedDays = live > 0 && Number.isFinite(last) ? Math.max(0, (floorToDay(nowMs) - dayMs - last) / dayMs) : 0;

@@ -73,7 +73,7 @@ export interface DayState {
   readonly missing: readonly string[];
   /** Suspended symbols and accepted, lost or expired windows, which do not make the day incomplete. */
   readonly exceptions: number;
-  /** Why it is not complete; absent if it is complete or empty, and in manifests of older versions. */
+  /** Why it is not complete; absent if it is complete or empty. */
   readonly reasons?: DayExplanation['reasons'];
   /** The same as text, and what completes the day. */
   readonly reason?: DayExplanation['reason'];

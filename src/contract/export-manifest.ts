@@ -68,11 +68,9 @@ const ManifestResponse = Type.Object(
     ),
     previous_sha256: nullable(text, 'SHA-256 of the previous manifest.'),
     watermark: nullable(epochMs, 'Every live symbol is covered by proven windows up to this time, epoch milliseconds.'),
-    reached: Type.Optional(
-      nullable(
-        epochMs,
-        'Every live symbol is covered by proven or inferred windows up to this time, epoch milliseconds; absent in older formats.',
-      ),
+    reached: nullable(
+      epochMs,
+      'Every live symbol is covered by proven or inferred windows up to this time, epoch milliseconds.',
     ),
     days: Type.Unsafe<object>({
       type: 'object',

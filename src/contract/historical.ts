@@ -319,12 +319,7 @@ export const HistoricalCoverageResponse = Type.Object(
           }),
           fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
           origin: Type.String({ description: 'poll, backfill or import.' }),
-          evidence: Type.Optional(
-            Type.String({
-              description:
-                'Evidence of the coverage: stated, confirmed, declared or inferred; absent in archives of an older format.',
-            }),
-          ),
+          evidence: Type.String({ description: 'Evidence of the coverage: stated, confirmed, declared or inferred.' }),
           grain_ms: Type.Optional(
             Type.Union([Type.Integer(), Type.Null()], {
               description: 'Time step of the source in milliseconds, if the source does not have single ticks.',

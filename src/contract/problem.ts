@@ -123,8 +123,7 @@ export const problemKinds = {
   trades_not_stored: {
     status: 410,
     title: 'Gone',
-    meaning:
-      'Not all trades of the backtest were stored: an older version saved it, or the files of the user would have been too large.',
+    meaning: 'Not all trades of the backtest were stored, because the files of the user would have been too large.',
     action: 'Remove backtests that are no longer needed, and run the backtest again.',
   },
   precondition_failed: {

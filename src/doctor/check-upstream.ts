@@ -226,15 +226,10 @@ function readAdaptedRate(rateStore: SharedRateStore): number | null {
   return parseInferredRate(inferred)?.rate ?? null;
 }
 
-/** Null if the summary is from an older version and does not have the times. */
-function parseThrottling(summary: string): RateFacts['lastRun'] {
-  const {
-    throttled_ms: throttledMs,
-    started_at: from,
-    finished_at: to,
-  } = JSON.parse(summary) as Record<string, unknown>;
-  const isComplete = typeof throttledMs === 'number' && typeof from === 'number' && typeof to === 'number';
-  return isComplete ? { throttledMs, ms: to - from } : null;
+function parseThrottling(summary: string): NonNullable<RateFacts['lastRun']> {
+  type Times = Readonly<Record<'throttled_ms' | 'started_at' | 'finished_at', number>>;
+  const { throttled_ms: throttledMs, started_at: from, finished_at: to } = JSON.parse(summary) as Times;
+  return { throttledMs, ms: to - from };
 }
 
 /** Maximum seconds for the test request; the deadline of a nightly run is too long for a user who is waiting. */

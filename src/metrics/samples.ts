@@ -113,7 +113,7 @@ export const outcomes = [
   'interrupted',
 ] as const;
 
-/** Returns the samples of a job's last run. Omits values that an older version did not store. */
+/** Returns the samples of a job's last run. Omits values that its summary does not have. */
 export function toRunSamples(run: LastRun): Sample[] {
   const some = (name: string, value: number | undefined, more: Sample['labels'] = {}): Sample[] =>
     Number.isFinite(value) ? [one(`job_last_run_${name}`, value, { name: run.job, ...more })] : [];

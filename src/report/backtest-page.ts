@@ -43,7 +43,7 @@ const tradesShownMax = 50;
 /** Renders a backtest as one self-contained HTML page. The same result gives the same text. */
 export function renderBacktestPage(result: BacktestResult, version: string): string {
   const { strategy, coverage, assumptions } = result;
-  const note = assumptions?.note ?? null;
+  const { note } = assumptions;
   const warning = formatUncoveredWarning(coverage);
   const body = [
     html`<h1>${formatStrategyName(result)}</h1>\n`,
@@ -242,7 +242,7 @@ function renderProvenance({ request, strategy, coverage, archive, assumptions }:
       ['Manifest', hash(archive.manifest_sha256)],
       ['Files', html`${formatNumber(archive.files)}, ${hash(archive.files_sha256)}`],
       ['Symbols', chosenText.join(' ')],
-      ...(assumptions === null ? [] : [['Costs', formatCosts(assumptions)] as const]),
+      ['Costs', formatCosts(assumptions)],
       [
         'Coverage',
         coverage.gap_share === null

@@ -9,9 +9,7 @@ import {
   mergeTradeTotals,
 } from '../../src/backtest/engine/trade-totals.ts';
 import { bindGridPoints, InvalidBacktestError } from '../../src/backtest/resolve-strategy.ts';
-import { parseSavedResult } from '../../src/backtest/result.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
-import { createResult } from '../report/made-result.ts';
 import { at, priced, ruled } from './series.ts';
 
 const noteOf = (rest: object, tickFills: number, bookFills: number, quoteFills = 0): string | null =>
@@ -129,18 +127,4 @@ test('a request replaces the fees and whole contracts of its strategy', () => {
   for (const field of [{ parameters: { fee_per_contract: 0.01 } }, { grid: { fee_per_contract: [0, 0.01] } }])
     expect(() => boundTo({ fees: kalshi, ...field })).toThrow('fee_per_contract has no effect');
   expect(boundTo({ fees: kalshi, parameters: { buy_below: 0.1 } })[0]).toEqual(kalshi);
-});
-
-test('reads saved results and requests of older versions', () => {
-  const { assumptions: _, ...old } = createResult();
-  const { fees, whole_contracts, ...request } = old.request;
-  expect([fees, whole_contracts]).toEqual([null, null]);
-  expect(parseSavedResult(JSON.stringify({ ...old, request }))).toEqual({ ...createResult(), assumptions: null });
-  // Results of versions without quotes do not have their count.
-  const { quote_fills: _q, ...withoutQuotes } = createResult().assumptions!;
-  expect(
-    parseSavedResult(JSON.stringify({ ...createResult(), assumptions: withoutQuotes })).assumptions!.quote_fills,
-  ).toBe(0);
-  const text = JSON.stringify(createResult());
-  expect(JSON.stringify(parseSavedResult(text))).toBe(text);
 });

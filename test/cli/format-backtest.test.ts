@@ -69,10 +69,6 @@ test('begins with what the result leaves out', () => {
   const note = 'Filled at tick prices, not bid and ask, without fees or spread.';
   const [first, second] = formatBacktest(createResult({ note }), away).split('\n');
   expect([first, second]).toEqual([`  note       ${note}`, '  strategy   threshold']);
-  // A saved result of an older version.
-  const old = formatBacktest({ ...createResult(), assumptions: null }, away);
-  expect(old).toMatch(/^ {2}strategy {3}threshold\n/);
-  expect(old).not.toContain('costs');
 });
 
 test.each([80, 120])('fits a terminal of %i columns with any symbol names', (width) => {

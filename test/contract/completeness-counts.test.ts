@@ -89,9 +89,4 @@ describe('published completeness at a later time', () => {
     expect(later).toMatchObject({ state: 'damaged', days: { complete: 1, incomplete: 1 } });
     expect(later.damaged).toEqual({ files: 1, dates: ['1970-01-02'] });
   });
-
-  test('is computed from the days alone for a manifest of an older oddslake', () => {
-    const older = { days: { '1970-01-01': day('provisional') }, reached: dayMs };
-    expect(updatePublishedCompleteness(older, unharmed, dayMs).state).toBe('provisional');
-  });
 });

@@ -166,7 +166,7 @@ describe('the trades of a backtest', () => {
       'conflict',
       `The backtest failed: it has no trades. ${failed.error}`,
     ]);
-    const [done, older, missing, damaged] = await Promise.all(
+    const [done, large, missing, damaged] = await Promise.all(
       Array.from({ length: 4 }, async () => alice.becomes((await alice.post(saved)).body, 'done', 'failed')),
     );
     const running = (await alice.post(slow)).body;
@@ -184,10 +184,10 @@ describe('the trades of a backtest', () => {
         ]);
     await workspace.db
       .updateTable('backtests')
-      .set({ trades_rows: null, trades_bytes: null, trades_sha256: null })
-      .where('id', '=', older!.id)
+      .set({ trades_bytes: null, trades_sha256: null })
+      .where('id', '=', large!.id)
       .execute();
-    expect(await refusal(at(older!))).toEqual([410, 'trades_not_stored', expect.stringMatching(/older version/)]);
+    expect(await refusal(at(large!))).toEqual([410, 'trades_not_stored', expect.stringMatching(/would have been too large/)]);
     rmSync(join(tradesFolderOf(archive), `${missing!.id}.parquet`));
     expect(await refusal(at(missing!))).toEqual([410, 'trades_not_stored', expect.stringMatching(/is missing/)]);
     writeFileSync(join(tradesFolderOf(archive), `${damaged!.id}.parquet`), 'not what it was');
@@ -216,7 +216,7 @@ describe('the trades of a backtest', () => {
       expect([query, ...(await refusal(`${at(done!)}?${query}`)).slice(0, 2)]).toEqual([query, 400, code]);
     // A cursor of another backtest, and one of a list.
     expect((await refusal(`${at(waiting)}?cursor=${cursor}`))[0]).toBe(409);
-    const other = Buffer.from(`["b","${older!.id}",1,1]`).toString('base64url');
+    const other = Buffer.from(`["b","${large!.id}",1,1]`).toString('base64url');
     expect((await refusal(`${at(done!)}?cursor=${other}`)).slice(0, 2)).toEqual([400, 'invalid_cursor']);
     const accept = await ask(at(done!), { headers: { authorization: alice.authorization, accept: 'image/png' } });
     expect(accept.status).toBe(406);

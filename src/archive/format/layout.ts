@@ -55,11 +55,11 @@ export const toDamagedJournalPath = (generation: number, id: string): string =>
 export const toQuarantinePath = (generation: number): string =>
   `${quarantineFolder}/generation-${String(generation).padStart(6, '0')}.ndjson.gz`;
 
-/** Lists the quarantine files, relative to the root, oldest generation first. Older versions did not compress them. */
+/** Lists the quarantine files, relative to the root, oldest generation first. */
 export const listQuarantineFiles = ({ disk, layout }: { disk: Disk; layout: ArchiveLayout }): string[] =>
   disk
     .list(join(layout.root, quarantineFolder))
-    .filter((name) => /^generation-\d+\.ndjson(\.gz)?$/.test(name))
+    .filter((name) => /^generation-\d+\.ndjson\.gz$/.test(name))
     .sort((a, b) => parseGeneration(a) - parseGeneration(b))
     .map((name) => `${quarantineFolder}/${name}`);
 

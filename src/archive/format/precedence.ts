@@ -19,7 +19,7 @@ export interface PrecedenceWindow extends Window, Precedence {
 
 /**
  * Known precedence of published keys. Keys outside all windows get a precedence that is inferred from coverage. Such
- * keys occur after the state was lost, and in states of older versions.
+ * keys occur after the state was lost.
  */
 export interface KnownPrecedence {
   /** Sorted and disjoint. */

@@ -224,11 +224,7 @@ function repairManifest(archive: Archive): ManifestRepair | null {
   const known = readRecordedManifestText(state.db);
   const isKnown = known !== undefined && sha256(Buffer.from(known)) === hash;
   if (!isKnown)
-    throw createUnrepairableError(
-      layout,
-      currentText,
-      'the state database has no copy of it, because an older oddslake wrote it',
-    );
+    throw createUnrepairableError(layout, currentText, 'the state database has no copy of it, because it was rebuilt');
   if (currentText !== null && isFromAnotherTree(archive, currentText, known))
     throw createUnrepairableError(layout, currentText, 'the files match it');
   const keptPath = currentText === null ? null : quarantineCopy(archive, state.generation(), manifestName);

@@ -29,7 +29,6 @@ export function restoreCoverage(
   damaged: readonly DamagedFile[],
   settleMs: number,
 ): RestoredCoverage {
-  // A file of an older format has the symbols of all parts, of which newer files may have some.
   for (const file of damaged) addCoverage(coverage, readIntactCoverage(file));
   const restored: RestoredCoverage = new Map();
   const dayWindow = { from: day, to: day + dayMs };

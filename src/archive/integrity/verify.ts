@@ -191,7 +191,7 @@ export function tryReadFile(archive: Archive, path: string): Uint8Array | null |
   }
 }
 
-/** Records what a repair needs, if an older oddslake did not record it or the state was rebuilt. */
+/** Records what a repair needs, if the state was rebuilt. */
 function recordKnownFiles(
   archive: Archive,
   manifest: Manifest,
@@ -241,7 +241,7 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   const expected: Record<string, string | undefined> = {
     [manifestName]: manifestHash,
     SHA256SUMS: sha256(Buffer.from(formatChecksums(manifest))),
-    // Compare with the recorded hashes: an older oddslake wrote other texts, or no views.sql.
+    // Another version of oddslake may write other texts.
     ...readRootFileHashes(archive.state.db),
   };
   return Object.entries(expected).flatMap(([path, hash]): VerifyFinding[] => {

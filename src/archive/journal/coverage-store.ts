@@ -350,7 +350,7 @@ export function recordOldestServedTick(db: Database, t: number, source: string |
 }
 
 /**
- * Reads the time, epoch ms, before which coverage has no usable evidence: it was recorded in an older format, so a
+ * Reads the time, epoch ms, before which coverage has no usable evidence: the state was lost since, so a
  * poll cannot confirm it.
  */
 export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);

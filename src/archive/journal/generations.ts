@@ -16,7 +16,7 @@ const toGenerationKey = (hash: string): string => `${keyPrefix}${hash}`;
  * Records a generation as a descendant of the one that it was built on. Part of the transaction that commits it. Two
  * generations may have the same number: a repair commits that of the last publish again. Hashes are the SHA-256 of
  * manifest.json.
- * @param builtOn its hash is undefined if nothing was published before, or in a state of an old version
+ * @param builtOn its hash is undefined if nothing was published before, or the state was rebuilt
  */
 export function recordGeneration(
   db: Database,
@@ -25,7 +25,7 @@ export function recordGeneration(
 ): void {
   const isKnown = builtOn.hash !== undefined && getMeta(db, toGenerationKey(builtOn.hash)) !== undefined;
   if (!isKnown) {
-    // An older oddslake committed the generations in between, or the state was rebuilt: no statement about them is possible.
+    // The state was rebuilt: no statement about the generations in between is possible.
     db.run('delete from meta where key >= ? and key < ?', keyPrefix, keyEnd);
     if (builtOn.hash !== undefined) setMeta(db, toGenerationKey(builtOn.hash), String(builtOn.generation));
   }

@@ -21,11 +21,11 @@ export interface CountComparison {
   readonly median: number | null;
 }
 
-/** Compares a count with past nights. `past` has a null for a night without that count. */
-export function compareWithPast(count: number, past: readonly (number | null)[]): CountComparison {
-  const known = past.flatMap((value) => value ?? []);
-  return { count, median: known.length === 0 ? null : computeMedian(known) };
-}
+/** Compares a count with those of past nights. */
+export const compareWithPast = (count: number, past: readonly number[]): CountComparison => ({
+  count,
+  median: past.length === 0 ? null : computeMedian(past),
+});
 
 /** Computes the median; NaN for an empty list. */
 export function computeMedian(values: readonly number[]): number {

@@ -8,9 +8,9 @@ import { compareShapes, type Drift, type FieldShape, type Shape } from './schema
 
 export interface RecordedNight extends NightVolume {
   readonly runId: string;
-  /** Counts as in `PolledCounts`; null for a night recorded by an older version. */
-  readonly late: number | null;
-  readonly conflicts: number | null;
+  /** Counts as in `PolledCounts`. */
+  readonly late: number;
+  readonly conflicts: number;
   /** The time of its market lists, epoch ms; null if they could not be fetched. */
   readonly listedAt: number | null;
 }

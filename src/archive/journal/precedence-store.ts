@@ -70,8 +70,7 @@ const createKnownPrecedence = (lookups: {
   responses(symbol: string): readonly CoveringResponse[];
 }): KnownPrecedence => ({
   getWindows: lookups.windows,
-  // Older versions recorded the precedence of all imported ticks, so ticks without a record come from polls. When a
-  // file was written does not matter.
+  // After the state was lost, a tick counts as polled when the response that covers it was generated.
   inferPrecedence(symbol, t) {
     const response = lookups.responses(symbol).find((w) => isWithin(t, w));
     return { rank: precedenceRanks.poll, observedAt: response?.fetchedAt ?? Number.NEGATIVE_INFINITY };
@@ -235,7 +234,7 @@ const encodeZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 
 const decodeZigzag = (value: number): number => (value % 2 === 1 ? -(value + 1) / 2 : value / 2);
 
 /**
- * Looks up when published snapshots were observed. Unknown for snapshots that an older version published, or
+ * Looks up when published snapshots were observed. Unknown for snapshots
  * that were published before the state was rebuilt.
  */
 export const createBookObservedAtLookup =

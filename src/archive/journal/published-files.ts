@@ -114,8 +114,7 @@ export interface RecordedDamage extends FileDamage {
 /** Reads the recorded damage by path; empty if the last verify or repair was clean. */
 export const readRecordedDamage = (db: Database): RecordedDamage[] =>
   db.all<RecordedDamage & Record<string, never>>(
-    `select path, case kind when 'size differs' then 'size mismatch' else kind end as kind, found_at as "foundAt", run_id as "runId"
-     from damage order by path`,
+    'select path, kind, found_at as "foundAt", run_id as "runId" from damage order by path',
   );
 
 /** Adds the damage that a run found. For a recorded path, the earlier time is kept. */

@@ -347,18 +347,6 @@ export const readLatestEndedRun = (db: Database, job: string, untilMs: number): 
     untilMs,
   );
 
-/** Fields that had other names in summaries of older versions, with the path of their object. */
-const renamedSummaryFields: readonly (readonly [path: readonly string[], before: string, now: string])[] = [
-  [[], 'covered_to', 'reached'],
-  [[], 'verdict', 'completeness'],
-  [['completeness'], 'provisional', 'inferred_windows'],
-  [['completeness'], 'listed', 'lists_complete'],
-  [['restored'], 'asked', 'upstream'],
-  [['rate'], 'waited_ms', 'wait_ms'],
-  [['night'], 'too_late', 'fetched_late'],
-  [['night', 'markets'], 'gone', 'delisted'],
-];
-
 /** Reads the summaries of the newest ended runs of a source, as JSON. @param source null: the only service */
 export const readLatestSummaries = (db: Database, source: string | null, countMax: number, untilMs: number): string[] =>
   db
@@ -370,22 +358,3 @@ export const readLatestSummaries = (db: Database, source: string | null, countMa
       countMax,
     )
     .map(({ summary }) => summary);
-
-/**
- * Parses a recorded summary, and renames the fields of older versions to their current names. Its shape is not checked.
- * @throws SyntaxError if the text is not JSON
- */
-export function parseRunSummary(text: string): unknown {
-  const summary: unknown = JSON.parse(text);
-  for (const [path, before, now] of renamedSummaryFields) {
-    let object: unknown = summary;
-    for (const name of path) object = isObject(object) ? object[name] : undefined;
-    if (!isObject(object) || !Object.hasOwn(object, before)) continue;
-    if (!Object.hasOwn(object, now)) object[now] = object[before];
-    delete object[before];
-  }
-  return summary;
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -162,11 +162,11 @@ create table unselected (
 -- Symbols that a user watches: they are collected whatever lists and settings say.
 create table watched (symbol text primary key, decided_at integer not null) without rowid;
 
--- Volumes of the last nights, to detect a sharp fall; late and conflicts are null for nights that did not count them.
--- listed_at: the time of the night's market lists; null if they could not be fetched. source: as in runs.
+-- Volumes of the last nights, to detect a sharp fall. listed_at: the time of the night's market lists; null if they could
+-- not be fetched. source: as in runs.
 create table nights (
   run_id text primary key, polled_to integer not null, polled_ms integer not null, markets integer, ticks integer not null,
-  late integer, conflicts integer, listed_at integer, source text
+  late integer not null, conflicts integer not null, listed_at integer, source text
 ) without rowid;
 -- The best poll of each market list within each UTC day: a complete one if there is any, else the latest. markets: how many
 -- it named; total: as the server stated it; reason: why the list does not count as complete, null if it does. The view *

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../../archive/archive.ts';
 import { objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
+import type { BacktestResult } from '../../backtest/result.ts';
 import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { systemClock } from '../../base/system.ts';
@@ -74,16 +75,14 @@ export function addBacktest(backtest: Command, shell: CliContext): void {
   withExamples(show, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action((id: string, flags: ShowFlags) =>
     withArchive(flags, version, async (archive, context) => {
-      const [{ getSavedBacktest }, { parseSavedResult }, { requirePageTarget, printBacktest, writeBacktestPage }] =
-        await Promise.all([
-          import('../../server/local-backtests.ts'),
-          import('../../backtest/result.ts'),
-          import('../format-backtest.ts'),
-        ]);
+      const [{ getSavedBacktest }, { requirePageTarget, printBacktest, writeBacktestPage }] = await Promise.all([
+        import('../../server/local-backtests.ts'),
+        import('../format-backtest.ts'),
+      ]);
       const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
       const row = await getSavedBacktest(context, archive, id);
       if (row.result === null) throw new UsageError(createNoResultError(row));
-      const result = parseSavedResult(row.result);
+      const result = JSON.parse(row.result) as BacktestResult;
       const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
       printBacktest({ result, id, page, trades: null }, flags, { isNew: false });
     }),

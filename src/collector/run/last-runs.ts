@@ -1,5 +1,5 @@
 import type { Database } from '../../archive/journal/database.ts';
-import { parseRunSummary, readLastEndedRuns } from '../../archive/journal/runs.ts';
+import { readLastEndedRuns } from '../../archive/journal/runs.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import type { LastRun } from '../../metrics/samples.ts';
 
@@ -17,10 +17,10 @@ export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[]
     return run === null ? [] : [{ run: { ...run, exit_code: exitCode ?? run.exit_code }, succeededAt }];
   });
 
-/** Parses a stored summary. Returns null if it lacks required fields, as a summary written by an older version may. */
+/** Parses a stored summary. Returns null if there is none, or it is damaged. */
 function parseLastRun(summary: string | null): LastRun | null {
   try {
-    const run = parseRunSummary(summary ?? 'null') as Partial<LastRun> | null;
+    const run = JSON.parse(summary ?? 'null') as Partial<LastRun> | null;
     const isComplete = run?.ticks !== undefined && run.symbols !== undefined && run.published !== undefined;
     return isComplete ? (run as LastRun) : null;
   } catch {

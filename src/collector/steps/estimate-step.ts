@@ -3,7 +3,7 @@ import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readKnownPageCaps, readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
-import { parseRunSummary, readLatestSummaries } from '../../archive/journal/runs.ts';
+import { readLatestSummaries } from '../../archive/journal/runs.ts';
 import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { minuteMs, type Window } from '../../base/window.ts';
@@ -171,7 +171,7 @@ type RateSummary = Pick<Summary, 'requests' | 'rate'>;
 
 function tryParseSummary(text: string): RateSummary | null {
   try {
-    return parseRunSummary(text) as RateSummary | null;
+    return JSON.parse(text) as RateSummary | null;
   } catch {
     return null;
   }

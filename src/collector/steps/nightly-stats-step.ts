@@ -92,7 +92,7 @@ const emptyRecheckCounts: Omit<RecheckCounts, 'lateness_ms' | 'overlap_ms'> = {
   doubtful_windows: 0,
 };
 
-const pickColumn = (nights: readonly RecordedNight[], name: 'ticks' | 'late' | 'conflicts'): (number | null)[] =>
+const pickColumn = (nights: readonly RecordedNight[], name: 'ticks' | 'late' | 'conflicts'): number[] =>
   nights.map((night) => night[name]);
 
 /** Compares with the market lists of the previous night; without one, all listed symbols are new. */

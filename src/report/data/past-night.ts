@@ -38,7 +38,7 @@ function toNamedSymbols(value: unknown): NamedSymbols {
   return { count: Math.max(texts.length, toCount(count)), names: texts.slice(0, namesMax) };
 }
 
-/** Parses the `night` of a summary of any version of oddslake; null if it has none. */
+/** Parses the `night` of a summary; null if it has none. */
 export function parsePastNight(value: unknown): PastNight | null {
   const fields = toFields(value);
   if (fields.ticks === undefined) return null;

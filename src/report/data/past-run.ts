@@ -1,4 +1,4 @@
-import { parseRunSummary, type RecordedRun } from '../../archive/journal/runs.ts';
+import type { RecordedRun } from '../../archive/journal/runs.ts';
 import { type PastNight, parsePastNight } from './past-night.ts';
 
 /** A recorded run. Times in epoch ms. */
@@ -13,7 +13,7 @@ export interface PastRun {
   readonly summary: PastSummary | null;
 }
 
-/** The parts of a run's summary that the report uses. Older versions of oddslake wrote fewer fields. */
+/** The parts of a run's summary that the report uses. */
 export interface PastSummary {
   readonly error: string | null;
   readonly requests: number;
@@ -79,11 +79,11 @@ export function toPastRun({ summary, ...run }: RecordedRun, isOver: (runId: stri
 export const findCountedNight = (runs: readonly PastRun[], lastNight: PastRun | null): PastRun | null =>
   [lastNight, ...runs].findLast((run) => run !== null && run.summary !== null && run.summary.night !== null) ?? null;
 
-/** Parses the JSON of a summary of any version of oddslake; null if it is not a summary. */
+/** Parses the JSON of a summary; null if it is not one. */
 export function parsePastSummary(text: string): PastSummary | null {
   let parsed: unknown;
   try {
-    parsed = parseRunSummary(text);
+    parsed = JSON.parse(text);
   } catch {
     return null;
   }

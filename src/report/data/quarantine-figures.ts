@@ -45,7 +45,7 @@ export async function readQuarantineFacts(archive: Archive, sinceMs: number): Pr
   for (const name of listQuarantineFiles(archive).toReversed()) {
     const path = join(layout.root, name);
     if (!disk.isFile(path)) continue;
-    bytesLeft -= (disk.size(path) ?? 0) * (name.endsWith('.gz') ? compressionFactorMax : 1);
+    bytesLeft -= (disk.size(path) ?? 0) * compressionFactorMax;
     isTruncated = bytesLeft < 0;
     if (isTruncated) break;
     // Files are sorted by time: all earlier files are older.
@@ -86,9 +86,7 @@ async function countFile(
 async function* readLines(disk: Disk, path: string): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let remainder = '';
-  const chunks = path.endsWith('.gz')
-    ? Readable.from(disk.readStream(path)).compose(createGunzip())
-    : disk.readStream(path);
+  const chunks = Readable.from(disk.readStream(path)).compose(createGunzip());
   for await (const chunk of chunks as AsyncIterable<Uint8Array>) {
     const lines = (remainder + decoder.decode(chunk, { stream: true })).split('\n');
     remainder = lines.pop()!;

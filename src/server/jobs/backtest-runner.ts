@@ -1,5 +1,5 @@
 import type { Archive } from '../../archive/archive.ts';
-import { addSpecDefaults } from '../../backtest/backtest-spec.ts';
+import type { BacktestSpec } from '../../backtest/backtest-spec.ts';
 import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
 import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
@@ -45,7 +45,7 @@ export function startBacktestRunner(options: BacktestRunnerOptions): JobRunner {
           batches = total;
           progress(done, total);
         };
-        const spec = addSpecDefaults(JSON.parse(request));
+        const spec = JSON.parse(request) as BacktestSpec;
         const resolvedStrategy = { strategy: JSON.parse(strategy) as Strategy, version };
         const trades = await prepareTradesTarget(archive, jobs, { id, owner }, tradesBytesMax);
         const task = { spec, resolvedStrategy, threads, ticksMax, trades };

@@ -1,6 +1,4 @@
 import type { Type } from 'typebox';
-import { addSpecDefaults } from '../../backtest/backtest-spec.ts';
-import { parseSavedResult } from '../../backtest/result.ts';
 import {
   type BacktestResult,
   BacktestsQuery,
@@ -52,7 +50,7 @@ function toTradesFile(row: ListedBacktest) {
 const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   id: row.id,
   state: row.state,
-  request: addSpecDefaults(JSON.parse(row.request)) as object as Type.Static<typeof Listed>['request'],
+  request: JSON.parse(row.request) as Type.Static<typeof Listed>['request'],
   strategy_version: row.strategy_version,
   value: row.value,
   progress: { batches_done: row.batches_done, batches_total: row.batches_total },
@@ -67,7 +65,7 @@ const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
 export const toSavedBacktest = (row: BacktestRow): Type.Static<typeof SavedBacktest> => ({
   ...toListedBacktest(row),
   // The types of the contract are mutable.
-  result: row.result === null ? null : (parseSavedResult(row.result) as object as Type.Static<typeof BacktestResult>),
+  result: row.result === null ? null : (JSON.parse(row.result) as Type.Static<typeof BacktestResult>),
 });
 
 /** `/api/v1/backtest`: the saved backtests of a user. */

@@ -138,15 +138,8 @@ function requireTradesFile(
     throw new ProblemError(409, `The backtest is ${state}; its trades are available once its state is done.`);
   if (state !== 'done') {
     const reason = error === null ? '' : ` ${error}`;
-    throw new ProblemError(
-      409,
-      `The backtest ${state === 'failed' ? 'failed' : 'was cancelled'}: it has no trades.${reason}`,
-    );
+    throw new ProblemError(409, `The backtest failed: it has no trades.${reason}`);
   }
-  if (rows === null)
-    throw createNotStoredError(
-      'The backtest was saved by an older version, which stored only the trades in its result. Run it again.',
-    );
   if (bytes === null || sha256 === null)
     throw createNotStoredError(
       `The ${rows} trades of the backtest were not stored, because the files of your backtests would have been too large. Remove backtests, and run it again.`,
@@ -154,7 +147,7 @@ function requireTradesFile(
   const path = toTradesPath(id);
   if (disk.size(join(layout.root, path)) === null)
     throw createNotStoredError('The file with the trades of the backtest is missing. Run the backtest again.');
-  return { file: { path, bytes, sha256 }, rows };
+  return { file: { path, bytes, sha256 }, rows: rows! };
 }
 
 const createNotStoredError = (detail: string): ProblemError =>

@@ -11,7 +11,7 @@ test('keeps the latest thirty nights, latest first', () => {
     polledMs: dayMs,
     markets: n % 2 === 0 ? n : null,
     ticks: 10 * n,
-    late: n % 3 === 0 ? null : n,
+    late: 3 * n,
     conflicts: n,
     listedAt: n % 2 === 0 ? now + n : null,
   });

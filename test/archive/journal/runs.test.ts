@@ -1,9 +1,7 @@
 import { expect, test } from 'vitest';
-import { readRecordedDamage } from '../../../src/archive/journal/published-files.ts';
 import {
   finishRun,
   formatUnfinishedRuns,
-  parseRunSummary,
   readLastEndedRuns,
   readLastRun,
   readLatestEndedRun,
@@ -54,33 +52,6 @@ test('shows no success of a job before all of its runs have ended', () => {
   setExitCode(db, ['a'], 0);
   expect(readLastEndedRuns(db, now)).toMatchObject([{ exitCode: 0, succeededAt: now - 1 }]);
   expect(readLastRun(db)).toMatchObject({ finishedAt: now - 1, exitCode: 0 });
-});
-
-test('reads summaries that were recorded under older field names', () => {
-  const older = {
-    covered_to: 1,
-    verdict: { state: 'provisional', provisional: 6, listed: true },
-    restored: { raw: 7, asked: 8 },
-    rate: { used: 1, waited_ms: 2 },
-    night: { too_late: 3, markets: { gone: 4, new: 5 } },
-  };
-  const current = {
-    reached: 1,
-    completeness: { state: 'provisional', inferred_windows: 6, lists_complete: true },
-    restored: { raw: 7, upstream: 8 },
-    rate: { used: 1, wait_ms: 2 },
-    night: { fetched_late: 3, markets: { delisted: 4, new: 5 } },
-  };
-  expect(parseRunSummary(JSON.stringify(older))).toEqual(current);
-  expect(parseRunSummary(JSON.stringify(current))).toEqual(current);
-  for (const other of [null, 7, [older], { rate: null, night: [] }])
-    expect(parseRunSummary(JSON.stringify(other))).toEqual(other);
-});
-
-test('reads damage that was recorded under an older kind', () => {
-  const { db } = opened().state;
-  db.run("insert into damage (path, kind, found_at, run_id) values ('a', 'size differs', 1, 'r')");
-  expect(readRecordedDamage(db)).toEqual([{ path: 'a', kind: 'size mismatch', foundAt: 1, runId: 'r' }]);
 });
 
 test('names the runs that have not ended, but not those whose process is gone', () => {

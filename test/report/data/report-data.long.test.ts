@@ -1,5 +1,6 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../../src/archive/archive.ts';
 import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
@@ -249,12 +250,12 @@ test('counts quarantined rows by reason, without old files', async () => {
   bad(day0 + 5 * dayMs, 'p is not finite', 't is in the future', 'p is not finite');
   await publishNow(archive, day0 + 5 * dayMs);
   writeFileSync(
-    join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'),
-    'no JSON\n{"at":1}\n[]\n\n',
+    join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson.gz'),
+    gzipSync('no JSON\n{"at":1}\n[]\n\n'),
   );
   // All rows are old, so that reading stops here.
   expect(await readQuarantineFacts(archive, day0 + dayMs)).toMatchObject({ count: 0 });
-  rmSync(join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'));
+  rmSync(join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson.gz'));
   bad(day0 + 6 * dayMs, 't is in the future', 't is in the future');
   expect(await readQuarantineFacts(archive, day0 + dayMs)).toEqual({
     count: 5,
