@@ -93,7 +93,6 @@ const longFunctions: Readonly<Record<string, number>> = {
   'src/backtest/engine/simulate.ts simulateRule': 141,
   'src/archive/query/read-rows.ts openRowReader': 141,
   'src/server/workspace/job-queue.ts createJobQueue': 130,
-  'src/collector/paging/collect-ticks.ts collectTicks': 122,
   'src/library/archive.ts createReader': 120,
   'src/server/jobs/job-runner.ts startJobRunner': 116,
   'src/server/live/live-run.ts openLiveRuns': 110,

@@ -57,126 +57,151 @@ export interface TickCollectContext extends FetchContext {
  * so far; the caller throws.
  */
 export async function collectTicks(
-  outer: TickCollectContext,
+  context: TickCollectContext,
   plans: readonly SymbolPlan[],
 ): Promise<TickCollectOutcome> {
-  const breaker = createCircuitBreaker(outer.clock);
-  const answered = new Set<string>();
-  const context: TickCollectContext = {
-    ...outer,
-    upstream: {
-      async ticks(query, signal) {
-        const page = await breaker.trackRequest(() => outer.upstream.ticks(query, signal));
-        answered.add(query.symbol);
-        return page;
-      },
-    },
-  };
-  const unknown = new Set<string>();
-  const byName = new Map(plans.map((plan) => [plan.symbol, plan]));
-  const failures: FetchFailure[] = [];
-  const failed = new Set<string>();
-  const reasons = new Map<string, string>();
-  const lost: FetchFailure[] = [];
-  const reached = new Set<string>();
-  let empties: EmptyResponse[] = [];
-  const presumed: { readonly symbol: string; readonly window: Window }[] = [];
-  let stopError: UpstreamError | null = null;
+  const collection = new TickCollection(context, plans);
+  await collection.fetchAll();
+  return collection.summarize();
+}
 
-  const addOutcome = (symbol: string, outcome: FetchOutcome): void => {
-    for (const window of outcome.presumed) presumed.push({ symbol, window });
-    for (const window of outcome.lost) lost.push({ symbol, ...window });
-  };
-  const fetchOnce = async (symbol: string, task: FetchTask, isAlone: boolean): Promise<void> => {
-    const responsesBefore = breaker.countResponses();
+/** What a collection has found so far of the symbols of its plans. */
+class TickCollection {
+  readonly #plans: readonly SymbolPlan[];
+  readonly #byName: ReadonlyMap<string, SymbolPlan>;
+  readonly #context: TickCollectContext;
+  readonly #breaker: ReturnType<typeof createCircuitBreaker>;
+  readonly #answered = new Set<string>();
+  readonly #unknown = new Set<string>();
+  readonly #failed = new Set<string>();
+  readonly #reasons = new Map<string, string>();
+  readonly #lost: FetchFailure[] = [];
+  readonly #reached = new Set<string>();
+  readonly #presumed: { readonly symbol: string; readonly window: Window }[] = [];
+  #empties: EmptyResponse[] = [];
+  #stopError: UpstreamError | null = null;
+
+  constructor(context: TickCollectContext, plans: readonly SymbolPlan[]) {
+    const breaker = createCircuitBreaker(context.clock);
+    this.#plans = plans;
+    this.#byName = new Map(plans.map((plan) => [plan.symbol, plan]));
+    this.#breaker = breaker;
+    this.#context = {
+      ...context,
+      upstream: {
+        ticks: async (query, signal) => {
+          const page = await breaker.trackRequest(() => context.upstream.ticks(query, signal));
+          this.#answered.add(query.symbol);
+          return page;
+        },
+      },
+    };
+  }
+
+  async fetchAll(): Promise<void> {
+    const context = this.#context;
+    let done = 0;
+    await forEachConcurrent(context.concurrency, this.#plans, async (plan) => {
+      const { symbol } = plan;
+      if (await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, toFetchPlans(plan), ownEmpties)))
+        context.onSymbol(++done, symbol);
+      if (this.#empties.length >= pendingEmptiesMax) await this.#judgeEmpties();
+    });
+    // Page sizes turned out to be unreliable: windows considered complete because of them are fetched again.
+    const doubtful = hasErraticPages(context.behavior) ? this.#presumed.splice(0) : [];
+    await forEachConcurrent(context.concurrency, doubtful, async ({ symbol, window }) => {
+      const plan: FetchPlan = { ...window, options: defaultFetchOptions };
+      await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, [plan], ownEmpties));
+    });
+    await this.#judgeEmpties();
+    await context.drain();
+    // There may have been no second symbol to try.
+    if (this.#breaker.countResponses() === 0) this.#stopError ??= this.#breaker.getUnreachableError();
+  }
+
+  /** Resolves to whether the work was attempted. */
+  #attempt(symbol: string, task: FetchTask): Promise<boolean> {
+    return this.#breaker.attempt(
+      () => this.#stopError === null && !this.#context.signal.aborted,
+      (isAlone) => this.#fetchOnce(symbol, task, isAlone),
+    );
+  }
+
+  async #fetchOnce(symbol: string, task: FetchTask, isAlone: boolean): Promise<void> {
+    const { signal } = this.#context;
+    const responsesBefore = this.#breaker.countResponses();
     const ownEmpties: EmptyResponse[] = [];
     try {
-      addOutcome(symbol, await task(ownEmpties));
-      reached.add(symbol);
+      const outcome = await task(ownEmpties);
+      for (const window of outcome.presumed) this.#presumed.push({ symbol, window });
+      for (const window of outcome.lost) this.#lost.push({ symbol, ...window });
+      this.#reached.add(symbol);
     } catch (error) {
-      if (context.signal.aborted && error === context.signal.reason) return;
+      if (signal.aborted && error === signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
-      const isSilent = error.failure === 'unreachable' && breaker.countResponses() === responsesBefore;
-      if (error.failure === 'credential' || (isAlone && isSilent) || breaker.isOpen()) stopError = error;
-      failed.add(symbol);
+      const isSilent = error.failure === 'unreachable' && this.#breaker.countResponses() === responsesBefore;
+      if (error.failure === 'credential' || (isAlone && isSilent) || this.#breaker.isOpen()) this.#stopError = error;
+      this.#failed.add(symbol);
       // The text of the response contains the symbol as it was requested.
-      if (isUnknownSymbolError(error, error.symbol ?? symbol)) unknown.add(symbol);
-      reasons.set(symbol, error.reason);
+      if (isUnknownSymbolError(error, error.symbol ?? symbol)) this.#unknown.add(symbol);
+      this.#reasons.set(symbol, error.reason);
     } finally {
-      for (const empty of ownEmpties) empties.push(empty);
+      for (const empty of ownEmpties) this.#empties.push(empty);
     }
-  };
-  /** Resolves to whether the work was attempted. */
-  const attempt = (symbol: string, task: FetchTask): Promise<boolean> =>
-    breaker.attempt(
-      () => stopError === null && !context.signal.aborted,
-      (isAlone) => fetchOnce(symbol, task, isAlone),
-    );
+  }
 
   /** Empty responses count as coverage only if the service still returns ticks for symbols that had ticks. */
-  const judgeEmpties = async (): Promise<void> => {
-    const batch = empties;
-    empties = [];
+  async #judgeEmpties(): Promise<void> {
+    const batch = this.#empties;
+    this.#empties = [];
     const symbolsWithoutKnownTick = new Set(
       batch.filter(({ lacksKnownTick }) => lacksKnownTick).map(({ symbol }) => symbol),
     );
-    const knownSymbols = plans.filter(({ tail }) => tail !== undefined && tail.knownTick !== null).length;
+    const knownSymbols = this.#plans.filter(({ tail }) => tail !== undefined && tail.knownTick !== null).length;
     const isOutage =
       symbolsWithoutKnownTick.size >= outageSymbolsMin && symbolsWithoutKnownTick.size * 2 >= knownSymbols;
     for (const empty of batch) {
-      if (isOutage) lost.push({ symbol: empty.symbol, from: empty.from, to: empty.to, reason: outageReason });
-      else await claimEmptyResponse(context, empty, context.behavior.oldestTick);
-    }
-  };
-
-  let done = 0;
-  await forEachConcurrent(context.concurrency, plans, async (plan) => {
-    if (await attempt(plan.symbol, (ownEmpties) => fetchSymbol(context, plan.symbol, toFetchPlans(plan), ownEmpties)))
-      context.onSymbol(++done, plan.symbol);
-    if (empties.length >= pendingEmptiesMax) await judgeEmpties();
-  });
-  // Page sizes turned out to be unreliable: windows considered complete because of them are fetched again.
-  const doubtful = hasErraticPages(context.behavior) ? presumed.splice(0) : [];
-  await forEachConcurrent(context.concurrency, doubtful, async ({ symbol, window }) => {
-    const plan: FetchPlan = { ...window, options: defaultFetchOptions };
-    await attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, [plan], ownEmpties));
-  });
-  await judgeEmpties();
-  await context.drain();
-  // There may have been no second symbol to try.
-  if (breaker.countResponses() === 0) stopError ??= breaker.getUnreachableError();
-  // Coverage is final only now.
-  for (const [symbol, reason] of reasons)
-    for (const window of listUncovered(context, byName.get(symbol)!, reason)) failures.push(window);
-  const beforeHistory = new Set(lost.filter((w) => isBeforeServedHistory(context, byName.get(w.symbol)!, w)));
-  const behind = new Set(
-    lost.filter((w) => !beforeHistory.has(w) && isNotYetServed(context, byName.get(w.symbol)!, w)),
-  );
-  const notServed = new Set(lost.filter((w) => !beforeHistory.has(w) && !behind.has(w)));
-  for (const w of notServed) failures.push(w);
-  const collectError = stopError as UpstreamError | null;
-  if (collectError !== null) {
-    for (const plan of plans) {
-      if (failed.has(plan.symbol) || reached.has(plan.symbol)) continue;
-      for (const window of listUncovered(context, plan, collectError.reason)) failures.push(window);
-      failed.add(plan.symbol);
+      if (isOutage) this.#lost.push({ symbol: empty.symbol, from: empty.from, to: empty.to, reason: outageReason });
+      else await claimEmptyResponse(this.#context, empty, this.#context.behavior.oldestTick);
     }
   }
-  return {
-    done: [...byName.keys()].filter((symbol) => reached.has(symbol) && !failed.has(symbol)),
-    failed: [...failed],
-    failures,
-    answered: [...answered],
-    // A symbol with a response is not unknown.
-    unknown: [...unknown].filter((symbol) => !answered.has(symbol)),
-    notServed,
-    shortHistories: [...Map.groupBy(beforeHistory, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
-      symbol,
-      from: windows.reduce((latest, { to }) => Math.max(latest, to), Number.NEGATIVE_INFINITY),
-    })),
-    behind: [...behind],
-    stopError: collectError,
-  };
+
+  /** Call it after `fetchAll`: coverage is final only then. */
+  summarize(): TickCollectOutcome {
+    const context = this.#context;
+    const byName = this.#byName;
+    const failures: FetchFailure[] = [];
+    for (const [symbol, reason] of this.#reasons)
+      for (const window of listUncovered(context, byName.get(symbol)!, reason)) failures.push(window);
+    const beforeHistory = new Set(this.#lost.filter((w) => isBeforeServedHistory(context, byName.get(w.symbol)!, w)));
+    const behind = new Set(
+      this.#lost.filter((w) => !beforeHistory.has(w) && isNotYetServed(context, byName.get(w.symbol)!, w)),
+    );
+    const notServed = new Set(this.#lost.filter((w) => !beforeHistory.has(w) && !behind.has(w)));
+    for (const w of notServed) failures.push(w);
+    if (this.#stopError !== null) {
+      for (const plan of this.#plans) {
+        if (this.#failed.has(plan.symbol) || this.#reached.has(plan.symbol)) continue;
+        for (const window of listUncovered(context, plan, this.#stopError.reason)) failures.push(window);
+        this.#failed.add(plan.symbol);
+      }
+    }
+    return {
+      done: [...byName.keys()].filter((symbol) => this.#reached.has(symbol) && !this.#failed.has(symbol)),
+      failed: [...this.#failed],
+      failures,
+      answered: [...this.#answered],
+      // A symbol with a response is not unknown.
+      unknown: [...this.#unknown].filter((symbol) => !this.#answered.has(symbol)),
+      notServed,
+      shortHistories: [...Map.groupBy(beforeHistory, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
+        symbol,
+        from: windows.reduce((latest, { to }) => Math.max(latest, to), Number.NEGATIVE_INFINITY),
+      })),
+      behind: [...behind],
+      stopError: this.#stopError,
+    };
+  }
 }
 
 /** Fetches windows of a symbol and appends empty responses to the list as they arrive. */
