@@ -1,18 +1,19 @@
+import type { QualifyName } from '../../archive/format/qualify-market.ts';
 import { seriesDatasets } from '../../archive/format/series-datasets.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
+import { createQualifier } from '../../base/source-name.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import { getFutureSkewMs } from '../../context/open-configured.ts';
+import { getFutureSkewMs, requireKnownSources } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
 import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import type { MergeThreads } from '../steps/merge-workers.ts';
 import { type ImportFile, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset } from './import-rows.ts';
-import { chooseImportSource } from './import-source.ts';
 import { countRejected, formatImportWarnings, formatOverShare, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead } from './page-workers.ts';
@@ -331,4 +332,31 @@ const threadedBytesMin = 16 << 20;
 async function openThreadsFor({ threads }: Context, files: readonly ImportFile[]): Promise<MergeThreads | undefined> {
   const bytes = files.reduce((sum, file) => sum + (file.format === 'pages' ? file.bytes : 0), 0);
   return threads > 1 && bytes >= threadedBytesMin ? await openImportThreads(threads) : undefined;
+}
+
+interface ImportSource {
+  /** Null: the only service of the archive, or raw responses, which name their own. */
+  readonly source: string | null;
+  /** Qualifies a symbol with it, unless it is qualified already; undefined: symbols stay as they are. */
+  readonly qualify: QualifyName | undefined;
+}
+
+/**
+ * Chooses the source of the files of an import into an archive of several sources.
+ * @throws UsageError if it is not clear
+ */
+function chooseImportSource({ archive, context }: Run, files: readonly ImportFile[]): ImportSource {
+  requireKnownSources(archive, context);
+  const { sources = [] } = context;
+  const names = archive.state.identity.sources.map(({ name }) => name);
+  if (sources.length > 1)
+    throw new UsageError(
+      `--source: an import has one source, and ${sources.join(', ')} are given. Import the files of each by itself.`,
+    );
+  if (names.length > 0 && sources.length === 0 && files.some(({ format }) => format !== 'raw'))
+    throw new UsageError(
+      `The archive at ${archive.layout.root} has the sources ${names.join(', ')}: name that of the files with --source. It qualifies their symbols, unless they are qualified already.`,
+    );
+  const source = sources[0] ?? null;
+  return { source, qualify: source === null ? undefined : createQualifier(source, names) };
 }
