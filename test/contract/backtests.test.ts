@@ -27,7 +27,7 @@ function compiled(schema: object, closed = false) {
     { components: { schemas: { ...strategySchemas, Requested: closed ? shut(plain) : plain } } },
     'document',
   );
-  const text = JSON.stringify({ $ref: '#/components/schemas/Asked' }).replace('"#/', '"document#/');
+  const text = JSON.stringify({ $ref: '#/components/schemas/Requested' }).replace('"#/', '"document#/');
   return ajv.compile(JSON.parse(text) as object);
 }
 
