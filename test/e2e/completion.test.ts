@@ -135,7 +135,7 @@ test('bash quotes what an upstream put into the name of a symbol', needsCommands
   const cwd = folder();
   const lake = join(cwd, 'lake');
   writeFileSync(join(cwd, 'ticks.csv'), 'symbol,t,p\nQ$(touch hacked) `x`,1795824000000,0.5\n');
-  const imported = await runHere(['import', join(cwd, 'ticks.csv'), '--output', lake, '--set', 'source.name=own']);
+  const imported = await run(['import', join(cwd, 'ticks.csv'), '--output', lake, '--set', 'source.name=own']);
   expect(imported.code, imported.stderr).toBe(0);
   expect(complete('bash', [`oddslake gaps --output ${lake} --symbol Q`], cwd)).toEqual([
     ['Q\\$\\(touch\\ hacked\\)\\ \\`x\\`'],
