@@ -5,8 +5,7 @@ export interface TickRequestPurpose {
   readonly origin: Origin;
   /** The window that the response should cover. The bounds of the request may differ from it. */
   readonly asked: Window;
-  /** `probe`: tests which side of `asked`, a window with ticks at both ends, the upstream keeps. */
-  readonly kind: 'whole' | 'low' | 'high' | 'earlier' | 'probe' | 'recheck';
+  readonly kind: 'whole' | 'low' | 'high' | 'earlier' | 'recheck';
   /** For low and high: the response that may be truncated. */
   readonly parent?: {
     readonly count: number;
@@ -121,7 +120,6 @@ const purposeKinds: readonly unknown[] = [
   'low',
   'high',
   'earlier',
-  'probe',
   'recheck',
 ] satisfies TickRequestPurpose['kind'][];
 

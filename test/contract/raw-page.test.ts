@@ -25,7 +25,7 @@ const reported = [
   lists,
   { ...lists, view: null, source: null, limit: null },
   ...['poll', 'backfill', 'import'].map((origin) => ({ ...ticks, meaning: { ...meaning, origin } })),
-  ...['whole', 'low', 'high', 'earlier', 'probe'].map((kind) => ({ ...ticks, meaning: { ...meaning, kind, parent } })),
+  ...['whole', 'low', 'high', 'earlier'].map((kind) => ({ ...ticks, meaning: { ...meaning, kind, parent } })),
 ];
 
 describe('raw pages', () => {

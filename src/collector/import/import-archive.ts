@@ -5,7 +5,6 @@ import { createLayout } from '../../archive/format/layout.ts';
 import {
   type ArchiveOwner,
   formatOwner,
-  formatVersion,
   listFilesWithRows,
   listManifestFiles,
   parseManifest,
@@ -42,14 +41,12 @@ export async function withOtherArchive<T>(
   work: (other: OtherArchive) => Promise<T>,
 ): Promise<T> {
   const check = (other: OtherArchive): Promise<T> => {
-    requireOwnFormat(other);
     openTarget(context, other);
     return work(other);
   };
   if (isBucketUrl(place))
     return await withBucketArchive(context, place, async ({ layout, disk, fetchFiles, readManifest }) => {
       const manifest = readManifest();
-      requireOwnFormat({ name: place, manifest });
       await fetchFiles?.(listTakenFiles(manifest));
       return await check({ name: place, manifest, layout, disk });
     });
@@ -57,14 +54,6 @@ export async function withOtherArchive<T>(
   const layout = createLayout(realpathSync(place));
   const text = readFileSync(layout.manifestPath, 'utf8');
   return await check({ name: place, manifest: parseManifest(text, layout.manifestPath), layout, disk });
-}
-
-function requireOwnFormat({ name, manifest }: Pick<OtherArchive, 'name' | 'manifest'>): void {
-  const { format_version: version } = manifest;
-  if (version === formatVersion) return;
-  throw new UsageError(
-    `${name} has format ${version}, and this oddslake takes in archives of format ${formatVersion}.`,
-  );
 }
 
 /** The files that are read: candles are computed. */

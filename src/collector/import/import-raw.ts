@@ -149,8 +149,8 @@ class RawReplayer implements RawReplay {
       if (request.route === 'orderbook')
         return await this.#writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
       const raw = decodeRawTickResponse(page);
-      const record = raw === undefined ? undefined : this.#getReplayer(page.run).replay(raw);
-      if (record === undefined) return;
+      if (raw === undefined) return;
+      const record = this.#getReplayer(page.run).replay(raw);
       const { symbol, requestedWindow: window, origin } = record;
       if (origin === 'poll')
         this.#polledFrom.set(symbol, Math.min(window.from, this.#polledFrom.get(symbol) ?? window.from));

@@ -47,11 +47,8 @@ export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickRespon
 
 /** Replays the raw responses of one run in the order received. */
 export interface PageReplayer {
-  /**
-   * Returns the ticks of a response, and the claims that earlier responses for its symbol allow. Undefined for a probe
-   * that an older version sent.
-   */
-  replay(raw: RawTickResponse): Omit<TickRecord, 'runId'> | undefined;
+  /** Returns the ticks of a response, and the claims that earlier responses for its symbol allow. */
+  replay(raw: RawTickResponse): Omit<TickRecord, 'runId'>;
   /** Returns the claims that the last responses of each symbol allow. */
   finish(): Omit<TickRecord, 'runId'>[];
 }
@@ -80,7 +77,6 @@ export function createPageReplayer(futureSkewMs: number): PageReplayer {
   return {
     replay(raw) {
       const { meaning: purpose, page, symbol, requested, head } = raw;
-      if (purpose.kind === 'probe') return undefined;
       // Page sizes only decide the next request, and there is none here.
       const limit = Number.POSITIVE_INFINITY;
       const sent = { requested, limit, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs };

@@ -46,21 +46,21 @@ describe('the URL of a symbol', () => {
 });
 
 describe('coverage', () => {
-  const row = (from: number, to: number, evidence?: string) => ({
+  const row = (from: number, to: number, evidence: string) => ({
     t_from: from,
     t_to: to,
     origin: 'poll',
     fetched_at: 0,
-    ...(evidence !== undefined && { evidence }),
+    evidence,
   });
 
   test('joins adjacent windows of the same evidence, within the range', () => {
-    const rows = [row(20, 30, 'stated'), row(0, 20, 'stated'), row(30, 40, 'inferred'), row(50, 90)];
+    const rows = [row(20, 30, 'stated'), row(0, 20, 'stated'), row(30, 40, 'inferred'), row(50, 90, 'declared')];
     const windows = joinCoverage(rows, { from: 5, to: 60 });
     expect(windows.map(({ from, to, evidence }) => [from, to, evidence])).toEqual([
       [5, 30, 'stated'],
       [30, 40, 'inferred'],
-      [50, 60, 'unknown'],
+      [50, 60, 'declared'],
     ]);
     expect(findWindow(windows, 29)?.evidence).toBe('stated');
     expect([findWindow(windows, 45), findWindow(windows, 60), findWindow([], 1)]).toEqual([

@@ -48,7 +48,7 @@ export function formatSummary(symbol: string, loaded: ChartData): string {
 const evidenceStyles = [
   { style: 'proven', names: ['confirmed', 'stated'] },
   { style: 'declared', names: ['declared'] },
-  { style: 'inferred', names: ['inferred', 'unknown'] },
+  { style: 'inferred', names: ['inferred'] },
 ] as const;
 
 const isKnownAggressor = (aggressor: string | null): boolean => aggressor === 'buy' || aggressor === 'sell';

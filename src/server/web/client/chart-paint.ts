@@ -93,7 +93,7 @@ export function paintCoverage(
     ctx.fillRect(whole.left, top, whole.width, height);
     for (const window of windows) {
       const { left, width } = toExtent(u, window, 1);
-      if (window.evidence === 'inferred' || window.evidence === 'unknown') {
+      if (window.evidence === 'inferred') {
         ctx.clearRect(left, top, width, height);
         paintHatching(ctx, { left, top, width, height }, 4, colors.price);
       } else {

@@ -13,12 +13,12 @@ export interface CoverageRow {
   readonly t_from: number;
   readonly t_to: number;
   readonly origin: string;
-  readonly evidence?: string;
+  readonly evidence: string;
   readonly grain_ms?: number | null;
   readonly fetched_at: number;
 }
 
-/** A covered window of a chart. `evidence` is `unknown` in archives of an older format. */
+/** A covered window of a chart. */
 export interface CoveredWindow extends TimeRange {
   readonly evidence: string;
   readonly origin: string;
@@ -31,7 +31,6 @@ export const evidenceMeanings: Readonly<Record<string, string>> = {
   stated: 'the server stated which window its response covers',
   declared: 'the user declared it for imported files',
   inferred: 'provisional: nothing contradicts it, and it was not confirmed',
-  unknown: 'the archive has an older format, without evidence',
 };
 
 /** Windows within the range. Adjacent windows of the same kind are joined. */
@@ -40,7 +39,7 @@ export function joinCoverage(rows: readonly CoverageRow[], range: TimeRange): Co
   for (const row of [...rows].sort((a, b) => a.t_from - b.t_from)) {
     const [from, to] = [Math.max(row.t_from, range.from), Math.min(row.t_to, range.to)];
     if (from >= to) continue;
-    const { origin, evidence = 'unknown', grain_ms: grainMs = null } = row;
+    const { origin, evidence, grain_ms: grainMs = null } = row;
     const last = out.at(-1);
     if (last?.to === from && last.evidence === evidence && last.origin === origin && last.grainMs === grainMs)
       last.to = to;
