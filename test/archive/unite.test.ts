@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { acceptWindow, recordLost } from '../../src/archive/journal/gap-records.ts';
-import { answer, append, day0, hashes, hourMs, now, opened, publishNow } from './scratch.ts';
-import { contentsOf, copyOf, statesOf, united } from './united.ts';
+import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
+import { answer, append, day0, hashes, hourMs, market, now, opened, publishNow } from './scratch.ts';
+import { contentsOf, copyOf, statesOf, united, uniteNow } from './united.ts';
 
 describe('two archives', () => {
   const hours = (from: number, to: number) => ({ from: day0 + from * hourMs, to: day0 + to * hourMs });
@@ -91,6 +94,54 @@ describe('two archives', () => {
       expect(contentsOf(root).lost).toEqual([{ dataset: 'ticks', symbol: 'A', ...hours(6, 12), ticks: 1 }]);
       expect(coverageOf(root)).toHaveLength(2);
     }
+  });
+
+  /** An archive with these answers, that lost a window without ticks. */
+  const losing = async (window: ReturnType<typeof hours>, ...answers: Parameters<typeof answer>[2][]) => {
+    const root = await answered(...answers);
+    const archive = opened({ root });
+    recordLost(archive.state.db, [{ dataset: 'ticks', symbol: 'A', ...window, ticks: 0 }], now);
+    await publishNow(archive, now, 'run', { judges: true });
+    archive.close();
+    return root;
+  };
+
+  test('restore no window that one of them both lost and withdrew', async () => {
+    const full = await answered({ windows: [hours(0, 24)] });
+    const withdrew = { withdrawn: [hours(6, 12)], observedAt: now + 5 };
+    const lost = await losing(hours(6, 12), { windows: [hours(0, 6)] }, withdrew);
+    for (const root of await both(full, lost)) {
+      expect(coverageOf(root)).toHaveLength(2);
+      expect(contentsOf(root).lost).toHaveLength(1);
+    }
+  });
+
+  test('keep a day complete in which only the other one lost a window', async () => {
+    // Published windows have the earlier time, which is before the end of the day.
+    const halves = [{ windows: [hours(0, 12)], observedAt: day0 + 14 * hourMs }, { windows: [hours(12, 24)] }];
+    const full = await answered(...halves);
+    const lost = await losing(hours(13, 20), { windows: [hours(0, 13), hours(20, 24)] });
+    const archive = opened({ root: await united(full, [lost]) });
+    expect(statesOf(archive)).toEqual({ '2026-06-01': 'complete' });
+  });
+
+  test('lose no market list that is recorded meanwhile', async () => {
+    const other = opened();
+    const list = (archive: Archive, at: number, isActive: boolean) =>
+      recordMarkets(archive.state.db, [market('A', { isActive })], at, true);
+    list(other, now, true);
+    append(other, answer('A', [[day0, 0.5]]));
+    await publishNow(other);
+    let isListed = false;
+    const writeInBackground: Disk['writeInBackground'] = (path, bytes) => {
+      if (!isListed && path.includes('symbols')) list(archive, now + hourMs, false);
+      isListed ||= path.includes('symbols');
+      return systemDisk.writeInBackground(path, bytes);
+    };
+    const archive: Archive = opened({ disk: { ...systemDisk, writeInBackground } });
+    await uniteNow(archive, other.layout.root);
+    expect(isListed).toBe(true);
+    expect(readAllSymbols(archive.state.db)).toMatchObject([{ isActive: false, lastSeen: now + hourMs, ticks: 1 }]);
   });
 
   test('keep the gaps that were accepted in either', async () => {

@@ -15,7 +15,7 @@ import {
 } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { uniteMarkets, uniteSymbol } from '../format/unite.ts';
-import { readEvidenceSince } from '../journal/coverage-store.ts';
+import { readEvidenceSince, readPublishedCoverage } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import { acceptWindow, readAcceptedWindows, readLostWindows, recordLost } from '../journal/gap-records.ts';
 import { readCommitState } from '../journal/intent.ts';
@@ -88,13 +88,10 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
   const found = readOtherState(other, options.lifetimeRules.settleMs);
   const { bins: merged, series, snapshots } = await stageParts(union, options);
   for (const file of listFilesWithRows(other.manifest, 'markets')) stageOtherMarkets(union, file);
-  const results = merged.map((bin) => ({ ...bin, covered: addSettledWindows(bin.covered, found) }));
-  const known = new Map(readAllSymbols(db).map((facts) => [facts.symbol, facts]));
-  const changed = found.symbols.map((row) => {
-    const facts = toSymbolFacts(row, found);
-    const own = known.get(facts.symbol);
-    return own === undefined ? facts : uniteSymbol(own, facts);
-  });
+  const kept = readKeptWindows(db, other);
+  const results = merged.map((bin) => ({ ...bin, covered: addSettledWindows(bin.covered, found, kept) }));
+  const known = readKnownSymbols(db);
+  const changed = uniteSymbols(known, found);
   const united = new Map([...known, ...changed.map((facts) => [facts.symbol, facts] as const)]);
   const sorted = [...united.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
   const symbols = computeSymbolsAfter(sorted, [], results, options.clock.nowMs());
@@ -108,7 +105,8 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
     withdrawn: computeWithdrawnAfter(stage, results, union.withdrawn),
   };
   const recordFound = (): void => {
-    for (const facts of changed) writeSymbolFacts(db, facts);
+    // Collectors may have recorded a list since.
+    for (const facts of uniteSymbols(readKnownSymbols(db), found)) writeSymbolFacts(db, facts);
     recordDecisions(db, other, found, known);
   };
   const manifest = rehearse(db, recordFound, () => createNextManifest(archive, stage, after, options));
@@ -184,18 +182,45 @@ function stageOtherMarkets({ archive, stage, other }: Union, file: PublishedFile
 }
 
 /**
- * Adds to the covered windows when the days of the other archive had settled: its coverage rows have the earliest time of the
- * windows that were joined.
+ * Adds to the covered windows when the days of the other archive had settled, and what this archive keeps of windows that the
+ * other one has lost: coverage rows have the earliest time of the windows that were joined.
  */
-const addSettledWindows = (covered: BinResult['covered'], { coverage }: PublishedState): BinResult['covered'] =>
+const addSettledWindows = (
+  covered: BinResult['covered'],
+  { coverage }: PublishedState,
+  kept: ReadonlyMap<string, readonly CoveredWindow[]>,
+): BinResult['covered'] =>
   new Map(
     [...covered].map(([symbol, windows]) => {
-      const settled = (coverage.get(symbol)?.windows ?? []).flatMap((one): CoveredWindow[] =>
+      const known = [...(coverage.get(symbol)?.windows ?? []), ...(kept.get(symbol) ?? [])];
+      const settled = known.flatMap((one): CoveredWindow[] =>
         intersect([one], windows).map((window) => ({ ...one, ...window })),
       );
       return [symbol, [...windows, ...settled]];
     }),
   );
+
+/** What this archive has of the windows that the other one has lost, by symbol, as its state knows it. */
+const readKeptWindows = (db: Database, { manifest }: OtherArchive): Map<string, CoveredWindow[]> =>
+  new Map(
+    [...Map.groupBy(manifest.lost ?? [], ({ symbol }) => symbol)].map(([symbol, lost]) => [
+      symbol,
+      readPublishedCoverage(db, symbol).flatMap((one) =>
+        intersect([one], lost).map((window) => ({ ...one, ...window })),
+      ),
+    ]),
+  );
+
+const readKnownSymbols = (db: Database): Map<string, SymbolFacts> =>
+  new Map(readAllSymbols(db).map((facts) => [facts.symbol, facts]));
+
+/** The symbols of the other archive, with what this one knows of them. */
+const uniteSymbols = (known: ReadonlyMap<string, SymbolFacts>, found: PublishedState): SymbolFacts[] =>
+  found.symbols.map((row) => {
+    const facts = toSymbolFacts(row, found);
+    const own = known.get(facts.symbol);
+    return own === undefined ? facts : uniteSymbol(own, facts);
+  });
 
 /** The facts of a row of the other archive, without its ticks. */
 function toSymbolFacts(row: PublishedState['symbols'][number], found: PublishedState): SymbolFacts {

@@ -87,12 +87,14 @@ export const createUnionSource = (union: Union): DayPartSource => ({
     }
     // What this archive has of a window that the other has lost is judged as a response is.
     const owned = readPartCoverage(union.archive, union.stage.base, bin).ticks;
-    for (const [symbol, lost] of readOtherLost(union, bin))
+    for (const [symbol, lost] of readOtherLost(union, bin)) {
+      const { own, other } = selectWithdrawals(union, symbol, bin.day);
       for (const window of owned.get(symbol) ?? [])
         for (const both of intersect([window], lost)) {
-          const { ticks: _, ...covered } = { ...window, ...both };
-          out.set(symbol, [...(out.get(symbol) ?? []), covered]);
+          const windows = withoutTicks({ ...window, ...both }, findWithdrawn([window], other, own));
+          out.set(symbol, [...(out.get(symbol) ?? []), ...windows]);
         }
+    }
     return out;
   },
   readWithdrawn(bin) {
