@@ -46,7 +46,7 @@ function catchOddslakeError<T>(read: () => T): T | OddslakeError {
 }
 
 /** Whether a process holds the write lock. False if the lock file does not exist or cannot be opened. */
-function isLocked(path: string, disk: Disk): boolean {
+export function isLocked(path: string, disk: Disk): boolean {
   if (disk.size(path) === null) return false;
   try {
     const lock = tryLock(path);

@@ -1,6 +1,8 @@
 import { existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { createLayout } from '../../src/archive/format/layout.ts';
+import { tryLock } from '../../src/archive/journal/lock.ts';
 import { answer, append, day0, hourMs, now, opened, publishNow } from '../archive/scratch.ts';
 import { contentsOf, copyOf, united } from '../archive/united.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
@@ -83,6 +85,17 @@ test('a damaged file of the other archive is named, and nothing is taken', async
     expect([missing.code, missing.stdout]).toEqual([6, expect.stringContaining(`${path} is missing`)]);
   }
   expect(hashes(own, '*')).toEqual(before);
+});
+
+test('an archive that is being published to is not called damaged', async () => {
+  const [own, other] = [await recorded([0]), await recorded([1])];
+  // Its files are in place before its manifest.
+  rmSync(join(other, globSync('ticks/*/*.parquet', { cwd: other })[0]!));
+  const lock = tryLock(createLayout(other).lockPath)!;
+  const meanwhile = await run(['import', other, '--output', own]);
+  expect([meanwhile.code, meanwhile.stdout]).toEqual([5, expect.stringContaining('was published to meanwhile')]);
+  lock.release();
+  expect((await run(['import', other, '--output', own])).code).toBe(6);
 });
 
 describe('an archive in a bucket', needsObjectStorage(), () => {

@@ -10,6 +10,7 @@ import {
   parseManifest,
   readOwner,
 } from '../../archive/format/manifest.ts';
+import { isLocked } from '../../archive/inspect.ts';
 import { archiveExists, openArchive, requireSameOwner } from '../../archive/open-archive.ts';
 import { type OtherArchive, readOtherFile } from '../../archive/publish/union-files.ts';
 import { unite } from '../../archive/publish/unite-archives.ts';
@@ -115,10 +116,11 @@ export async function importArchive(
   context.log.info({ archive: other.name, generation: other.manifest.generation }, 'imported an archive');
 }
 
-/** Whether another generation was published there since. */
-const isReplaced = ({ manifest, layout: { manifestPath } }: OtherArchive): boolean =>
-  existsSync(manifestPath) &&
-  parseManifest(readFileSync(manifestPath, 'utf8'), manifestPath).commit_id !== manifest.commit_id;
+/** Whether another generation was published there since, or is at this moment: its files come before its manifest. */
+const isReplaced = ({ manifest, disk, layout: { manifestPath, lockPath } }: OtherArchive): boolean =>
+  isLocked(lockPath, disk) ||
+  (existsSync(manifestPath) &&
+    parseManifest(readFileSync(manifestPath, 'utf8'), manifestPath).commit_id !== manifest.commit_id);
 
 async function uniteWith(run: Run, other: OtherArchive): Promise<void> {
   const { archive, context } = run;
