@@ -54,6 +54,8 @@ export interface Union {
   readonly runId: string;
   /** The withdrawals that both archives list. */
   readonly withdrawn: readonly PublishedWithdrawal[];
+  /** Those that each archive lists, by UTC day: every symbol of every day asks for them. */
+  readonly withdrawnOn: Readonly<Record<'own' | 'other', ReadonlyMap<number, readonly PublishedWithdrawal[]>>>;
   /** The files of the other archive that have rows, by dataset and date. */
   readonly files: ReadonlyMap<string, readonly PublishedFile[]>;
   /** The coverage that was read last: of one part, several steps need it. */
@@ -64,15 +66,18 @@ const splitNames = datasetNames.filter(isSplitBySymbol);
 const takenNames = splitNames.filter((name) => !name.startsWith('candles_'));
 
 export function openUnion(archive: Archive, stage: Stage, other: OtherArchive, runId: string): Union {
-  const lists = [stage.base, other.manifest].flatMap(({ datasets }) => datasets.coverage.withdrawn ?? []);
-  const withdrawn = overlayWithdrawals(lists);
+  const own = stage.base.datasets.coverage.withdrawn ?? [];
+  const others = other.manifest.datasets.coverage.withdrawn ?? [];
+  const groupByDay = (list: readonly PublishedWithdrawal[]) => Map.groupBy(list, ({ from }) => floorToDay(from));
+  const withdrawnOn = { own: groupByDay(own), other: groupByDay(others) };
   const named = takenNames.flatMap((dataset) =>
     listFilesWithRows(other.manifest, dataset).map((file) => ({ key: `${dataset} ${file.date}`, file })),
   );
   const files = new Map(
     [...Map.groupBy(named, ({ key }) => key)].map(([key, list]) => [key, list.map(({ file }) => file)]),
   );
-  return { archive, stage, other, runId, withdrawn, files, latest: undefined };
+  const withdrawn = overlayWithdrawals([...own, ...others]);
+  return { archive, stage, other, runId, withdrawn, withdrawnOn, files, latest: undefined };
 }
 
 /**

@@ -2,7 +2,7 @@ import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { floorToDay, intersect, isWithin, subtract, type Window } from '../../base/window.ts';
 import type { CoveredWindow, LostWindow, PublishedCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows, type Manifest } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { emptyBooks, listSnapshots, mergeBooks } from '../format/order-book.ts';
 import { overlayPrecedence, type Precedence, type PrecedenceWindow } from '../format/precedence.ts';
 import { type SeriesColumns, sliceRows } from '../format/series.ts';
@@ -115,15 +115,13 @@ const withoutTicks = ({ ticks: _, ...window }: PublishedCoverage, removed: reado
 
 /** The withdrawals of a symbol and day that each archive lists. */
 function selectWithdrawals(
-  { stage, other }: Union,
+  { withdrawnOn }: Union,
   symbol: string,
   day: number,
 ): { readonly own: readonly DatedWindow[]; readonly other: readonly DatedWindow[] } {
-  const select = ({ datasets }: Manifest): readonly DatedWindow[] =>
-    (datasets.coverage.withdrawn ?? []).filter(
-      (one) => floorToDay(one.from) === day && (one.symbol === null || one.symbol === symbol),
-    );
-  return { own: select(stage.base), other: select(other.manifest) };
+  const select = (listed: Union['withdrawnOn']['own']): readonly DatedWindow[] =>
+    (listed.get(day) ?? []).filter((one) => one.symbol === null || one.symbol === symbol);
+  return { own: select(withdrawnOn.own), other: select(withdrawnOn.other) };
 }
 
 /** The windows of a part whose ticks the other archive has lost, by symbol. */
