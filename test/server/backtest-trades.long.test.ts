@@ -187,7 +187,11 @@ describe('the trades of a backtest', () => {
       .set({ trades_bytes: null, trades_sha256: null })
       .where('id', '=', large!.id)
       .execute();
-    expect(await refusal(at(large!))).toEqual([410, 'trades_not_stored', expect.stringMatching(/would have been too large/)]);
+    expect(await refusal(at(large!))).toEqual([
+      410,
+      'trades_not_stored',
+      expect.stringMatching(/would have been too large/),
+    ]);
     rmSync(join(tradesFolderOf(archive), `${missing!.id}.parquet`));
     expect(await refusal(at(missing!))).toEqual([410, 'trades_not_stored', expect.stringMatching(/is missing/)]);
     writeFileSync(join(tradesFolderOf(archive), `${damaged!.id}.parquet`), 'not what it was');
