@@ -220,9 +220,15 @@ export function uniteSymbol(own: SymbolFacts, other: SymbolFacts): SymbolFacts {
     // Published rows do not tell listed markets from imported ones.
     listed: own.canonicalId === null ? other.listed : own.listed,
     polledFrom: combine(Math.min, own.polledFrom, other.polledFrom),
-    servedFrom: combine(Math.min, own.servedFrom, other.servedFrom),
+    servedFrom: uniteServedFrom(own, other),
   };
 }
+
+/** What an archive owes, it owes after the union: one that polls the symbol and knows no start has not reached any. */
+const uniteServedFrom = (own: SymbolFacts, other: SymbolFacts): number | null =>
+  [own, other].some((one) => one.servedFrom === null && one.polledFrom !== null && one.isActive !== false)
+    ? null
+    : combine(Math.min, own.servedFrom, other.servedFrom);
 
 const pickGreater = <T extends string | number | boolean | null>(a: T, b: T): T =>
   a === null || (b !== null && b > a) ? b : a;
