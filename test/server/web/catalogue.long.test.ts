@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { day0, dayMs, hourMs, opened } from '../../archive/scratch.ts';
 import { serving } from '../serving.ts';
 import { chartDrawn, needsBrowser, pixelColumn, soon, visit, withBrowser } from './browser.ts';
@@ -133,12 +133,14 @@ describe('the catalogue page', needsBrowser, () => {
     // The calendar below arrives later and moves the chart; a drag that begins before misses it.
     await page.waitForLoadState('networkidle');
     await page.locator('.u-over').scrollIntoViewIfNeeded();
-    const box = (await page.locator('.u-over').boundingBox())!;
-    await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
-    await page.mouse.down();
-    await page.mouse.move(box.x + box.width * 0.3, box.y + 50, { steps: 3 });
-    await page.mouse.up();
-    await page.getByText('candles of 1m').waitFor();
+    await vi.waitFor(async () => {
+      const box = (await page.locator('.u-over').boundingBox())!;
+      await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.3, box.y + 50, { steps: 3 });
+      await page.mouse.up();
+      await page.getByText('candles of 1m').waitFor({ timeout: 5000 });
+    }, soon);
     expect(requested.some((url) => url.includes('interval=1m'))).toBe(true);
     const zoomed = String(await page.evaluate('location.hash'));
     expect(zoomed).toMatch(/from=2026-06-01T1\d:.*&to=2026-06-01T1\d:/);
