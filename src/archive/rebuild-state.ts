@@ -22,6 +22,7 @@ import { recordSelections } from './journal/selection-store.ts';
 import type { State } from './journal/state.ts';
 import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbol-store.ts';
 import { type CellValue, decodeRows } from './parquet/rows.ts';
+import { decodePublished } from './read-published-file.ts';
 
 /** The published files to read the state from. */
 interface PublishedTree {
@@ -321,7 +322,8 @@ function readFileRows(
   const { layout, disk, damaged } = tree;
   const path = join(layout.root, file.path);
   const bytes = disk.size(path) === null ? null : disk.read(path);
-  if (bytes !== null && sha256(bytes) === file.sha256) return decodeRows(columns, bytes);
+  if (bytes !== null && sha256(bytes) === file.sha256)
+    return decodePublished(file.path, () => decodeRows(columns, bytes));
   damaged.add(file.path);
   return [];
 }

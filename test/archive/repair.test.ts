@@ -49,6 +49,13 @@ describe('restores byte for byte', () => {
     ['a folder too many', (root) => mkdirSync(join(root, 'ticks/date=2026-06-01/sub'))],
     ['a damaged manifest', (root) => truncateSync(join(root, 'manifest.json'), 99)],
     ['no manifest', (root) => rmSync(join(root, 'manifest.json'))],
+    [
+      'a folder in the place of the manifest',
+      (root) => {
+        rmSync(join(root, 'manifest.json'));
+        mkdirSync(join(root, 'manifest.json'));
+      },
+    ],
     ['no SHA256SUMS', (root) => rmSync(join(root, 'SHA256SUMS'))],
     ['another README.md', (root) => writeFileSync(join(root, 'README.md'), 'mine')],
     ['a flipped bit in views.sql', (root) => flip(join(root, 'views.sql'), 300)],

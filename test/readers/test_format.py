@@ -487,7 +487,7 @@ def write_archive(root: Path, ticks: list) -> Archive:
     def add(dataset: str, path: str, rows: list, t_min: int, t_max: int) -> None:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         columns = dict(zip(DATASETS[dataset].names, zip(*rows)))
-        pq.write_table(pa.table(columns, schema=schema_of(dataset)), root / path)
+        pq.write_table(pa.table(columns, schema=schema_of(dataset)), root / path, compression="zstd")
         file = {"path": path, "date": "2025-06-20" if "date=" in path else None, "rows": len(rows)}
         symbols = {row[1 if dataset == "coverage" else 0] for row in rows}
         file |= {"t_min": t_min, "t_max": t_max, "symbols": len(symbols), "generation": 1}

@@ -218,8 +218,11 @@ function repairManifest(archive: Archive): ManifestRepair | null {
   const { state, disk, layout } = archive;
   const hash = getMeta(state.db, manifestHashKey);
   if (state.generation() === 0 || hash === undefined) return null;
+  const isFolder = disk.isFolder(layout.manifestPath);
   const currentText =
-    disk.size(layout.manifestPath) === null ? null : Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
+    isFolder || disk.size(layout.manifestPath) === null
+      ? null
+      : Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
   if (currentText !== null && sha256(Buffer.from(currentText)) === hash) return null;
   const known = readRecordedManifestText(state.db);
   const isKnown = known !== undefined && sha256(Buffer.from(known)) === hash;
@@ -227,7 +230,7 @@ function repairManifest(archive: Archive): ManifestRepair | null {
     throw createUnrepairableError(layout, currentText, 'the state database has no copy of it, because it was rebuilt');
   if (currentText !== null && isFromAnotherTree(archive, currentText, known))
     throw createUnrepairableError(layout, currentText, 'the files match it');
-  const keptPath = currentText === null ? null : quarantineCopy(archive, state.generation(), manifestName);
+  const keptPath = keepManifest(archive, isFolder, currentText);
   const isStillLast = state.db.transaction(() => {
     if (getMeta(state.db, manifestHashKey) !== hash) return false;
     replaceRootFile(archive, manifestName, Buffer.from(known));
@@ -235,7 +238,14 @@ function repairManifest(archive: Archive): ManifestRepair | null {
     return true;
   });
   if (!isStillLast) return null;
-  return { kind: currentText === null ? 'missing' : 'checksum mismatch', movedTo: keptPath };
+  return { kind: keptPath === null ? 'missing' : 'checksum mismatch', movedTo: keptPath };
+}
+
+/** Quarantines what stands in the place of the manifest. A file is copied, so that there is one at every moment. */
+function keepManifest(archive: Archive, isFolder: boolean, currentText: string | null): string | null {
+  const generation = archive.state.generation();
+  if (isFolder) return moveToQuarantine(archive, generation, manifestName);
+  return currentText === null ? null : quarantineCopy(archive, generation, manifestName);
 }
 
 /** The error for a manifest that cannot be repaired; `why` is a clause. */
