@@ -24,9 +24,12 @@ const columnsMax = 100_000;
 /** The help of a command after its options: paragraphs, terms, examples. */
 function formatExtraHelp(command: Command): string {
   let text = '';
+  // Other test files of this process read the help of the same command.
+  const before = { ...command.configureOutput() };
   command.configureOutput({ writeOut: (piece) => (text += piece), getOutHelpWidth: () => columnsMax });
   command.outputHelp();
   const extra = text.slice(text.indexOf(command.helpInformation()) + command.helpInformation().length);
+  command.configureOutput(before);
   return extra
     .split('\n\n')
     .map((block) => block.replace(/^\n+|\n+$/g, ''))
