@@ -7,8 +7,6 @@ import { createInterface } from 'node:readline';
 export interface BenchedService {
   readonly url: string;
   readonly pid: number;
-  /** Resident memory of the process, MiB; NaN without /proc. */
-  residentMiB(): number;
   /** CPU time of the process so far, user and system, milliseconds; NaN without /proc. */
   cpuMs(): number;
   stop(): Promise<void>;
@@ -53,7 +51,6 @@ export async function startServer(
   return {
     url,
     pid,
-    residentMiB: () => Number(/VmRSS:\s+(\d+)/.exec(readProcess(pid, 'status'))?.[1]) / 1024,
     cpuMs: () => readStat(pid).cpuMs,
     async stop() {
       await stopChild(child, exit);
