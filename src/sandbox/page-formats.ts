@@ -98,7 +98,7 @@ export const bookShapes = [
   'cents',
 ] as const;
 
-export type BookShape = (typeof bookShapes)[number];
+type BookShape = (typeof bookShapes)[number];
 
 interface BookContent {
   readonly symbol: string;

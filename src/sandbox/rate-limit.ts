@@ -61,7 +61,7 @@ export function createRateLimit() {
 
 /** Headers that state the limit: none, the IETF draft since version 8, its versions 3 to 6, or X-RateLimit. */
 export const rateHeaderForms = ['none', 'draft', 'old', 'x'] as const;
-export type RateHeaderForm = (typeof rateHeaderForms)[number];
+type RateHeaderForm = (typeof rateHeaderForms)[number];
 
 /** The headers in that form; X-RateLimit-Reset is in epoch seconds. */
 export function formatRateHeaders(

@@ -1,95 +1,75 @@
-import type { Window } from '../base/window.ts';
-import { hourMs } from '../base/window.ts';
+import type { Static } from 'typebox';
+import { hourMs, type Window } from '../base/window.ts';
+import { createChoice, createFlag, createInteger, createNullable, createNumber } from '../settings/setting-table.ts';
 
 // How a server builds a response from its ticks: each trait is an option, and options can be combined freely. Pure: the
 // sandbox and the randomly generated servers of the tests (test/collector/paging/adversary) use the same functions.
 
-export const truncations = ['earliest', 'latest', 'alternating'] as const;
-export const tickOrders = ['ascending', 'newest-first', 'shuffled'] as const;
-export const capUnits = ['rows', 'bytes'] as const;
+const latestMs = Date.UTC(2100, 0, 1);
 
-/**
- * The part of a requested window that a server respects: `end` ignores `from`, `hours` widens the window to whole UTC
- * hours.
- */
-export const honoredParts = ['window', 'end', 'hours', 'nothing'] as const;
-
-/**
- * The ends that a response states.
- * - `clamped`: as requested, limited to the time between the retention limit and now · `echo`: as requested
- * - `tightened`: like `clamped`, but on the truncated side the time of the last tick on the page
- * - `cut`: if the page is truncated, its first and last tick; `cut-from`, `cut-to`: one of them
- * - `span`: its first and last tick, always · `none`: no ends
- */
-export const statedEnds = ['clamped', 'echo', 'tightened', 'cut', 'cut-from', 'cut-to', 'span', 'none'] as const;
-
-export interface TickBehavior {
-  /** Page cap, whatever limit is requested; with the unit `bytes` in units of 32 bytes of text. Default 5000 rows. */
-  readonly cap: number;
-  readonly capUnit: (typeof capUnits)[number];
-  /** Maximum reduction of `cap` on a single page, as a fraction (0 to 1). Default 0. */
-  readonly capVariation: number;
-  /** Whether symbols have individual caps, between a quarter of `cap` and all of it. Default false. */
-  readonly capBySymbol: boolean;
-  /** Number of requests for a symbol after which its cap drops to 60 %; null: never. Default null. */
-  readonly capDropsAfter: number | null;
-  /** Truncation side: which ticks a truncated page keeps. Default `earliest`. */
-  readonly truncate: (typeof truncations)[number];
-  /** A window with more elements than this returns an evenly spaced sample of this size; null: no sampling. Default null. */
-  readonly sample: number | null;
+/** Traits of a server's tick pages, with default and bounds. */
+export const tickBehaviorTable = {
+  /** Page cap, whatever limit is requested; with the unit `bytes` in units of 32 bytes of text. */
+  cap: createInteger(5_000, 1, 1_000_000),
+  capUnit: createChoice(['rows', 'bytes'], 'rows'),
+  /** Maximum reduction of `cap` on a single page, as a fraction (0 to 1). */
+  capVariation: createNumber(0, 0, 0.95),
+  /** Whether symbols have individual caps, between a quarter of `cap` and all of it. */
+  capBySymbol: createFlag(false),
+  /** Number of requests for a symbol after which its cap drops to 60 %; null: never. */
+  capDropsAfter: createNullable(createInteger(0, 0, 1_000_000)),
+  /** Truncation side: which ticks a truncated page keeps. */
+  truncate: createChoice(['earliest', 'latest', 'alternating'], 'earliest'),
+  /** A window with more elements than this returns an evenly spaced sample of this size; null: no sampling. */
+  sample: createNullable(createInteger(1, 1, 1_000_000)),
+  /** The cap applies only to ticks older than this, in ms; newer ones are appended. Null: it applies to all. */
+  uncappedAgeMs: createNullable(createInteger(1, 1, latestMs)),
+  /** Part of the requested window that is respected: `end` ignores `from`, `hours` widens the window to whole UTC hours. */
+  honors: createChoice(['window', 'end', 'hours', 'nothing'], 'window'),
+  /** Whether a tick at `from`, or at `to`, belongs to the window. */
+  fromInclusive: createFlag(true),
+  toInclusive: createFlag(false),
+  /** Share of responses that also contain the last tick before the window. */
+  carryInShare: createNumber(0, 0, 1),
+  /** Mean number of repetitions of each tick; they count toward `count` and the cap, like all of the following. */
+  repeatShare: createNumber(0, 0, 10),
+  /** Share of ticks that are unusable in every response: the price is text. */
+  unusableShare: createNumber(0, 0, 1),
+  /** Mean number of elements per tick that are not ticks. */
+  invalidShare: createNumber(0, 0, 10),
+  /** Number of ticks in one millisecond, at different prices, at about every 100th tick; null: one. */
+  burstTicks: createNullable(createInteger(2, 2, 100_000)),
+  /** Order of the elements in a page. */
+  order: createChoice(['ascending', 'newest-first', 'shuffled'], 'ascending'),
   /**
-   * The cap applies only to ticks older than this, in ms; newer ones are appended. Null: it applies to all. Default null.
+   * Ends that a response states.
+   * - `clamped`: as requested, limited to the time between the retention limit and now · `echo`: as requested
+   * - `tightened`: like `clamped`, but on the truncated side the time of the last tick on the page
+   * - `cut`: if the page is truncated, its first and last tick; `cut-from`, `cut-to`: one of them
+   * - `span`: its first and last tick, always · `none`: no ends
    */
-  readonly uncappedAgeMs: number | null;
-  /** Part of the requested window that is respected. Default `window`. */
-  readonly honors: (typeof honoredParts)[number];
-  /** Whether a tick at `from`, or at `to`, belongs to the window. Defaults true and false. */
-  readonly fromInclusive: boolean;
-  readonly toInclusive: boolean;
-  /** Share of responses that also contain the last tick before the window. Default 0. */
-  readonly carryInShare: number;
-  /**
-   * Mean number of repetitions of each tick; they count toward `count` and the cap, like all of the following. Default 0.
-   */
-  readonly repeatShare: number;
-  /** Share of ticks that are unusable in every response: the price is text. Default 0. */
-  readonly unusableShare: number;
-  /** Mean number of elements per tick that are not ticks. Default 0. */
-  readonly invalidShare: number;
-  /** Number of ticks in one millisecond, at different prices, at about every 100th tick; null: one. Default null. */
-  readonly burstTicks: number | null;
-  /** Order of the elements in a page. Default `ascending`. */
-  readonly order: (typeof tickOrders)[number];
-  /** Ends that a response states. Default `clamped`. */
-  readonly echoWindow: (typeof statedEnds)[number];
-  /** Time by which `generated_at` is earlier than the response, ms; null: not stated. Default 0. */
-  readonly generatedAtLagMs: number | null;
-  /** `generated_at` is rounded down to a multiple of this many ms; 0: not rounded. Default 0. */
-  readonly generatedAtResolutionMs: number;
-}
+  echoWindow: createChoice(['clamped', 'echo', 'tightened', 'cut', 'cut-from', 'cut-to', 'span', 'none'], 'clamped'),
+  /** Time by which `generated_at` is earlier than the response, ms; null: not stated. */
+  generatedAtLagMs: { anyOf: [createInteger(0, 0, latestMs), { type: 'null' }], default: 0 },
+  /** `generated_at` is rounded down to a multiple of this many ms; 0: not rounded. */
+  generatedAtResolutionMs: createInteger(0, 0, latestMs),
+} as const;
 
-export const defaultTickBehavior: TickBehavior = {
-  cap: 5_000,
-  capUnit: 'rows',
-  capVariation: 0,
-  capBySymbol: false,
-  capDropsAfter: null,
-  truncate: 'earliest',
-  sample: null,
-  uncappedAgeMs: null,
-  honors: 'window',
-  fromInclusive: true,
-  toInclusive: false,
-  carryInShare: 0,
-  repeatShare: 0,
-  unusableShare: 0,
-  invalidShare: 0,
-  burstTicks: null,
-  order: 'ascending',
-  echoWindow: 'clamped',
-  generatedAtLagMs: 0,
-  generatedAtResolutionMs: 0,
+export type TickBehavior = OptionValues<typeof tickBehaviorTable>;
+
+/** The values of a table of options. */
+export type OptionValues<T> = {
+  readonly [K in keyof T]: T[K] extends { readonly isValid: unknown; readonly default: infer V }
+    ? V
+    : T[K] extends { readonly items: { readonly enum: readonly (infer N)[] } }
+      ? readonly N[]
+      : Static<T[K] & object>;
 };
+
+export const readDefaults = <T extends Readonly<Record<string, { readonly default: unknown }>>>(table: T) =>
+  Object.fromEntries(Object.entries(table).map(([name, option]) => [name, option.default])) as OptionValues<T>;
+
+export const defaultTickBehavior: TickBehavior = readDefaults(tickBehaviorTable);
 
 interface BehaviorRow {
   /** Epoch ms. */

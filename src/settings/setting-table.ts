@@ -253,7 +253,7 @@ function createSection<const P extends SectionSchema['properties']>(properties: 
   return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties } as const;
 }
 
-function createNullable<const S extends LeafSchema>(schema: S, traits: SettingTraits = {}) {
+export function createNullable<const S extends LeafSchema>(schema: S, traits: SettingTraits = {}) {
   return { anyOf: [schema, { type: 'null' }], default: null, ...traits } as const;
 }
 
@@ -277,24 +277,28 @@ function createCron(value: string | null) {
   return { anyOf: [text, { type: 'null' }], default: value, kind: 'cron', isCommon: true } as const;
 }
 
-function createChoice<const N extends readonly string[]>(names: N, value: N[number], traits: SettingTraits = {}) {
+export function createChoice<const N extends readonly string[]>(
+  names: N,
+  value: N[number],
+  traits: SettingTraits = {},
+) {
   return { type: 'string', enum: names, default: value, ...traits } as const;
 }
 
-function createInteger(value: number, minimum: number, maximum: number, traits: SettingTraits = {}) {
+export function createInteger(value: number, minimum: number, maximum: number, traits: SettingTraits = {}) {
   return { type: 'integer', minimum, maximum, default: value, ...traits } as const;
 }
 
-function createNumber(value: number, minimum: number, maximum: number, traits: SettingTraits = {}) {
+export function createNumber(value: number, minimum: number, maximum: number, traits: SettingTraits = {}) {
   return { type: 'number', minimum, maximum, default: value, ...traits } as const;
 }
 
-function createFlag(value: boolean, traits: SettingTraits = {}) {
+export function createFlag(value: boolean, traits: SettingTraits = {}) {
   return { type: 'boolean', default: value, ...traits } as const;
 }
 
 /** A list of some of these names; all of them by default. */
-function createChoiceList<const N extends string>(names: readonly N[], value: readonly N[] = names) {
+export function createChoiceList<const N extends string>(names: readonly N[], value: readonly N[] = names) {
   return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: value } as const;
 }
 
