@@ -1,7 +1,7 @@
+import type { Summary } from '../src/archive/journal/run-summary.ts';
 import { importFiles } from '../src/collector/import/import-step.ts';
 import { type ImportFlags, prepareImport } from '../src/collector/import/prepare-import.ts';
 import { type Job, runJob } from '../src/collector/job.ts';
-import type { Summary } from '../src/collector/run/summary.ts';
 import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
 import { verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 import type { Context } from '../src/context/context.ts';

@@ -5,6 +5,7 @@ import { datasetNames } from '../archive/format/datasets.ts';
 import { listManifestFiles, type PublishedFile, sumFileSizes } from '../archive/format/manifest.ts';
 import { hasHadGeneration } from '../archive/journal/generations.ts';
 import { type WriteLock, waitForLock } from '../archive/journal/lock.ts';
+import type { PushSummary } from '../archive/journal/run-summary.ts';
 import { decodeManifest } from '../archive/parsed-manifest.ts';
 import { recordPushed } from '../archive/publish/adopt-generation.ts';
 import { type GenerationPin, pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
@@ -25,7 +26,7 @@ import {
   toManifestPath,
 } from './bucket-manifest.ts';
 import { type FinishResult, finishPush, isPushFinished } from './finish-push.ts';
-import type { ListedObject, ObjectHead, ObjectStore, RequestCounts, WriteCondition } from './object-store.ts';
+import type { ListedObject, ObjectHead, ObjectStore, WriteCondition } from './object-store.ts';
 import { judgeRefusedSwap, type Placement, type PushPlan, placeFile, planPush } from './plan-push.ts';
 import type { RetentionRules } from './plan-retention.ts';
 import { probeServer, requireConditionalWrites } from './probe.ts';
@@ -45,21 +46,7 @@ export interface PushOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface PushResult {
-  readonly url: string;
-  readonly outcome: 'pushed' | 'unchanged';
-  readonly generation: number;
-  /** Of the manifest in the bucket. */
-  readonly sequence: number;
-  /** Files of the generation. */
-  readonly files: number;
-  readonly bytes: number;
-  readonly uploaded: { readonly files: number; readonly bytes: number };
-  /** Files whose objects an interrupted push had left. */
-  readonly reused: number;
-  /** Objects that the retention removed. */
-  readonly removed: number;
-  readonly requests: RequestCounts;
+export interface PushResult extends PushSummary {
   readonly warnings: readonly string[];
 }
 

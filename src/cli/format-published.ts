@@ -1,6 +1,6 @@
+import type { Summary } from '../archive/journal/run-summary.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoMinute } from '../base/time.ts';
-import type { Summary } from '../collector/run/summary.ts';
 import { formatCoveredSymbols } from '../contract/completeness-counts.ts';
 
 // The rows of a summary that are about what is published and covered.

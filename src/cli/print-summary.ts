@@ -1,9 +1,15 @@
 import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
+import type {
+  NightSummary,
+  PushSummary,
+  RecheckCounts,
+  SourceSummary,
+  Summary,
+} from '../archive/journal/run-summary.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
-import type { NightSummary, PushSummary, RecheckCounts, SourceSummary, Summary } from '../collector/run/summary.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { type CompleteCommands, completeCommands } from './command-name.ts';

@@ -1,6 +1,7 @@
+import type { Summary } from '../archive/journal/run-summary.ts';
 import { exitCodes } from '../base/errors.ts';
 import type { Job } from '../collector/job.ts';
-import { emptyFacts, type Summary, summarize } from '../collector/run/summary.ts';
+import { emptyFacts, summarize } from '../collector/run/summary.ts';
 import type { Context } from '../context/context.ts';
 import { isSecretSetting } from '../settings/layers.ts';
 import { listSecrets } from '../settings/settings.ts';

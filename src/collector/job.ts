@@ -6,6 +6,7 @@ import type { VerifyResult } from '../archive/integrity/verify.ts';
 import { readOpenIntent } from '../archive/journal/intent.ts';
 import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
+import type { RateUse, Summary } from '../archive/journal/run-summary.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
 import { readSeriesCounts } from '../archive/journal/series-counts.ts';
 import { readUnselectedSymbols } from '../archive/journal/symbol-store.ts';
@@ -35,7 +36,7 @@ import { createResponseShapes, detectSchemaDrift } from './run/response-shapes.t
 import { createRun, type Run } from './run/run.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
 import { addNextAction } from './run/suggest-action.ts';
-import { type CountedFacts, emptyFacts, type RateUse, type Summary, summarize } from './run/summary.ts';
+import { type CountedFacts, emptyFacts, summarize } from './run/summary.ts';
 import type { BackfillPlan } from './steps/estimate-step.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { outcomes } from '../archive/journal/run-summary.ts';
 import { metricFamilies, type Sample } from './metric-definitions.ts';
-import { outcomes } from './samples.ts';
 
 /** Formats samples in the Prometheus text format, ordered by family. */
 export async function formatExposition(samples: readonly Sample[]): Promise<string> {

@@ -1,3 +1,4 @@
+import { outcomes, type Summary } from '../archive/journal/run-summary.ts';
 import type { Log } from '../base/ports.ts';
 import { archiveStates, type CompletenessCounts } from '../contract/completeness-counts.ts';
 import { dayStates, gapReasons } from '../contract/day-reasons.ts';
@@ -67,54 +68,10 @@ function toCompletenessSamples(completeness: CompletenessCounts | null): Sample[
   ];
 }
 
-/** The part of a stored summary that the metrics of a job's last run use. Times are epoch milliseconds. */
-export interface LastRun {
-  readonly job: string;
-  readonly run_id: string | null;
-  readonly outcome: string;
-  readonly exit_code: number;
-  readonly started_at: number;
-  readonly finished_at: number;
-  readonly requests: number;
-  readonly retries: number;
-  readonly throttled_ms: number;
-  readonly ticks: Readonly<Record<'accepted' | 'duplicates' | 'conflicts' | 'quarantined', number>>;
-  readonly recovered: number;
-  readonly symbols: Readonly<Record<'planned' | 'done' | 'failed' | 'suspended', number>>;
-  readonly published: Readonly<Record<'files' | 'rows' | 'bytes', number>>;
-  readonly gaps: number;
-  readonly warnings_count: number;
-  readonly failures_count: number;
-  readonly schema_drift_count: number;
-  readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly wait_ms: number };
-  readonly night?: {
-    readonly ticks: { readonly late: { readonly count: number } };
-    readonly markets: Readonly<Record<(typeof marketChangeKinds)[number], { readonly count: number }>>;
-    readonly covered: { readonly gap_minutes: number };
-    readonly fetched_late: { readonly count: number };
-  };
-  /** The push to the bucket; absent if the run did not push. */
-  readonly pushed?: { readonly generation: number };
-  readonly rechecks?: Readonly<Record<'windows' | 'contradicted' | 'lateness_ms' | 'overlap_ms', number>>;
-}
-
 const marketChangeKinds = ['new', 'delisted', 'resolved', 'overdue'] as const;
 
-/** All outcomes. Each has a sample, so that a past outcome returns to 0 and does not disappear. */
-export const outcomes = [
-  'done',
-  'failed',
-  'usage',
-  'credential',
-  'incomplete',
-  'busy',
-  'damaged',
-  'unreachable',
-  'interrupted',
-] as const;
-
 /** Returns the samples of a job's last run. Omits values that its summary does not have. */
-export function toRunSamples(run: LastRun): Sample[] {
+export function toRunSamples(run: Summary): Sample[] {
   const some = (name: string, value: number | undefined, more: Sample['labels'] = {}): Sample[] =>
     Number.isFinite(value) ? [one(`job_last_run_${name}`, value, { name: run.job, ...more })] : [];
   const { ticks, symbols, published, rate, night, rechecks } = run;
@@ -154,6 +111,7 @@ export function toRunSamples(run: LastRun): Sample[] {
     ...some('end_timestamp_seconds', run.finished_at / 1000),
     ...some('duration_seconds', (run.finished_at - run.started_at) / 1000),
     ...some('exit_code', run.exit_code),
+    // Each outcome has a sample, so that a past one returns to 0 and does not disappear.
     ...outcomes.flatMap((outcome) => some('outcome', Number(run.outcome === outcome), { outcome })),
     ...some('pushed_generation', run.pushed?.generation),
     ...(run.run_id === null ? [] : work()),

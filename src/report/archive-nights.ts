@@ -1,9 +1,9 @@
+import type { NamedCount } from '../archive/journal/nightly-comparison.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay, formatMinute } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
 import { chartPointsMin } from './archive-days.ts';
-import type { NamedSymbols } from './data/past-night.ts';
 import { findCountedNight } from './data/past-run.ts';
 import type { ReportData } from './data/report-data.ts';
 import {
@@ -23,7 +23,7 @@ interface ChangeRow {
   readonly count: number;
   /** Empty if there is nothing to compare with. */
   readonly usual: string;
-  readonly symbols: NamedSymbols | null;
+  readonly symbols: NamedCount | null;
 }
 
 const tickRows = [
@@ -41,8 +41,8 @@ const marketRows = [
 /** What the last nightly run changed, compared with the nights before. */
 export function renderNightSection({ runs, lastNight, nightHistory }: ReportData): ReportPart[] {
   const run = findCountedNight(runs, lastNight);
-  const night = run?.summary?.night ?? null;
-  if (run === null || night === null)
+  const night = run?.summary?.night;
+  if (!run || night === undefined)
     return [{ name: 'Since the previous night', text: 'No nightly run has completed yet.' }];
   const rows: ChangeRow[] = [
     ...tickRows.map(([key, name]): ChangeRow => {
@@ -60,11 +60,8 @@ export function renderNightSection({ runs, lastNight, nightHistory }: ReportData
     ...(night.nights === 0 ? [] : [{ name: formatUsual(night.nights), format: ({ usual }: ChangeRow) => usual }]),
     { name: 'Symbols', kind: 'text', format: ({ symbols }) => (symbols === null ? '' : renderExamples(symbols)) },
   ];
-  const { published } = run.summary!;
-  const publishedText =
-    published === null
-      ? ''
-      : ` It published ${formatCount(published.files, 'file')} (${formatBytes(published.bytes)}) of ${formatCount(published.days, 'day')}.`;
+  const { files, bytes, dates_count: days } = run.summary!.published;
+  const publishedText = ` It published ${formatCount(files, 'file')} (${formatBytes(bytes)}) of ${formatCount(days, 'day')}.`;
   const isCompared = night.nights > 0;
   const hasPrevious = isCompared || nightHistory.hasEarlierNight;
   // On the first night all symbols are new, and nothing else can have changed.
@@ -85,8 +82,13 @@ export function renderNightSection({ runs, lastNight, nightHistory }: ReportData
   ];
 }
 
-const renderExamples = ({ count, names }: NamedSymbols): Html =>
-  html`${renderSymbols(names)}${count > names.length && names.length > 0 ? ` and ${formatNumber(count - names.length)} more` : ''}`;
+/** Maximum number of names in a cell. */
+const namesMax = 5;
+
+function renderExamples({ count, names }: NamedCount): Html {
+  const shown = names.slice(0, namesMax);
+  return html`${renderSymbols(shown)}${count > shown.length && shown.length > 0 ? ` and ${formatNumber(count - shown.length)} more` : ''}`;
+}
 
 /** The measured lateness of ticks, by day. */
 export function renderLatenessSection({ rechecks }: ReportData): ReportPart[] {

@@ -1,8 +1,9 @@
+import type { DriftLine, Summary } from '../archive/journal/run-summary.ts';
 import { formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
 import { chartPointsMin } from './archive-days.ts';
-import type { PastDrift, PastRun } from './data/past-run.ts';
+import type { PastRun } from './data/past-run.ts';
 import type { ReportData } from './data/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './health-status.ts';
 import {
@@ -60,7 +61,7 @@ ${items}</ol>
 }
 
 function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
-  const count = (getCount: (summary: NonNullable<PastRun['summary']>) => number) => (run: PastRun) =>
+  const count = (getCount: (summary: Summary) => number) => (run: PastRun) =>
     run.summary === null ? noValue : formatNumber(getCount(run.summary));
   const columns: HtmlColumn<PastRun>[] = [
     { name: 'Started', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
@@ -72,8 +73,8 @@ function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
       isLoss: (run) => ['bad', 'poor'].includes(toRunMark(run).kind),
     },
     { name: 'Duration', format: ({ startedAt, finishedAt }) => formatDuration((finishedAt ?? nowMs) - startedAt) },
-    { name: 'New ticks', format: count(({ accepted }) => accepted) },
-    { name: 'Conflicts', format: count(({ conflicts }) => conflicts) },
+    { name: 'New ticks', format: count(({ ticks }) => ticks.accepted) },
+    { name: 'Conflicts', format: count(({ ticks }) => ticks.conflicts) },
     { name: 'Requests', format: count(({ requests }) => requests) },
     { name: 'Lag', format: (run) => (computeLag(run) === null ? noValue : formatDuration(computeLag(run)!)) },
     { name: 'Message', kind: 'text', format: (run) => shortenText(describeRun(run), messageLettersMax) },
@@ -85,10 +86,10 @@ function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
 }
 
 /** Lag of coverage at the end of a run, in ms; null if its summary has no watermark. */
-const computeLag = ({ finishedAt, summary }: PastRun): number | null =>
-  finishedAt === null || summary === null || summary.watermark === null
-    ? null
-    : Math.max(0, finishedAt - summary.watermark);
+function computeLag({ finishedAt, summary }: PastRun): number | null {
+  const reached = summary?.reached ?? summary?.watermark ?? null;
+  return finishedAt === null || reached === null ? null : Math.max(0, finishedAt - reached);
+}
 
 /** Lag of coverage at the end of each run. */
 export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart[] {
@@ -138,9 +139,9 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
   const rates = runs.flatMap(({ summary, startedAt, finishedAt }) => {
     if (summary === null || finishedAt === null || summary.requests === 0) return [];
     const { rate, requests } = summary;
-    const limit = rate?.allowedPerSecond ?? rules.requestsPerSecond;
+    const limit = rate?.allowed_per_second ?? rules.requestsPerSecond;
     const mean = requests / Math.max(0.001, (finishedAt - startedAt) / 1000);
-    return [{ t: finishedAt, limit, value: Math.min(rate === null ? mean : rate.used * limit, limit), rate }];
+    return [{ t: finishedAt, limit, value: Math.min(rate === undefined ? mean : rate.used * limit, limit), rate }];
   });
   const last = rates.at(-1);
   if (last === undefined) return [{ name: 'Requests', text: 'No run has sent requests.' }];
@@ -160,9 +161,9 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
     : `Requests per second of each run, without idle and throttled time; the limit is ${formatRate(last.limit)}`;
   const limits = [...rates.map(({ t, limit }) => ({ t, value: limit })), { t: nowMs, value: last.limit }];
   const usedText =
-    last.rate === null
+    last.rate === undefined
       ? ''
-      : ` The last run used ${Math.round(last.rate.used * 100)} % of the limit; requests waited ${formatDuration(last.rate.waitedMs)} on the rate limit.`;
+      : ` The last run used ${Math.round(last.rate.used * 100)} % of the limit; requests waited ${formatDuration(last.rate.wait_ms)} on the rate limit.`;
   return [
     renderSection('Requests', [
       renderFigure(
@@ -185,13 +186,13 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
 export function renderDriftSection({ runs }: ReportData): ReportPart[] {
   const driftRows = runs
     .toReversed()
-    .flatMap(({ startedAt, summary }) => (summary?.drifts ?? []).map((drift) => ({ startedAt, drift })));
+    .flatMap(({ startedAt, summary }) => (summary?.schema_drift ?? []).map((drift) => ({ startedAt, drift })));
   if (driftRows.length === 0)
     return [
       { name: 'Schema drift', text: "The fields and types of the service's responses did not change in these runs." },
     ];
   const types = (getCount: readonly string[]): string => getCount.join(' or ') || noValue;
-  const columns: HtmlColumn<{ startedAt: number; drift: PastDrift }>[] = [
+  const columns: HtmlColumn<{ startedAt: number; drift: DriftLine }>[] = [
     { name: 'Run', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
     { name: 'Resource', kind: 'left', format: ({ drift }) => drift.resource },
     { name: 'Field', kind: 'text', format: ({ drift }) => drift.field || 'entire record' },

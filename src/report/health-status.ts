@@ -1,11 +1,12 @@
 import type { DiskSpace } from '../archive/disk/file-system.ts';
 import { computeDailyGrowth } from '../archive/format/growth.ts';
+import type { Summary } from '../archive/journal/run-summary.ts';
 import { exitCodes } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatDay, formatIsoUtc, formatMinute, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, minuteMs } from '../base/window.ts';
 import { type ArchiveState, formatCompleteness, isDayComplete } from '../contract/completeness-counts.ts';
-import type { PastRun, PastSummary } from './data/past-run.ts';
+import type { PastRun } from './data/past-run.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
 import { shortenText } from './page-parts.ts';
 
@@ -101,7 +102,7 @@ function checkRuns({ runs, lastNight, status }: HealthInput): HealthFinding[] {
   const lastNightly = ended.findLast(({ job }) => job === 'nightly') ?? lastNight;
   return [...new Set([ended.at(-1), lastNightly])].flatMap((run) =>
     run && !(run.job === 'verify' && run.exitCode === exitCodes.damaged && status.damaged_count > 0)
-      ? (checkRun(run, run === ended.at(-1) ? run.summary?.nextAction : undefined) ?? [])
+      ? (checkRun(run, run === ended.at(-1) ? run.summary?.next_action : undefined) ?? [])
       : [],
   );
 }
@@ -248,7 +249,7 @@ export function toRunMark({ state, exitCode, summary }: Pick<PastRun, 'state' | 
   if (state === 'interrupted') return { ...runMarks.failed, word: 'interrupted' };
   switch (exitCode) {
     case exitCodes.done:
-      return summary === null || summary.warningsCount === 0 || hasOnlyFewUnusableRows(summary)
+      return summary === null || summary.warnings_count === 0 || hasOnlyFewUnusableRows(summary)
         ? runMarks.done
         : runMarks.warned;
     case exitCodes.incomplete:
@@ -268,10 +269,13 @@ const unusableShareMax = 0.01;
 const unusableRowsPattern = /^\d+ unusable [\w ]+ were quarantined in \.oddslake\/quarantine\.$/;
 
 /** Whether the run warned of nothing but a small share of unusable rows. */
-const hasOnlyFewUnusableRows = ({ warnings, warningsCount, rowsFetched, rowsUnusable }: PastSummary): boolean =>
-  warnings.length === warningsCount &&
-  warnings.every((warning) => unusableRowsPattern.test(warning)) &&
-  rowsUnusable <= rowsFetched * unusableShareMax;
+function hasOnlyFewUnusableRows({ warnings, warnings_count, ...counts }: Summary): boolean {
+  const all = [counts.ticks, counts.quotes, counts.trades].filter((one) => one !== undefined);
+  const fetched = all.reduce((sum, one) => sum + one.fetched, 0);
+  const unusable = all.reduce((sum, one) => sum + one.quarantined, 0);
+  const areAllOfRows = warnings.every((warning) => unusableRowsPattern.test(warning));
+  return areAllOfRows && warnings.length === warnings_count && unusable <= fetched * unusableShareMax;
+}
 
 const lettersMax = 400;
 
@@ -283,12 +287,12 @@ function describeRunInFull({ state, summary }: Pick<PastRun, 'state' | 'summary'
   if (state === 'interrupted')
     return 'Its process ended unexpectedly; the next run recovers the ticks that it accepted.';
   if (summary === null) return '';
-  const { error, failures, failuresCount, warnings, warningsCount } = summary;
+  const { error, failures, failures_count, warnings, warnings_count } = summary;
   if (error !== null) return error;
   const [failure] = failures;
   if (failure !== undefined)
-    return `${failure.symbol === null ? '' : `${failure.symbol}: `}${failure.reason}${formatMore(failuresCount - 1)}`;
-  return warnings.length === 0 ? '' : `${warnings[0]}${formatMore(warningsCount - 1)}`;
+    return `${failure.symbol === null ? '' : `${failure.symbol}: `}${failure.reason}${formatMore(failures_count - 1)}`;
+  return warnings.length === 0 ? '' : `${warnings[0]}${formatMore(warnings_count - 1)}`;
 }
 
 const formatMore = (count: number): string => (count > 0 ? ` (and ${count} more)` : '');

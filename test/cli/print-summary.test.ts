@@ -1,10 +1,11 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
+import type { FailureLine, NightSummary, Summary } from '../../src/archive/journal/run-summary.ts';
 import { explainSummary } from '../../src/cli/commands/demo.ts';
 import { formatRepair } from '../../src/cli/format-repair.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
-import type { FailureLine, NightSummary, RunFacts, Summary } from '../../src/collector/run/summary.ts';
+import type { RunFacts } from '../../src/collector/run/summary.ts';
 import { emptyBookCounts, summarize } from '../../src/collector/run/summary.ts';
 
 const textOf = (failures: readonly FailureLine[]): string =>

@@ -2,9 +2,9 @@ import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { systemClock } from '../../src/base/system.ts';
-import type { Summary } from '../../src/collector/run/summary.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { access, jobArgs, manifestOf, minuteMs } from '../e2e/lake.ts';
 import { run } from '../e2e/run-program.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
-import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
-import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import { csvOf, importInto, put } from './import-lake.ts';
 import {

@@ -5,6 +5,7 @@ import { job as nightlyJob } from '../../jobs/nightly.ts';
 import { createDisk, systemCalls } from '../../src/archive/disk/file-system.ts';
 import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
+import { emptyFacts, summarize } from '../../src/collector/run/summary.ts';
 import type { Context } from '../../src/context/context.ts';
 import { writeReport } from '../../src/report/write-report.ts';
 import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
@@ -86,7 +87,8 @@ test('escapes control characters of the service in report, status and plan', asy
   await publishNow(archive, day0 + hourMs);
   startRun(archive.state.db, 'z', 'nightly', process.pid, Date.now());
   const failures = [{ symbol, from: day0, to: day0 + 1, reason: 'answered 500' }];
-  finishRun(archive.state.db, 'z', Date.now(), 4, JSON.stringify({ failures, failures_count: 1 }));
+  const facts = { version: '1', job: 'nightly', started_at: 0, finished_at: 1, strict: false, thrown: undefined };
+  finishRun(archive.state.db, 'z', Date.now(), 4, JSON.stringify(summarize({ ...emptyFacts, ...facts, failures })));
   archive.close();
   const requested = ['--from', '2026-06-01', '--to', '2026-06-03', '--dry-run', '--all-known', '--symbol', symbol];
   const access = ['--set', 'upstream.base_url=https://box.test', '--set', 'source.name=https://box.test'];

@@ -2,7 +2,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import { access, folder, jobArgs, journaledTicks, minuteMs, sandbox, sequentialFlags, start } from './lake.ts';
 import { run, runJob } from './run-program.ts';

@@ -2,9 +2,9 @@ import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { findSource, unqualifySymbol } from '../../src/base/source-name.ts';
 import { hourMs } from '../../src/base/window.ts';
-import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { waitFor } from '../harness/limits.ts';
 import {

@@ -1,7 +1,7 @@
 import { existsSync, globSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { csvOf, importInto, put } from '../e2e/import-lake.ts';
 import { addsUp, dayMs, fixedNow, folder, rowHashes, runProcess as run, sleep, start } from '../e2e/lake.ts';
 import { waitFor } from '../harness/limits.ts';

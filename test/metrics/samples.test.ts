@@ -1,39 +1,50 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { outcomes, type Summary } from '../../src/archive/journal/run-summary.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { summarizeNotStarted } from '../../src/cli/run-job.ts';
+import { emptyFacts, summarize } from '../../src/collector/run/summary.ts';
 import { metricFamilies, type Sample } from '../../src/metrics/metric-definitions.ts';
 import { formatExposition } from '../../src/metrics/prometheus.ts';
-import { type LastRun, outcomes, toBuildInfoSample, toRunSamples } from '../../src/metrics/samples.ts';
+import { toBuildInfoSample, toRunSamples } from '../../src/metrics/samples.ts';
 import { readExposition, sampleOf } from './exposition.ts';
 
-const run: LastRun = {
-  job: 'nightly',
-  run_id: 'r1',
+const night = {
+  nights: 0,
+  ticks: { new: { count: 9, median: null }, late: { count: 11, median: null }, conflicts: { count: 0, median: null } },
+  markets: {
+    new: { count: 1, names: [] },
+    delisted: { count: 2, names: [] },
+    resolved: { count: 3, names: [] },
+    overdue: { count: 4, names: [] },
+  },
+  covered: { symbols: 0, gap_minutes: 1.5 },
+  fetched_late: { count: 12, names: [] },
+};
+const run: Summary = {
+  ...summarize({
+    ...emptyFacts,
+    ...{ version: '1', job: 'nightly', run_id: 'r1', started_at: 1000_500, finished_at: 1090_750, strict: false },
+    ...{ requests: 40, retries: 2, throttled_ms: 1500, recovered: 3, gaps: 5, thrown: undefined },
+  }),
   outcome: 'incomplete',
   exit_code: 4,
-  started_at: 1000_500,
-  finished_at: 1090_750,
-  requests: 40,
-  retries: 2,
-  throttled_ms: 1500,
-  recovered: 3,
-  gaps: 5,
-  ticks: { accepted: 10, duplicates: 20, conflicts: 1, quarantined: 2 },
+  ticks: { fetched: 33, accepted: 10, duplicates: 20, conflicts: 1, quarantined: 2 },
   symbols: { planned: 9, done: 8, failed: 1, suspended: 0 },
-  published: { files: 4, rows: 30, bytes: 5000 },
+  published: { files: 4, rows: 30, bytes: 5000, dates: [], dates_count: 0, added: 10, lost: 0 },
   warnings_count: 1,
   failures_count: 6,
-  schema_drift_count: 0,
   rate: { allowed_per_second: 5, used: 0.75, wait_ms: 250 },
-  night: {
-    ticks: { late: { count: 11 } },
-    markets: { new: { count: 1 }, delisted: { count: 2 }, resolved: { count: 3 }, overdue: { count: 4 } },
-    covered: { gap_minutes: 1.5 },
-    fetched_late: { count: 12 },
+  night,
+  rechecks: {
+    ...{ requests: 0, new_ticks: 0, withdrawn_windows: 0, reread_windows: 0, doubtful_windows: 0 },
+    ...{ windows: 20, contradicted: 1, lateness_ms: 5000, overlap_ms: 7500 },
   },
-  rechecks: { windows: 20, contradicted: 1, lateness_ms: 5000, overlap_ms: 7500 },
-  pushed: { generation: 6 },
+  pushed: {
+    ...{ url: 's3://b/p', outcome: 'pushed', generation: 6, sequence: 6, files: 4, bytes: 5000 },
+    ...{ uploaded: { files: 4, bytes: 5000 }, reused: 0, removed: 0 },
+    requests: { reads: 1, writes: 1, retries: 0, bytes: 1 },
+  },
 };
 
 test('run metrics are in base units, one family each', async () => {

@@ -72,7 +72,7 @@ describe('health status', () => {
 
   test('repairing damage comes before what the last run suggests', () => {
     const damaged = ['a', 'b', 'c'].map((path) => ({ path, kind: 'missing' as const, found_at: nowMs - hourMs }));
-    const reported = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Fetch the missing windows.' });
+    const reported = createRun(1, { exitCode: 4 }, { error: 'x', next_action: 'Fetch the missing windows.' });
     const unreadable = { ...cadence, error: 'a is missing' };
     const found = completeness({
       runs: [...runs, reported],
@@ -92,24 +92,23 @@ describe('health status', () => {
   ] as const)('%i unusable of %i ticks: %s', (unusable, fetched, state) => {
     const warning = `${unusable} unusable ticks were quarantined in .oddslake/quarantine.`;
     const reported = {
-      rowsFetched: fetched,
-      rowsUnusable: unusable,
-      nextAction: 'Inspect the rejected rows',
+      ticks: { fetched, accepted: fetched, duplicates: 0, conflicts: 0, quarantined: unusable },
+      next_action: 'Inspect the rejected rows',
       warnings: [warning],
-      warningsCount: 1,
+      warnings_count: 1,
     };
     const found = completeness({ runs: [...runs, createRun(1, {}, reported)] });
     expect([found.state, found.nextAction]).toEqual([state, state === 'ok' ? null : 'Inspect the rejected rows']);
-    const other = { ...reported, warnings: [warning, 'The disk is slow.'], warningsCount: 2 };
+    const other = { ...reported, warnings: [warning, 'The disk is slow.'], warnings_count: 2 };
     expect(completeness({ runs: [...runs, createRun(1, {}, other)] }).state).toBe('warning');
     // The list of warnings is cut.
-    expect(completeness({ runs: [...runs, createRun(1, {}, { ...reported, warningsCount: 21 })] }).state).toBe(
+    expect(completeness({ runs: [...runs, createRun(1, {}, { ...reported, warnings_count: 21 })] }).state).toBe(
       'warning',
     );
   });
 
   test('the next action of the last run replaces the general one of its exit code', () => {
-    const reported = createRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
+    const reported = createRun(1, { exitCode: 4 }, { error: 'x', next_action: 'Do this.' });
     expect(completeness({ runs: [...runs, reported] }).nextAction).toBe('Do this.');
     expect(completeness({ runs: [...runs, reported, createRun(0.5, { job: 'ticks' })] }).nextAction).toMatch(
       /nightly again/,
@@ -191,7 +190,7 @@ describe('health status', () => {
 });
 
 test('every outcome of a run has its own sign', () => {
-  const warned = createRun(1, {}, { warnings: ['w'], warningsCount: 2 });
+  const warned = createRun(1, {}, { warnings: ['w'], warnings_count: 2 });
   const all = [
     createRun(1),
     warned,
@@ -203,6 +202,12 @@ test('every outcome of a run has its own sign', () => {
   expect([...all, open].map((run) => toRunMark(run).sign).join('')).toBe('✓!◐✕–…');
   expect(describeRun(warned)).toBe('w (and 1 more)');
   expect(
-    describeRun(createRun(1, { exitCode: 4 }, { failures: [{ symbol: 'A', reason: 'no' }], failuresCount: 1 })),
+    describeRun(
+      createRun(
+        1,
+        { exitCode: 4 },
+        { failures: [{ symbol: 'A', from: null, to: null, reason: 'no' }], failures_count: 1 },
+      ),
+    ),
   ).toBe('A: no');
 });

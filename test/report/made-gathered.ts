@@ -1,8 +1,9 @@
 import { emptyRecheckHistory, sumRechecks } from '../../src/archive/journal/recheck-results.ts';
+import type { DriftLine, NightSummary, Summary } from '../../src/archive/journal/run-summary.ts';
 import { formatDay } from '../../src/base/time.ts';
+import { emptyFacts, summarize } from '../../src/collector/run/summary.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
-import type { PastNight } from '../../src/report/data/past-night.ts';
-import { type PastRun, type PastSummary, parsePastSummary } from '../../src/report/data/past-run.ts';
+import type { PastRun } from '../../src/report/data/past-run.ts';
 import type { ReportData } from '../../src/report/data/report-data.ts';
 
 // Report data without an archive, for tests of its display.
@@ -14,11 +15,12 @@ const dayMs = 24 * hourMs;
 export const nowMs = Date.UTC(2026, 10, 22, 9);
 const firstDay = Date.UTC(2026, 10, 9);
 
-export const createRun = (
-  hoursAgo: number,
-  rest: Partial<PastRun> = {},
-  reported: Partial<PastSummary> = {},
-): PastRun => ({
+const emptySummary = summarize({
+  ...emptyFacts,
+  ...{ version: '1', job: 'nightly', started_at: 0, finished_at: 1, strict: false, thrown: undefined },
+});
+
+export const createRun = (hoursAgo: number, rest: Partial<PastRun> = {}, reported: Partial<Summary> = {}): PastRun => ({
   runId: `run-${hoursAgo}`,
   job: 'nightly',
   startedAt: nowMs - hoursAgo * hourMs,
@@ -26,9 +28,9 @@ export const createRun = (
   state: 'ended',
   finishedAt: nowMs - hoursAgo * hourMs + 600_000,
   summary: {
-    ...parsePastSummary('{}')!,
+    ...emptySummary,
     requests: 1200,
-    accepted: 5000,
+    ticks: { ...emptySummary.ticks, accepted: 5000 },
     watermark: nowMs - hoursAgo * hourMs,
     ...reported,
   },
@@ -36,7 +38,7 @@ export const createRun = (
 });
 
 /** What changed in a night, with the median of earlier nights. */
-export function createNight(nights: number, names: readonly string[] = ['KXBTC-2']): PastNight {
+export function createNight(nights: number, names: readonly string[] = ['KXBTC-2']): NightSummary {
   const median = nights === 0 ? null : 4000;
   const none = { count: 0, names: [] };
   return {
@@ -47,6 +49,8 @@ export function createNight(nights: number, names: readonly string[] = ['KXBTC-2
       conflicts: { count: 0, median: nights === 0 ? null : 0 },
     },
     markets: { new: { count: 12, names }, resolved: none, delisted: none, overdue: none },
+    covered: { symbols: 12, gap_minutes: 0 },
+    fetched_late: none,
   };
 }
 
@@ -181,9 +185,18 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
     missingMs: 30 * hourMs,
     reason: 'never asked' as const,
   };
-  const drift = { resource: 'ticks', field: name(1), change: 'retyped', before: ['number'], now: [name(2)] };
-  const failed: Partial<PastSummary> = { failures: [{ symbol: name(0), reason: name(1) }], failuresCount: 30 };
-  const rate = { allowedPerSecond: 5, used: 0.8, waitedMs: 120_000 };
+  const drift: DriftLine = {
+    resource: 'ticks',
+    field: name(1),
+    change: 'retyped',
+    before: ['number'],
+    now: [name(2) as 'string'],
+  };
+  const failed: Partial<Summary> = {
+    failures: [{ symbol: name(0), from: null, to: null, reason: name(1) }],
+    failures_count: 30,
+  };
+  const rate = { allowed_per_second: 5, used: 0.8, wait_ms: 120_000 };
   return createReportData({
     status: {
       ...createReportData().status,
@@ -208,8 +221,8 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
       ...createReportData().runs,
       createRun(5, { exitCode: 4 }, { ...failed, rate, night: createNight(7, names) }),
       createRun(4, { state: 'interrupted', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
-      createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, nextAction: name(1), rate }),
-      createRun(2, { job: 'ticks' }, { warnings: [name(2)], warningsCount: 1, drifts: [drift], driftsCount: 1, rate }),
+      createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, next_action: name(1), rate }),
+      createRun(2, { job: 'ticks' }, { warnings: [name(2)], warnings_count: 1, schema_drift: [drift], rate }),
       createRun(0, { state: 'running', finishedAt: null, exitCode: null, summary: null }),
     ],
     days: createReportData().days.map((day, i) => ({ ...day, conflicts: i })),

@@ -1,5 +1,5 @@
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { isWithin, type Window } from '../../src/base/window.ts';
-import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Surfaces } from './surfaces.ts';
 import type { FileRows, Missing } from './truth.ts';
 import { dayMs } from './world.ts';

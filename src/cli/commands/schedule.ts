@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { UsageError } from '../../base/errors.ts';
 import { addLogFields, type Log } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
 import type { JobLoaders } from '../../collector/job.ts';
-import type { Summary } from '../../collector/run/summary.ts';
 import type { ScheduleMonitor } from '../../collector/schedule/health-checks.ts';
 import type { JobStatusBoard } from '../../collector/schedule/job-status.ts';
 import type { PushTask } from '../../collector/schedule/push-task.ts';

@@ -1,6 +1,6 @@
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Summary } from '../run/summary.ts';
 
 /** A step after every run. */
 interface AfterRunStep {

@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { exitCodes } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import type { Clock } from '../../base/ports.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { Context } from '../../context/context.ts';
 import { createRedactor, listSecrets, type Settings } from '../../settings/settings.ts';
-import type { Summary } from '../run/summary.ts';
 
 const defaultBounds: RetryBounds = { totalMsMax: 10_000, attemptMsMax: 5000, attemptsMax: 3, delayMs: 500 };
 

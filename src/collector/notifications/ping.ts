@@ -1,7 +1,7 @@
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { exitCodes } from '../../base/errors.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Summary } from '../run/summary.ts';
 import { boundRetries, formatRunText, postWebhook } from './notify.ts';
 
 // Pings a dead man's switch: a service that raises an alarm if no ping has arrived in time, so that a machine that is off is

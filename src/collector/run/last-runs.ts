@@ -1,35 +1,26 @@
 import type { Database } from '../../archive/journal/database.ts';
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { readLastEndedRuns } from '../../archive/journal/runs.ts';
+import type { ExitCode } from '../../base/errors.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
-import type { LastRun } from '../../metrics/samples.ts';
 
 /** The last run of a job, and when the job last exited with code 0 (epoch ms). */
 export interface LastRunRecord {
-  readonly run: LastRun;
+  readonly run: Summary;
   readonly succeededAt: number | null;
 }
 
 /** Reads the last run of each job from the state. */
 export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[] =>
   readLastEndedRuns(db, nowMs + clockAheadMsMax).flatMap(({ summary, exitCode, succeededAt }) => {
-    const run = parseLastRun(summary);
+    if (summary === null) return [];
+    const run = JSON.parse(summary) as Summary;
     // The exit code is that of the job, which may have collected other sources too.
-    return run === null ? [] : [{ run: { ...run, exit_code: exitCode ?? run.exit_code }, succeededAt }];
+    return [{ run: { ...run, exit_code: (exitCode ?? run.exit_code) as ExitCode }, succeededAt }];
   });
 
-/** Parses a stored summary. Returns null if there is none, or it is damaged. */
-function parseLastRun(summary: string | null): LastRun | null {
-  try {
-    const run = JSON.parse(summary ?? 'null') as Partial<LastRun> | null;
-    const isComplete = run?.ticks !== undefined && run.symbols !== undefined && run.published !== undefined;
-    return isComplete ? (run as LastRun) : null;
-  } catch {
-    return null;
-  }
-}
-
 /** Adds a run that has just ended. The state lacks it if the state could not be opened or written. */
-export function mergeLastRun(known: readonly LastRunRecord[], run: LastRun): LastRunRecord[] {
+export function mergeLastRun(known: readonly LastRunRecord[], run: Summary): LastRunRecord[] {
   const before = known.find((one) => one.run.job === run.job);
   if (before !== undefined && before.run.finished_at > run.finished_at) return [...known];
   const succeededAt = run.exit_code === 0 ? run.finished_at : (before?.succeededAt ?? null);

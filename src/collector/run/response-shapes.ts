@@ -1,16 +1,12 @@
 import type { Archive } from '../../archive/archive.ts';
 import { replaceShape } from '../../archive/journal/nightly-memory.ts';
-import { createShapeSample, type Drift, formatDrift, type ShapeSample } from '../../archive/journal/schema-drift.ts';
+import type { DriftLine } from '../../archive/journal/run-summary.ts';
+import { createShapeSample, formatDrift, type ShapeSample } from '../../archive/journal/schema-drift.ts';
 import type { ReceivedResponse, Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
 
-/** A field of the service's responses that has changed. */
-export interface DriftLine extends Drift {
-  readonly resource: Resource;
-}
-
-const resources = ['markets', 'ticks', 'orderbook'] as const;
-type Resource = (typeof resources)[number];
+const resources = ['markets', 'ticks', 'orderbook'] as const satisfies readonly Resource[];
+type Resource = DriftLine['resource'];
 
 /** The shapes of the responses of a run. */
 export interface ResponseShapes {

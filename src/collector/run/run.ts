@@ -1,21 +1,21 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { LostWindow } from '../../archive/format/coverage.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
+import type {
+  BookCounts,
+  DriftLine,
+  NightSummary,
+  PushSummary,
+  RecheckCounts,
+  RestoredCounts,
+} from '../../archive/journal/run-summary.ts';
 import { startRun } from '../../archive/journal/runs.ts';
 import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
-import type { DriftLine, ResponseShapes } from './response-shapes.ts';
-import {
-  type BookCounts,
-  emptyBookCounts,
-  type NightSummary,
-  type PushSummary,
-  type RecheckCounts,
-  type RestoredCounts,
-  type RunFailure,
-} from './summary.ts';
+import type { ResponseShapes } from './response-shapes.ts';
+import { emptyBookCounts, type RunFailure } from './summary.ts';
 
 /** A run in progress: the state that its steps share, and its counters. */
 export interface Run {

@@ -1,3 +1,4 @@
+import type { RestoredCounts, Summary } from '../../archive/journal/run-summary.ts';
 import { setExitCode } from '../../archive/journal/runs.ts';
 import { DamageError, type ExitCode, exitCodes, UsageError } from '../../base/errors.ts';
 import { addLogFields } from '../../base/ports.ts';
@@ -6,7 +7,7 @@ import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import { requireUpstream, selectSource } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
-import { createJobFailure, type RestoredCounts, type RunFacts, type RunFailure, type Summary } from './summary.ts';
+import { createJobFailure, type RunFacts, type RunFailure } from './summary.ts';
 
 // A job that collects an archive of several sources is one run for each source, one after the other. A source that fails
 // does not keep the others from being collected. The summary of the job adds up the runs.

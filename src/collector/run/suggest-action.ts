@@ -1,11 +1,12 @@
 import { join, relative } from 'node:path';
 import { toQuarantinePath } from '../../archive/format/layout.ts';
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import type { FailureKind, RunFailure, Summary } from './summary.ts';
+import type { FailureKind, RunFailure } from './summary.ts';
 
 /** Facts about a run that its summary does not contain. */
 export interface ActionFacts {

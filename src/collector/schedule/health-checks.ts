@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Archive } from '../../archive/archive.ts';
 import { createLayout } from '../../archive/format/layout.ts';
 import { readRecordedDamage } from '../../archive/journal/published-files.ts';
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { toStateFilePath } from '../../archive/journal/state.ts';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
 import { DamageError } from '../../base/errors.ts';
@@ -21,7 +22,6 @@ import {
 import { readArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
 import { createListenError } from '../run/error-message.ts';
 import { type LastRunRecord, listLastRunRecords } from '../run/last-runs.ts';
-import type { Summary } from '../run/summary.ts';
 import { type JobStatusBoard, pushTaskName, type ScheduleStatus } from './job-status.ts';
 
 /** The health and metrics port of a schedule. */

@@ -1,8 +1,8 @@
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { computeNextStart, findLateMoment, type ScheduleEntry, type Timetable } from '../../base/timetable.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
-import type { LastRun } from '../../metrics/samples.ts';
 import { type LastRunRecord, mergeLastRun } from '../run/last-runs.ts';
 
 /** The name of the pushes of a schedule in summaries, metrics and logs, where they count as a job. */
@@ -15,7 +15,7 @@ export interface JobStatusBoard {
   updateEntries(entries: readonly ScheduleEntry[]): void;
   recordStart(job: string, atMs: number): void;
   /** Records a finished run. A run that could not open the archive is recorded nowhere else. */
-  recordEnd(run: LastRun): void;
+  recordEnd(run: Summary): void;
   /** Records that the schedule starts no more jobs. */
   recordStopping(): void;
   /** @param known the last runs of all jobs in the state */

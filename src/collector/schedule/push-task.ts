@@ -1,8 +1,9 @@
 import { type RecordedDamage, readRecordedDamage } from '../../archive/journal/published-files.ts';
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { type Context, InterruptedError } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import { addNextAction } from '../run/suggest-action.ts';
-import { emptyFacts, type RunFacts, type Summary, summarize } from '../run/summary.ts';
+import { emptyFacts, type RunFacts, summarize } from '../run/summary.ts';
 import { type PushReport, reportPush } from '../steps/push-step.ts';
 import { pushTaskName } from './job-status.ts';
 

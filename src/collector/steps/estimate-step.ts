@@ -3,6 +3,7 @@ import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readKnownPageCaps, readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import type { Summary } from '../../archive/journal/run-summary.ts';
 import { readLatestSummaries } from '../../archive/journal/runs.ts';
 import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
@@ -13,7 +14,6 @@ import { computeTickDensity, estimateRequests, type PlanDensity } from '../pagin
 import type { SymbolPlan } from '../paging/plan.ts';
 import type { KnownPages } from '../paging/server-behavior.ts';
 import type { Run } from '../run/run.ts';
-import type { Summary } from '../run/summary.ts';
 
 /** What the plans of a job will request. */
 export interface FetchEstimate {

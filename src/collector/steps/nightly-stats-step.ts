@@ -18,13 +18,14 @@ import {
   recordNight,
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs } from '../../archive/journal/recheck-results.ts';
+import type { NightSummary, RecheckCounts } from '../../archive/journal/run-summary.ts';
 import { readRulesSince } from '../../archive/journal/selection-store.ts';
 import { readListedStates, readSymbol } from '../../archive/journal/symbol-store.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
-import { createJobFailure, type NightSummary, type RecheckCounts } from '../run/summary.ts';
+import { createJobFailure } from '../run/summary.ts';
 import { reportShortLists } from './poll-steps.ts';
 
 /**

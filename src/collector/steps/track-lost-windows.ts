@@ -1,11 +1,11 @@
 import type { LostWindow } from '../../archive/format/coverage.ts';
 import { type RecordedLoss, readAllLostTicks, readLostWindows } from '../../archive/journal/gap-records.ts';
+import type { RestoredCounts } from '../../archive/journal/run-summary.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
 import { covers, intersectTwo, isEmpty, subtract } from '../../base/window.ts';
 import type { FetchFailure, TickCollectOutcome } from '../paging/collect-ticks.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
-import type { RestoredCounts } from '../run/summary.ts';
 
 /** Unique key of a lost window. */
 export const toLossKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { UsageError } from '../../../src/base/errors.ts';
 import { summarizeNotStarted } from '../../../src/cli/run-job.ts';
 import { buildNotification, notifyRunEnd, shouldNotify } from '../../../src/collector/notifications/notify.ts';
-import type { Summary } from '../../../src/collector/run/summary.ts';
 import { receiver } from '../../e2e/receiver.ts';
 import { contextOf } from '../run/one-process.ts';
 

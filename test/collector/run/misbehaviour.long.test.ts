@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { covers, isWithin, subtract, union, type Window } from '../../../src/base/window.ts';
-import type { Summary } from '../../../src/collector/run/summary.ts';
 import { addsUp, type CoverageRow, coverageOf, ticksOf } from '../../e2e/lake.ts';
 import { type Misbehaviour, misbehaviours } from './misbehaviour.ts';
 import { fewFiles } from './nights.ts';

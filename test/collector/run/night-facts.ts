@@ -1,9 +1,9 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, openDatabase } from '../../../src/archive/journal/database.ts';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
 import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import type { Summary } from '../../../src/collector/run/summary.ts';
 import { dayMs, firstNight } from './nights.ts';
 
 // Nights for tests of the summary, with their state and ticks.

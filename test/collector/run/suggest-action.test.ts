@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import {
   DamageError,
   DiskFullError,
@@ -14,7 +15,6 @@ import {
   type FailureKind,
   type RunFacts,
   type RunFailure,
-  type Summary,
   summarize,
 } from '../../../src/collector/run/summary.ts';
 import { InterruptedError } from '../../../src/context/context.ts';

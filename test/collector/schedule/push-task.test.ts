@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { emptyFacts, type Summary, summarize } from '../../../src/collector/run/summary.ts';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
+import { emptyFacts, summarize } from '../../../src/collector/run/summary.ts';
 import { openPushTask } from '../../../src/collector/schedule/push-task.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
 

@@ -1,34 +1,25 @@
 import { expect, test } from 'vitest';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
+import type { ExitCode } from '../../../src/base/errors.ts';
 import { createScheduleEntry } from '../../../src/base/timetable.ts';
 import type { LastRunRecord } from '../../../src/collector/run/last-runs.ts';
+import { emptyFacts, summarize } from '../../../src/collector/run/summary.ts';
 import { openJobStatusBoard } from '../../../src/collector/schedule/job-status.ts';
-import type { LastRun } from '../../../src/metrics/samples.ts';
 import { parseCron } from '../../../src/settings/cron.ts';
 
 const hour = 3_600_000;
 const at = (text: string): number => Date.parse(`2026-11-${text}:00Z`);
 const rhythm = parseCron('0 3 * * *');
 
-const ended = (started_at: number, exit_code = 0): LastRun => ({
-  job: 'nightly',
-  run_id: 'r',
-  outcome: 'done',
+const ended = (started_at: number, exit_code: ExitCode = 0): Summary => ({
+  ...summarize({
+    ...emptyFacts,
+    ...{ version: '1', job: 'nightly', run_id: 'r', started_at, finished_at: started_at + 1000, strict: false },
+    thrown: undefined,
+  }),
   exit_code,
-  started_at,
-  finished_at: started_at + 1000,
-  requests: 0,
-  retries: 0,
-  throttled_ms: 0,
-  recovered: 0,
-  gaps: 0,
-  ticks: { accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-  symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-  published: { files: 0, rows: 0, bytes: 0 },
-  warnings_count: 0,
-  failures_count: 0,
-  schema_drift_count: 0,
 });
-const known = (run: LastRun): LastRunRecord[] => [{ run, succeededAt: run.finished_at }];
+const known = (run: Summary): LastRunRecord[] => [{ run, succeededAt: run.finished_at }];
 const board = (begun: number) => openJobStatusBoard([{ name: 'nightly', timetable: rhythm }], 6 * hour, begun);
 
 test('a job is late if no run has ended in time since its scheduled time', () => {

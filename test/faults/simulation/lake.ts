@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import type { Log } from '../../../src/base/ports.ts';
-import type { Summary } from '../../../src/collector/run/summary.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Settings } from '../../../src/settings/settings.ts';

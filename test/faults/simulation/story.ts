@@ -1,4 +1,4 @@
-import type { Summary } from '../../../src/collector/run/summary.ts';
+import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
 import { calmNights, requireCovered, requireEqual, requireRestored, startCalmBackfill } from './calm.ts';
 import { damageFiles, findLost, readLost, startLocalRepair, startRepair } from './damage.ts';

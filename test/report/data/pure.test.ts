@@ -9,9 +9,8 @@ import {
   groupSymbols,
   otherGroupsName,
 } from '../../../src/report/data/coverage-facts.ts';
-import { parsePastSummary, toPastRun } from '../../../src/report/data/past-run.ts';
+import { toPastRun } from '../../../src/report/data/past-run.ts';
 import { chooseHeatmapSpan, computeDayTotals, computeReportEnd } from '../../../src/report/data/report-data.ts';
-import { rubbish } from '../../server/web/lake.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -180,86 +179,7 @@ test('sums the files of a day, and includes days without files', () => {
   ]);
 });
 
-describe('the summary of a past run', () => {
-  test('reads summaries of older and newer versions', () => {
-    const summary = {
-      error: null,
-      requests: 12,
-      throttled_ms: 5,
-      ticks: { fetched: 6, accepted: 3, conflicts: 1, quarantined: 2 },
-      trades: { fetched: 50, quarantined: 4 },
-      symbols: { planned: 4, failed: 1 },
-      watermark: 99,
-      warnings: ['w'],
-      warnings_count: 30,
-      failures: [{ symbol: 'A', from: 1, to: 2, reason: 'r' }],
-      failures_count: 7,
-      schema_drift: [{ resource: 'ticks', field: 'p', change: 'retyped', before: ['number'], now: ['string'] }],
-      rate: { allowed_per_second: 5, used: 0.5, wait_ms: 9 },
-      published: { files: 3, bytes: 900, dates: ['2026-06-01'], dates_count: 4 },
-      night: {
-        nights: 2,
-        ticks: { new: { count: 3, median: 5 }, late: { count: -1, median: 'x' } },
-        markets: { new: { count: 9, names: ['A', 'B', 'C', 'D', 'E', 'F', 7] }, resolved: null },
-      },
-      next_action: 'oddslake gaps',
-    };
-    expect(parsePastSummary(JSON.stringify(summary))).toEqual({
-      error: null,
-      requests: 12,
-      throttledMs: 5,
-      accepted: 3,
-      conflicts: 1,
-      quarantined: 2,
-      rowsFetched: 56,
-      rowsUnusable: 6,
-      planned: 4,
-      failed: 1,
-      watermark: 99,
-      warnings: ['w'],
-      warningsCount: 30,
-      failures: [{ symbol: 'A', reason: 'r' }],
-      failuresCount: 7,
-      drifts: summary.schema_drift,
-      driftsCount: 1,
-      rate: { allowedPerSecond: 5, used: 0.5, waitedMs: 9 },
-      published: { files: 3, bytes: 900, days: 4 },
-      night: {
-        nights: 2,
-        ticks: {
-          new: { count: 3, median: 5 },
-          late: { count: 0, median: null },
-          conflicts: { count: 0, median: null },
-        },
-        markets: {
-          new: { count: 9, names: ['A', 'B', 'C', 'D', 'E'] },
-          resolved: { count: 0, names: [] },
-          delisted: { count: 0, names: [] },
-          overdue: { count: 0, names: [] },
-        },
-      },
-      nextAction: 'oddslake gaps',
-    });
-  });
-
-  test.each([
-    '',
-    'null',
-    '[]',
-    '"text"',
-    '{',
-    '{"ticks":[],"warnings":"x","failures":[1,null],"rate":{"used":"much"}}',
-  ])('ignores invalid parts: %s', (text) => {
-    const read = parsePastSummary(text);
-    if (read !== null)
-      expect(read).toMatchObject({ accepted: 0, warnings: [], failures: [], rate: null, watermark: null });
-    else expect(text).not.toMatch(/^\{"/);
-  });
-
-  test('keeps texts unchanged', () => {
-    expect(parsePastSummary(JSON.stringify({ warnings: rubbish }))?.warnings).toEqual(rubbish);
-  });
-
+describe('a past run', () => {
   test('an unfinished run is running while its process lives', () => {
     const run = { runId: 'r', job: 'ticks', startedAt: 1, finishedAt: null, exitCode: null, summary: null };
     expect(toPastRun(run, () => false).state).toBe('running');
