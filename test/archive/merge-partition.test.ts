@@ -80,6 +80,7 @@ const taskOf = (
   part: 0,
   intervals: ['1h', '1d'],
   series: new Map(),
+  listed: new Map(),
   groupRows: 16,
   late: [],
   ...rest,

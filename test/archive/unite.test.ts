@@ -3,7 +3,8 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { acceptWindow, recordLost } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
-import { answer, append, day0, hashes, hourMs, market, now, opened, publishNow } from './scratch.ts';
+import { union } from '../../src/base/window.ts';
+import { answer, append, day0, hashes, hourMs, market, now, opened, publishedRows, publishNow } from './scratch.ts';
 import { contentsOf, copyOf, statesOf, united, uniteNow } from './united.ts';
 
 describe('two archives', () => {
@@ -19,6 +20,8 @@ describe('two archives', () => {
     return archive.layout.root;
   };
   const coverageOf = (root: string): unknown[] => contentsOf(root).coverage as unknown[];
+  const windowsOf = (root: string): unknown[] =>
+    union(publishedRows(root, 'coverage').map((row) => ({ from: row[2] as number, to: row[3] as number })));
   const both = async (one: string, two: string): Promise<[string, string]> => [
     await united(copyOf(one), [two]),
     await united(copyOf(two), [one]),
@@ -63,17 +66,34 @@ describe('two archives', () => {
     const withdrew = await answered({ windows: [hours(0, 24)] }, { withdrawn: [hours(6, 12)], observedAt: now + 5 });
     const older = await answered({ windows: [hours(0, 24)], observedAt: now + 5 });
     const later = await answered({ windows: [hours(0, 24)], observedAt: now + 6 });
-    for (const root of await both(withdrew, older)) expect(coverageOf(root)).toHaveLength(2);
-    for (const root of await both(withdrew, later)) expect(coverageOf(root)).toHaveLength(1);
+    for (const root of await both(withdrew, older)) expect(windowsOf(root)).toHaveLength(2);
+    for (const root of await both(withdrew, later)) expect(windowsOf(root)).toHaveLength(1);
     // The list goes on to a third archive.
     const [passed] = await both(older, withdrew);
-    for (const root of await both(passed, older)) expect(coverageOf(root)).toHaveLength(2);
+    for (const root of await both(passed, older)) expect(windowsOf(root)).toHaveLength(2);
     for (const root of await both(passed, later)) {
-      expect(coverageOf(root)).toHaveLength(1);
+      expect(windowsOf(root)).toHaveLength(1);
       const before = hashes(root, '**/*');
       await united(root, [withdrew, older, passed]);
       expect(hashes(root, '**/*')).toEqual(before);
     }
+  });
+
+  test('keep what one of them fetched after a withdrawal beside older proof, if a third one withdrew it before', async () => {
+    const whole = { windows: [hours(0, 24)] };
+    const again = await answered(
+      whole,
+      { withdrawn: [hours(6, 12)], observedAt: now + 5 },
+      { windows: [hours(6, 12)], observedAt: now + 9 },
+    );
+    const withdrew = await answered(whole, { withdrawn: [hours(6, 12)], observedAt: now + 7 });
+    const older = await answered(whole);
+    for (const order of [
+      [again, withdrew, older],
+      [withdrew, older, again],
+      [older, again, withdrew],
+    ])
+      expect(windowsOf(await united(copyOf(order[0]!), order.slice(1)))).toEqual([hours(0, 24)]);
   });
 
   test('restore what one of them lost, if the other has as many ticks', async () => {

@@ -51,7 +51,7 @@ test('applies before the coverage of its own record', async () => {
   expect(published(archive, 'A')).toEqual(remaining);
 });
 
-test('is listed with its time in the manifest until later proof replaces it', async () => {
+test('is listed with its time in the manifest, and stays so after later proof, which keeps its own time', async () => {
   const archive = opened();
   const listed = () => archive.readManifest().datasets.coverage.withdrawn;
   append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 24)] }));
@@ -63,15 +63,14 @@ test('is listed with its time in the manifest until later proof replaces it', as
   const rest = { symbol: 'A', ...hours(24, 30), at: now + 5 };
   const b = { symbol: 'B', ...hours(1, 2), at: now + 6 };
   expect(listed()).toEqual([{ symbol: 'A', ...hours(6, 24), at: now + 5 }, rest, b]);
-  const again = { requestedWindow: hours(0, 24), observedAt: now + 7 };
-  const inferred = { ...hours(6, 24), fetchedAt: now + 7, evidence: 'inferred' } as const;
-  append(archive, answer('A', [], { ...again, covered: [inferred] }));
+  append(archive, answer('A', [], { requestedWindow: hours(0, 24), windows: [hours(6, 20)], observedAt: now + 7 }));
   await publishNow(archive);
-  expect(listed()).toHaveLength(3);
-  // Adjoining windows are published with the earliest time: what is proven again has to begin with other evidence.
-  append(archive, answer('A', [], { ...again, covered: [{ ...inferred, ...hours(6, 20), evidence: 'stated' }] }));
-  await publishNow(archive);
-  expect(listed()).toEqual([{ symbol: 'A', ...hours(20, 24), at: now + 5 }, rest, b]);
+  expect(listed()).toEqual([{ symbol: 'A', ...hours(6, 24), at: now + 5 }, rest, b]);
+  const windows = publishedRows(archive.layout.root, 'coverage').map(([, , from, to, , at]) => ({ from, to, at }));
+  expect(windows).toEqual([
+    { ...hours(0, 6), at: now },
+    { ...hours(6, 20), at: now + 7 },
+  ]);
 });
 
 test('changes the covered share of candles', async () => {

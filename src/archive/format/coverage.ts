@@ -128,10 +128,30 @@ export function subtractWindow(piece: CoveredWindow, removed: Window): CoveredWi
 /**
  * Joins adjacent windows with the same origin and evidence, as they are published. The result has the earliest
  * `fetchedAt`, so that no window appears to have been fetched later than it was. Windows are never joined across
- * midnight.
+ * midnight, and are cut where a listed withdrawal begins or ends: what was fetched after it keeps its time.
+ * @param withdrawn the withdrawals of the symbol that the manifest lists
+ * @param unites whether the windows are those of two archives. Those of different times stay apart then, so that a third
+ * archive can withdraw one of them
  */
-export const joinForPublishing = (sorted: readonly CoveredWindow[]): CoveredWindow[] =>
-  joinNeighbors(sorted, (a, b) => hasSameEvidence(a, b) && floorToDay(a.from) === floorToDay(b.from), Math.min);
+export function joinForPublishing(
+  sorted: readonly CoveredWindow[],
+  withdrawn: readonly Window[] = [],
+  unites = false,
+): CoveredWindow[] {
+  const cuts = new Set(withdrawn.flatMap(({ from, to }) => [from, to]));
+  const isJoined = (a: CoveredWindow, b: CoveredWindow): boolean =>
+    hasSameEvidence(a, b) &&
+    floorToDay(a.from) === floorToDay(b.from) &&
+    !cuts.has(b.from) &&
+    !(unites && a.fetchedAt !== b.fetchedAt);
+  return joinNeighbors(cuts.size === 0 ? sorted : cutWindows(sorted, [...cuts]), isJoined, Math.min);
+}
+
+const cutWindows = (windows: readonly CoveredWindow[], cuts: readonly number[]): CoveredWindow[] =>
+  windows.flatMap((window) => {
+    const inside = cuts.filter((at) => window.from < at && at < window.to).sort((a, b) => a - b);
+    return [window.from, ...inside].map((from, i) => ({ ...window, from, to: inside[i] ?? window.to }));
+  });
 
 /**
  * Joins adjacent proven windows with the same origin and evidence that are final and end by `beforeMs`, so that the stored

@@ -1,5 +1,5 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import { isWithin, type Window } from '../../base/window.ts';
+import { isWithin, subtract, type Window } from '../../base/window.ts';
 import type { PublishedCoverage } from './coverage.ts';
 import type { SymbolOffsets } from './tick-columns.ts';
 
@@ -292,8 +292,26 @@ export function overlayBookCoverage(
         evidence: 'inferred',
       }),
     );
+  return joinBookWindows([...kept, ...fresh]);
+}
+
+/**
+ * Unites the order-book coverage of two archives. Windows that overlap are of the same responses: the longest one has the most
+ * of their snapshots.
+ */
+export function uniteBookCoverage(windows: readonly PublishedCoverage[]): PublishedCoverage[] {
+  const longestFirst = windows.toSorted(
+    (a, b) => b.to - b.from - (a.to - a.from) || b.ticks - a.ticks || a.from - b.from || a.fetchedAt - b.fetchedAt,
+  );
+  const taken: PublishedCoverage[] = [];
+  for (const next of longestFirst) for (const rest of subtract([next], taken)) taken.push({ ...next, ...rest });
+  return joinBookWindows(taken);
+}
+
+/** Joins adjacent windows with the same origin and evidence. */
+function joinBookWindows(windows: readonly PublishedCoverage[]): PublishedCoverage[] {
   const out: PublishedCoverage[] = [];
-  for (const next of [...kept, ...fresh].sort((a, b) => a.from - b.from)) {
+  for (const next of windows.toSorted((a, b) => a.from - b.from)) {
     const last = out.at(-1);
     const isJoined = last?.to === next.from && last.origin === next.origin && last.evidence === next.evidence;
     if (last === undefined || !isJoined) out.push(next);

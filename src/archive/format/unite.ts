@@ -1,6 +1,6 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
-import { dayMs, floorToDay, subtract } from '../../base/window.ts';
-import { type CoveredWindow, evidenceKinds, joinForPublishing, overlayCoverage } from './coverage.ts';
+import { dayMs } from '../../base/window.ts';
+import type { CoveredWindow } from './coverage.ts';
 import { hasSameMarketState, type MarketRow, type SymbolFacts, toMarketKey } from './market.ts';
 import { overlayPrecedence, type PrecedenceWindow, precedenceRanks } from './precedence.ts';
 import type { SeriesColumns, SeriesConflict } from './series.ts';
@@ -8,58 +8,6 @@ import { readText } from './text-columns.ts';
 
 // What two archives that unite have of the same thing. Each result is the same whichever of them is united with the other, and
 // uniting one of them again changes nothing.
-
-type UnitedWindow = CoveredWindow & { readonly ticks?: number };
-
-const origins: readonly CoveredWindow['origin'][] = ['poll', 'backfill', 'import'];
-
-/** Windows of the better evidence come first, then polled before imported ones. */
-const compareClasses = (a: CoveredWindow, b: CoveredWindow): number =>
-  evidenceKinds.indexOf(a.evidence) - evidenceKinds.indexOf(b.evidence) ||
-  origins.indexOf(a.origin) - origins.indexOf(b.origin);
-
-/**
- * Unites published coverage of one symbol and day: each moment has the better evidence, with the earliest `fetchedAt` of the
- * windows that overlap. An overlay by time would not do: published windows have the earliest time of those that were joined, so
- * that which archive is later would change when they unite. `ticks` counts the snapshots of order books: those of windows that
- * overlap are the same ones.
- */
-export function uniteCoverage<W extends UnitedWindow>(windows: readonly W[]): W[] {
-  const sorted = windows.toSorted((a, b) => compareClasses(a, b) || a.from - b.from);
-  const overlaid: W[] = [];
-  for (const next of joinWindows(sorted, (a, b) => b.from < a.to, Math.max))
-    for (const { from, to } of subtract([next], overlaid)) overlaid.push({ ...next, from, to });
-  const adjoins = (a: W, b: W): boolean => a.to === b.from && floorToDay(a.from) === floorToDay(b.from);
-  return joinWindows(
-    overlaid.sort((a, b) => a.from - b.from),
-    adjoins,
-    (a, b) => a + b,
-  );
-}
-
-function joinWindows<W extends UnitedWindow>(
-  sorted: readonly W[],
-  isJoined: (last: W, next: W) => boolean,
-  addTicks: (a: number, b: number) => number,
-): W[] {
-  const out: W[] = [];
-  for (const next of sorted) {
-    const last = out.at(-1);
-    if (last === undefined || compareClasses(last, next) !== 0 || !isJoined(last, next)) out.push(next);
-    else
-      out[out.length - 1] = {
-        ...last,
-        to: Math.max(last.to, next.to),
-        fetchedAt: Math.min(last.fetchedAt, next.fetchedAt),
-        ...(last.ticks !== undefined && { ticks: addTicks(last.ticks, next.ticks!) }),
-      };
-  }
-  return out;
-}
-
-/** The windows of a symbol and day as they are published. @param unites whether they are those of two archives */
-export const publishWindows = (windows: readonly CoveredWindow[], unites: boolean): CoveredWindow[] =>
-  unites ? uniteCoverage(windows) : joinForPublishing(overlayCoverage(windows));
 
 /**
  * The precedence of the published rows of a symbol and day, as its published coverage states it: rows that are not covered have

@@ -1,4 +1,4 @@
-import { compareUtf8 } from '../../base/symbol-name.ts';
+import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, intersect, overlaps, subtract, type Window } from '../../base/window.ts';
 import { type CoveredWindow, isProven } from './coverage.ts';
 
@@ -19,15 +19,22 @@ export interface PublishedWithdrawal extends DatedWindow {
 const listedMax = 5000;
 
 /**
- * Overlays withdrawals so that each moment of a symbol has one, the last; sorted. The earliest ones of a long list become one for
- * each day, of all symbols: a union may then reject proof that nothing contradicts, and never takes what was withdrawn.
+ * Overlays withdrawals so that each moment of a symbol has one, the last; sorted. They stay listed when their windows are proven
+ * again, because another archive may still have older proof. Of a long list those are dropped first, and then the earliest ones
+ * become one for each day, of all symbols: a union may then reject proof that nothing contradicts, and never takes what was
+ * withdrawn.
+ * @param coverage by symbol
  */
 export function overlayWithdrawals(
   withdrawals: readonly PublishedWithdrawal[],
+  coverage: ReadonlyMap<string, readonly CoveredWindow[]> = new Map(),
   countMax = listedMax,
 ): PublishedWithdrawal[] {
   const overlaid = [...Map.groupBy(withdrawals, ({ symbol }) => symbol).values()].flatMap(overlayDated);
-  const latest = overlaid.filter(({ symbol }) => symbol !== null).sort((a, b) => b.at - a.at || comparePlaces(a, b));
+  const all = overlaid.filter(({ symbol }) => symbol !== null);
+  const listed =
+    all.length <= countMax ? all : all.flatMap((one) => dropReproven([one], coverage.get(one.symbol!) ?? []));
+  const latest = listed.sort((a, b) => b.at - a.at || comparePlaces(a, b));
   const others = overlaid.filter(({ symbol }) => symbol === null);
   const wholeDays = latest.slice(countMax).map(({ from, at }) => {
     const day = floorToDay(from);
@@ -54,8 +61,22 @@ function overlayDated<D extends DatedWindow>(windows: readonly D[]): D[] {
   return out;
 }
 
+/** The withdrawals of several symbols as a list. */
+export const flattenWithdrawals = (bySymbol: ReadonlyMap<string, readonly DatedWindow[]>): PublishedWithdrawal[] =>
+  [...bySymbol].flatMap(([symbol, windows]) => windows.map(({ from, to, at }) => ({ symbol, from, to, at })));
+
+/** The listed withdrawals of the symbols of a part of a day. @param parts the number of parts of the day */
+export const listPartWithdrawals = (
+  listed: readonly PublishedWithdrawal[] = [],
+  { day, part }: { readonly day: number; readonly part: number },
+  parts: number,
+): PublishedWithdrawal[] =>
+  listed.filter(
+    ({ symbol, from }) => floorToDay(from) === day && symbol !== null && computePartNumber(symbol, parts) === part,
+  );
+
 /** Removes the withdrawals of one symbol that later proof has replaced. */
-export const dropReproven = <D extends DatedWindow>(withdrawn: readonly D[], coverage: readonly CoveredWindow[]): D[] =>
+const dropReproven = <D extends DatedWindow>(withdrawn: readonly D[], coverage: readonly CoveredWindow[]): D[] =>
   withdrawn.flatMap((one) => {
     const later = coverage.filter((window) => isProven(window) && window.fetchedAt >= one.at);
     return subtract([one], later).map((window) => ({ ...one, ...window }));

@@ -4,7 +4,9 @@ import {
   assessLostWindows,
   type CoveredWindow,
   countCoverageTicks,
+  joinForPublishing,
   type LostWindow,
+  overlayCoverage,
   type PublishedCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
@@ -23,7 +25,6 @@ import {
   type RunTally,
   type TickChunk,
 } from '../format/tick-columns.ts';
-import { publishWindows } from '../format/unite.ts';
 import type { DatedWindow } from '../format/withdrawals.ts';
 import type { SymbolsPrecedence } from '../journal/precedence-store.ts';
 import type { TickDelta } from '../journal/tick-counts.ts';
@@ -55,6 +56,8 @@ export interface MergeTask {
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
   /** Windows of the part's symbols whose published coverage is withdrawn before the new coverage is applied. */
   readonly withdrawn: ReadonlyMap<string, readonly DatedWindow[]>;
+  /** The withdrawals of the part's symbols that the next manifest lists. */
+  readonly listed: ReadonlyMap<string, readonly Window[]>;
   /** Coverage of the chunks. */
   readonly answers: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Lost windows of the day. */
@@ -106,14 +109,7 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
       const assessed = judgeLostWindows(pickSymbols(task.answers, slice.symbols), task.lost, columns);
       const published = pickSymbols(task.coverage, slice.symbols);
       const withdrawn = pickSymbols(task.withdrawn, slice.symbols);
-      const changed = computeChangedCoverage(
-        published,
-        withdrawn,
-        assessed.covered,
-        [...merged.added.keys()],
-        columns,
-        task.unites,
-      );
+      const changed = computeChangedCoverage(task, published, withdrawn, assessed.covered, merged.added, columns);
       // With a single slice it is already known whether the ticks have to be written.
       files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
       const late = task.late.map(({ claimed, latenessMsMax }) =>
@@ -186,19 +182,20 @@ function judgeLostWindows(
  * new rows or coverage. A symbol that lost all its coverage gets an empty list.
  */
 function computeChangedCoverage(
+  { listed, unites }: MergeTask,
   coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,
   withdrawn: ReadonlyMap<string, readonly Window[]>,
   covered: ReadonlyMap<string, readonly CoveredWindow[]>,
-  symbolsWithTicks: readonly string[],
+  added: MergedPart['added'],
   columns: PartColumns,
-  unites = false,
 ): Map<string, PublishedCoverage[]> {
   const out = new Map<string, PublishedCoverage[]>();
   const getTimes = indexTickTimes(columns);
-  for (const symbol of new Set([...covered.keys(), ...withdrawn.keys(), ...symbolsWithTicks])) {
+  for (const symbol of new Set([...covered.keys(), ...withdrawn.keys(), ...added.keys()])) {
     const published = coverage.get(symbol) ?? [];
     const remaining = withdrawCoverage(published, withdrawn.get(symbol) ?? []);
-    const windows = publishWindows([...remaining, ...(covered.get(symbol) ?? [])], unites);
+    const overlaid = overlayCoverage([...remaining, ...(covered.get(symbol) ?? [])]);
+    const windows = joinForPublishing(overlaid, listed.get(symbol), unites);
     if (windows.length === 0 && published.length === 0) continue;
     out.set(symbol, countCoverageTicks(windows, getTimes(symbol)));
   }

@@ -1,11 +1,16 @@
-import { type CoveredWindow, countCoverageTicks, type PublishedCoverage } from '../format/coverage.ts';
+import {
+  type CoveredWindow,
+  countCoverageTicks,
+  joinForPublishing,
+  overlayCoverage,
+  type PublishedCoverage,
+} from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { mergeSeries } from '../format/merge-series.ts';
 import type { PrecedenceWindow } from '../format/precedence.ts';
 import { createEmptySeries, type SeriesChunk, type SeriesConflict, splitSeries } from '../format/series.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
-import { publishWindows } from '../format/unite.ts';
 import { toSeriesPrecedence } from '../journal/precedence-store.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
 import { decodePublished } from '../read-published-file.ts';
@@ -92,7 +97,8 @@ export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): 
   const coverage = new Map<string, readonly PublishedCoverage[]>();
   for (const symbol of listInputSymbols(task)) {
     const before = (published.get(symbol) ?? []).map(toCovered);
-    const windows = publishWindows([...before, ...(covered.get(symbol) ?? [])], task.unites === true);
+    const overlaid = overlayCoverage([...before, ...(covered.get(symbol) ?? [])]);
+    const windows = joinForPublishing(overlaid, [], task.unites);
     if (windows.length > 0) coverage.set(symbol, countCoverageTicks(windows, times.get(symbol) ?? new Float64Array(0)));
   }
   return { dataset, file: isChanged ? (writer.finish() ?? null) : null, conflicts, precedence, tallies, coverage };

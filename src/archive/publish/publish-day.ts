@@ -11,7 +11,7 @@ import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
-import { dropReproven, type PublishedWithdrawal } from '../format/withdrawals.ts';
+import { flattenWithdrawals, listPartWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
 import { readPublishedCoverageIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { JournalBin } from '../journal/journal.ts';
@@ -39,7 +39,6 @@ import {
 import { encodeBookFile } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
-import { listPartWithdrawals } from './listed-withdrawals.ts';
 import {
   type MergeResult,
   type MergeSliceResult,
@@ -58,8 +57,6 @@ import { addOtherTables, readOtherLost, readUnionPrecedence, selectNewConflicts,
 /** The result of merging one part of one day. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
   readonly bin: JournalBin;
-  /** The withdrawals of the part that the manifest lists: those of the merge and before, unless proven again. */
-  readonly listedWithdrawals: readonly PublishedWithdrawal[];
 }
 
 /** The input for one UTC day. */
@@ -249,7 +246,8 @@ function openPart(
   try {
     const coverage = readPartCoverage(archive, stage.base, bin);
     const conflicts = readPartConflicts(archive, stage.base, bin);
-    const withdrawn = listPartWithdrawals(stage, bin, union?.withdrawn);
+    const parts = getPartCount(getStagePartCounts(stage), formatDay(bin.day));
+    const withdrawn = listPartWithdrawals(union?.withdrawn ?? stage.base.datasets.coverage.withdrawn, bin, parts);
     if (union !== undefined) addOtherTables(union, bin, { coverage, conflicts });
     return { bin, coverage, conflicts, withdrawn, answers, series, isMerged: false };
   } catch (error) {
@@ -261,7 +259,7 @@ function openPart(
 async function startMerge(
   archive: Archive,
   stage: Stage,
-  { bin, coverage }: OpenPart,
+  { bin, coverage, withdrawn: listedBefore }: OpenPart,
   { coveredBefore, lost }: DayFacts,
   input: StageDaysInput,
 ): Promise<MergeResult> {
@@ -272,6 +270,9 @@ async function startMerge(
   const old = file === undefined ? null : readPublishedFile(archive, file);
   const chunks = input.source.readChunks(bin);
   const symbols = chunks.map(({ symbol }) => symbol);
+  const withdrawn = input.source.readWithdrawn(bin);
+  // Those of a union are listed by one of its archives.
+  const listed = union === undefined ? [...listedBefore, ...flattenWithdrawals(withdrawn)] : listedBefore;
   const task: MergeTask = {
     day,
     part,
@@ -279,7 +280,8 @@ async function startMerge(
     chunks,
     coverage: coverage.ticks,
     answers: input.source.readCoverage(bin),
-    withdrawn: input.source.readWithdrawn(bin),
+    withdrawn,
+    listed: Map.groupBy(listed, ({ symbol }) => symbol!),
     lost: union === undefined ? lost : uniteLost(lost, readOtherLost(union, bin)),
     unites: union !== undefined,
     intervals: input.intervals,
@@ -330,17 +332,7 @@ function addBinResult(part: OpenPart, done: MergeSliceResult, union: Union | und
   part.isMerged = true;
   // The conflicts now belong to the part; keeping those of all parts could exceed memory.
   const merged = { ...rest.merged, conflicts: [] };
-  // Those of a union are listed by one of its archives.
-  const added =
-    union !== undefined
-      ? []
-      : [...rest.withdrawn].flatMap(([symbol, windows]) =>
-          windows.map(({ from, to, at }) => ({ symbol, from, to, at })),
-        );
-  const listedWithdrawals = [...part.withdrawn, ...added].flatMap((one) =>
-    dropReproven([one], part.coverage.ticks.get(one.symbol!) ?? []),
-  );
-  return { bin: part.bin, ...rest, merged, listedWithdrawals };
+  return { bin: part.bin, ...rest, merged };
 }
 
 /** Stages the coverage and the conflicts of a part. */

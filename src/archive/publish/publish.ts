@@ -6,6 +6,7 @@ import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverag
 import type { CandleInterval } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { flattenWithdrawals, overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
 import { overlayPublishedCoverage, readAllPublishedCoverage, retractCoverage } from '../journal/coverage-store.ts';
 import type { Database } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
@@ -32,7 +33,6 @@ import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
-import { computeWithdrawnAfter } from './listed-withdrawals.ts';
 import { mergeMarketPolls, stageMarkets } from './market-tables.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
@@ -238,12 +238,9 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const seen = [...(intake?.series.seen ?? []), ...(intake?.seen ?? [])];
   const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, options.clock.nowMs());
   stageSymbols(archive, stage, symbols);
-  const after = {
-    symbols,
-    coverage: computeCoverageAfter(db, results),
-    lost: computeLostAfter(readLostWindows(db), results),
-    withdrawn: computeWithdrawnAfter(stage, results),
-  };
+  const withdrawn = results.flatMap((bin) => flattenWithdrawals(bin.withdrawn));
+  const listed = [...(base.datasets.coverage.withdrawn ?? []), ...withdrawn];
+  const after = { symbols, ...computeClaimsAfter(db, readLostWindows(db), listed, results) };
   const mayBeQuiet =
     countJournaledWindows(db) <= (options.quietWindowsMax ?? -1) &&
     options.judges !== true &&
@@ -337,8 +334,23 @@ const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly Bi
     }))
     .filter(({ ticks }) => ticks > 0);
 
+/** What the archive claims to have after the commit. @param withdrawn the withdrawals listed before and those of the commit */
+export function computeClaimsAfter(
+  db: Database,
+  lost: readonly LostWindow[],
+  withdrawn: readonly PublishedWithdrawal[],
+  results: readonly BinResult[],
+) {
+  const coverage = computeCoverageAfter(db, results);
+  return {
+    coverage,
+    lost: computeLostAfter(lost, results),
+    withdrawn: overlayWithdrawals(withdrawn, coverage),
+  };
+}
+
 /** The published coverage after the commit. */
-export function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
+function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
   const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
   for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
@@ -349,7 +361,7 @@ export function computeCoverageAfter(db: Database, results: readonly BinResult[]
 }
 
 /** The lost windows after the commit. */
-export function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResult[]): LostWindow[] {
+function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResult[]): LostWindow[] {
   const toKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
   const restored = new Set(results.flatMap((bin) => bin.restored.map(toKey)));
   return lost.filter((window) => !restored.has(toKey(window)));
@@ -387,7 +399,7 @@ export function recordPublish(
   addPublishedTicks(db, ownRunId, { added, lost: 0 });
   for (const { runId = ownRunId, ticks } of sumLateTicks(options, results)) addLateTickCount(db, runId, ticks);
   for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
-    retractCoverage(db, symbol, windows);
+    if (windows.length > 0) retractCoverage(db, symbol, windows);
   for (const [symbol, covered] of joinBySymbol(results.map(({ covered }) => covered)))
     overlayPublishedCoverage(db, symbol, covered, options.lifetimeRules.settleMs);
   for (const { restored } of results) dropLost(db, restored);

@@ -30,16 +30,8 @@ import { decodeRows } from '../parquet/rows.ts';
 import { type PublishedState, readPublishedState } from '../rebuild-state.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { parseMarketRows, readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
-import { computeWithdrawnAfter } from './listed-withdrawals.ts';
 import { inlineWorker } from './merge-partition.ts';
-import {
-  computeCoverageAfter,
-  computeLostAfter,
-  groupByDay,
-  type PublishOptions,
-  recordPublish,
-  recordSeries,
-} from './publish.ts';
+import { computeClaimsAfter, groupByDay, type PublishOptions, recordPublish, recordSeries } from './publish.ts';
 import { type BinResult, stageDays } from './publish-day.ts';
 import { type StagedSeries, stageSeries } from './publish-series.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
@@ -97,13 +89,7 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
   const symbols = computeSymbolsAfter(sorted, [], results, options.clock.nowMs());
   stageSymbols(archive, stage, symbols);
   stageMissingEmptyFiles(archive, stage);
-  const lost = listLostAfter(db, other, results);
-  const after = {
-    symbols,
-    coverage: computeCoverageAfter(db, results),
-    lost,
-    withdrawn: computeWithdrawnAfter(stage, results, union.withdrawn),
-  };
+  const after = { symbols, ...computeClaimsAfter(db, listLost(db, other), union.withdrawn, results) };
   const recordFound = (): void => {
     // Collectors may have recorded a list since.
     for (const facts of uniteSymbols(readKnownSymbols(db), found)) writeSymbolFacts(db, facts);
@@ -121,7 +107,7 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
     recordSeries(archive, options, series, 0);
     recordStagedFiles(archive, stage, manifest.created_at);
     recordPublish(archive, options, { results, bins: [] }, 0, []);
-    recordLost(db, lost, manifest.created_at);
+    recordLost(db, after.lost, manifest.created_at);
     countFetched(db, options.runId, results, series);
   });
   const files = [...stage.stagedFiles.values()].map(({ file }) => file).filter(hasRows);
@@ -241,10 +227,11 @@ function toSymbolFacts(row: PublishedState['symbols'][number], found: PublishedS
   };
 }
 
-function listLostAfter(db: Database, { manifest }: OtherArchive, results: readonly BinResult[]): LostWindow[] {
+/** The lost windows of both archives. */
+function listLost(db: Database, { manifest }: OtherArchive): LostWindow[] {
   const own = Map.groupBy(readLostWindows(db), ({ symbol }) => symbol);
   const other = Map.groupBy(manifest.lost ?? [], ({ symbol }) => symbol);
-  return computeLostAfter([...uniteLost(own, other).values()].flat(), results).sort(compareLostWindows);
+  return [...uniteLost(own, other).values()].flat().sort(compareLostWindows);
 }
 
 /** Records what the other archive knows of days, and what was decided there. This archive keeps its own decisions. */

@@ -3,12 +3,12 @@ import { floorToDay, intersect, isWithin, subtract, type Window } from '../../ba
 import type { CoveredWindow, LostWindow, PublishedCoverage } from '../format/coverage.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
-import { emptyBooks, listSnapshots, mergeBooks } from '../format/order-book.ts';
+import { emptyBooks, listSnapshots, mergeBooks, uniteBookCoverage } from '../format/order-book.ts';
 import { overlayPrecedence, type Precedence, type PrecedenceWindow } from '../format/precedence.ts';
 import { type SeriesColumns, sliceRows } from '../format/series.ts';
 import { conflictDatasets, type SeriesDataset, seriesDatasets } from '../format/series-datasets.ts';
 import type { Conflict, TickChunk } from '../format/tick-columns.ts';
-import { decideRows, toContent, toStandIns, uniteCoverage } from '../format/unite.ts';
+import { decideRows, toContent, toStandIns } from '../format/unite.ts';
 import { type DatedWindow, findWithdrawn } from '../format/withdrawals.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
@@ -102,7 +102,8 @@ export const createUnionSource = (union: Union): DayPartSource => ({
     for (const [symbol, windows] of readPartCoverage(union.archive, union.stage.base, bin).ticks) {
       const { own, other } = selectWithdrawals(union, symbol, bin.day);
       const withdrawn = findWithdrawn(windows, other, own).map((window) => ({ ...window, at: 0 }));
-      if (withdrawn.length > 0) out.set(symbol, withdrawn);
+      // Windows are cut where a listed withdrawal begins, even if it removes nothing.
+      if (other.length > 0) out.set(symbol, withdrawn);
     }
     for (const [symbol, lost] of readOtherLost(union, bin))
       out.set(symbol, [...(out.get(symbol) ?? []), ...lost.map(({ from, to }) => ({ from, to, at: 0 }))]);
@@ -228,7 +229,7 @@ export function addOtherTables(
   // Of two rows of one key, the last one counts.
   conflicts.sort((a, b) => a.kept - b.kept);
   for (const [symbol, windows] of readOtherCoverage(union, bin).orderbooks)
-    coverage.orderbooks.set(symbol, uniteCoverage([...(coverage.orderbooks.get(symbol) ?? []), ...windows]));
+    coverage.orderbooks.set(symbol, uniteBookCoverage([...(coverage.orderbooks.get(symbol) ?? []), ...windows]));
 }
 
 /**

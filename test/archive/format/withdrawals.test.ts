@@ -1,12 +1,19 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
-  dropReproven,
+  type CoveredWindow,
+  evidenceKinds,
+  isProven,
+  joinForPublishing,
+  overlayCoverage,
+  withdrawCoverage,
+} from '../../../src/archive/format/coverage.ts';
+import {
   findWithdrawn,
   overlayWithdrawals,
   type PublishedWithdrawal,
 } from '../../../src/archive/format/withdrawals.ts';
-import { dayMs, isWithin } from '../../../src/base/window.ts';
+import { dayMs, isWithin, overlaps } from '../../../src/base/window.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`withdrawals: SEED=${seed}`);
@@ -41,9 +48,9 @@ test('each moment keeps its last withdrawal, in whatever order they come', () =>
 test('a long list rejects more, never less', () => {
   fc.assert(
     fc.property(fc.array(withdrawal, { maxLength: 12 }), fc.nat(3), (list, countMax) => {
-      const bounded = overlayWithdrawals(list, countMax);
+      const bounded = overlayWithdrawals(list, new Map(), countMax);
       expect(bounded.filter(({ symbol }) => symbol !== null).length).toBeLessThanOrEqual(countMax);
-      expect(overlayWithdrawals(list.toReversed(), countMax)).toEqual(bounded);
+      expect(overlayWithdrawals(list.toReversed(), new Map(), countMax)).toEqual(bounded);
       for (const { from, symbol } of list) {
         const last = [symbol, null].map((name) => findLast(bounded, name, from) ?? -1);
         expect(Math.max(...last)).toBeGreaterThanOrEqual(findLast(list, symbol, from)!);
@@ -63,8 +70,87 @@ test('what was fetched later stays, and what this archive knows is not withdrawn
   expect(findWithdrawn([proof], [{ from: 5, to: 30, at: 6 }], [{ ...known, at: 5 }])).toEqual([{ from: 5, to: 20 }]);
 });
 
-test('later proof replaces a withdrawal, inference and earlier proof do not', () => {
-  expect(dropReproven([{ from: 10, to: 30, at: 5 }], [proof])).toEqual([{ from: 20, to: 30, at: 5 }]);
-  expect(dropReproven([{ from: 10, to: 30, at: 6 }], [proof])).toHaveLength(1);
-  expect(dropReproven([{ from: 10, to: 20, at: 5 }], [{ ...proof, evidence: 'inferred' }])).toHaveLength(1);
+test('a long list first drops what was proven again later, not what was inferred or proven before', () => {
+  const bound = (at: number, covered: CoveredWindow = proof) =>
+    overlayWithdrawals([{ symbol: 'A', from: 10, to: 30, at }], new Map([['A', [covered]]]), 0);
+  const day = { symbol: null, from: 0, to: dayMs };
+  expect(bound(5, { ...proof, to: 30 })).toEqual([]);
+  expect(bound(5)).toEqual([{ ...day, at: 5 }]);
+  expect(bound(6, { ...proof, to: 30 })).toEqual([{ ...day, at: 6 }]);
+  expect(bound(5, { ...proof, to: 30, evidence: 'inferred' })).toEqual([{ ...day, at: 5 }]);
+  // A short list keeps it: another archive may still have older proof.
+  const listed: PublishedWithdrawal[] = [{ symbol: 'A', from: 10, to: 20, at: 5 }];
+  expect(overlayWithdrawals(listed, new Map([['A', [proof]]]))).toEqual(listed);
+});
+
+/** What an archive publishes of one symbol and day. */
+interface Published {
+  readonly coverage: readonly CoveredWindow[];
+  readonly withdrawn: readonly PublishedWithdrawal[];
+}
+
+const hour = fc
+  .tuple(fc.nat(9), fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 6 }))
+  .map(([from, length, at]) => ({ from, to: from + length, at }));
+const step = fc.oneof(
+  fc.record({ kind: fc.constant('response' as const), hour, evidence: fc.constantFrom(...evidenceKinds) }),
+  fc.record({ kind: fc.constant('withdrawal' as const), hour, claims: fc.boolean() }),
+);
+
+/** The publishes of an archive, whose clock does not go back, one for each step. */
+function publishSteps(steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[]): Published {
+  let coverage: readonly CoveredWindow[] = [];
+  let withdrawn: readonly PublishedWithdrawal[] = [];
+  for (const one of steps.toSorted((a, b) => a.hour.at - b.hour.at)) {
+    const { at: fetchedAt, ...window } = one.hour;
+    const covered = { ...window, fetchedAt, origin: 'poll' as const };
+    if (one.kind === 'withdrawal') withdrawn = overlayWithdrawals([...withdrawn, { symbol: 'A', ...one.hour }]);
+    const fresh: CoveredWindow[] =
+      one.kind === 'response'
+        ? [{ ...covered, evidence: one.evidence }]
+        : one.claims
+          ? [{ ...covered, fetchedAt: 0, evidence: 'inferred' }]
+          : [];
+    const kept = one.kind === 'withdrawal' ? withdrawCoverage(coverage, [window]) : coverage;
+    coverage = joinForPublishing(overlayCoverage([...kept, ...fresh]), withdrawn);
+  }
+  return { coverage, withdrawn };
+}
+
+function unite(a: Published, b: Published): Published {
+  const outlast = (own: Published, other: Published): CoveredWindow[] =>
+    own.coverage.flatMap((window) =>
+      withdrawCoverage([window], findWithdrawn([window], other.withdrawn, own.withdrawn)),
+    );
+  const withdrawn = overlayWithdrawals([...a.withdrawn, ...b.withdrawn]);
+  return {
+    coverage: joinForPublishing(overlayCoverage([...outlast(a, b), ...outlast(b, a)]), withdrawn, true),
+    withdrawn,
+  };
+}
+
+test('three archives unite to the same proof in any order, and lose none that is later than all withdrawals', () => {
+  const history = fc.array(step, { maxLength: 6 }).map(publishSteps);
+  fc.assert(
+    fc.property(history, history, history, (a, b, c) => {
+      const whole = unite(unite(a, b), c);
+      const provenOf = ({ coverage, withdrawn }: Published) => ({ withdrawn, proven: coverage.filter(isProven) });
+      for (const other of [unite(a, unite(b, c)), unite(unite(c, b), a), unite(unite(a, c), b), unite(whole, b)])
+        expect(provenOf(other)).toEqual(provenOf(whole));
+      expect(unite(a, a)).toEqual(a);
+      expect(unite(whole, whole)).toEqual(whole);
+      // What was fetched after a withdrawal is not published as if it had been fetched before.
+      for (const { coverage, withdrawn } of [a, b, c])
+        for (const one of withdrawn)
+          for (const window of coverage.filter((covered) => isProven(covered) && overlaps(covered, one)))
+            expect(window.fetchedAt).toBeGreaterThanOrEqual(one.at);
+      for (const window of [a, b, c].flatMap(({ coverage }) => coverage).filter(isProven))
+        for (let t = window.from; t < window.to; t++) {
+          const last = findLast(whole.withdrawn, 'A', t) ?? 0;
+          if (window.fetchedAt > last)
+            expect(whole.coverage.filter(isProven).some((one) => isWithin(t, one))).toBe(true);
+        }
+    }),
+    { seed, numRuns: 500 },
+  );
 });
