@@ -5,10 +5,10 @@
 
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
-import { parseBacktestSpec } from '../src/backtest/backtest-spec.ts';
 import { runBacktest } from '../src/backtest/run/run-backtest.ts';
 import { builtinStrategies } from '../src/backtest/strategy/builtin-strategies.ts';
 import { systemRandom } from '../src/base/system.ts';
+import { parseBacktestSpec } from '../src/contract/backtest-request.ts';
 
 const [root, name, threads] = process.argv.slice(2) as [string, string, string];
 const read = parseBacktestSpec({ entry_executable: { name }, objective: 'total_pnl' });

@@ -1,7 +1,7 @@
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
+import type { feeSchedules, Strategy } from '../contract/strategy-language.ts';
 import type { TradeTotals } from './engine/trade-totals.ts';
-import { resolveQuantity } from './strategy/parse-strategy.ts';
-import { type feeSchedules, type Strategy, tradesWholeContracts } from './strategy/strategy.ts';
+import { resolveQuantity, tradesWholeContracts } from './strategy/strategy.ts';
 
 /** Costs that a result contains, and what its fills rest on. */
 export interface BacktestAssumptions {

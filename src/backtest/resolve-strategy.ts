@@ -1,10 +1,10 @@
 import { UsageError } from '../base/errors.ts';
 import { suggestName } from '../base/nearest-name.ts';
-import type { BacktestSpec, ExecutableSpec } from './backtest-spec.ts';
+import type { BacktestSpec, ExecutableSpec } from '../contract/backtest-request.ts';
+import type { Fault } from '../contract/parsed-schema.ts';
+import type { Strategy } from '../contract/strategy-language.ts';
 import { builtinStrategies } from './strategy/builtin-strategies.ts';
-import type { Fault } from './strategy/json-validator.ts';
 import { bindParameters, type ParameterPoint } from './strategy/parse-strategy.ts';
-import type { Strategy } from './strategy/strategy.ts';
 
 /** An invalid backtest request, with its faults by field. */
 export class InvalidBacktestError extends UsageError {

@@ -1,13 +1,13 @@
 import { compareUtf8 } from '../base/symbol-name.ts';
 import type { Window } from '../base/window.ts';
+import type { BacktestSpec } from '../contract/backtest-request.ts';
+import type { Strategy } from '../contract/strategy-language.ts';
 import { type BacktestAssumptions, describeAssumptions } from './assumptions.ts';
-import type { BacktestSpec } from './backtest-spec.ts';
 import { findBest, objectives } from './engine/objectives.ts';
 import type { RunTotals, SymbolRow } from './engine/run-series.ts';
 import type { Trade } from './engine/simulate.ts';
 import { computeEquity, computeSampleTimes, decilesCount, type TradeTotals } from './engine/trade-totals.ts';
 import type { ParameterPoint } from './strategy/parse-strategy.ts';
-import type { Strategy } from './strategy/strategy.ts';
 
 /** Result of a backtest. The same request on the same archive gives the same bytes. Times in epoch ms. */
 export interface BacktestResult {

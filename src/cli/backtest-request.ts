@@ -1,7 +1,7 @@
-import { type BacktestSpec, parseBacktestSpec } from '../backtest/backtest-spec.ts';
-import type { ObjectiveName } from '../backtest/engine/objectives.ts';
-import type { Fault } from '../backtest/strategy/json-validator.ts';
 import { UsageError } from '../base/errors.ts';
+import type { ObjectiveName } from '../contract/backtest-request.ts';
+import { type BacktestSpec, parseBacktestSpec } from '../contract/backtest-request.ts';
+import type { Fault } from '../contract/parsed-schema.ts';
 import { parseTimeRange, readSymbolsFile, type TimeRangeFlags } from './shared-options.ts';
 
 /** Flags of `backtest run`, without the common flags. */

@@ -1,8 +1,8 @@
 import type { ListedSymbol, SymbolList } from '../archive/read/list-symbols.ts';
-import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatDay, formatIsoMinute, formatIsoUtc } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
+import type { BacktestSpec } from '../contract/backtest-request.ts';
 import { keyScopes } from '../contract/key-scopes.ts';
 import { formatObjective } from '../report/backtest-figures.ts';
 import type { ListedApiKey } from '../server/workspace/api-keys.ts';

@@ -1,152 +1,30 @@
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
+import { type BacktestSpec, backtestSpec } from './backtest-request.ts';
 import { BacktestTrade } from './backtest-trades.ts';
 import { Count, epochMs, GeneratedAt, nullable, oneOf, Sha256, text } from './export-manifest.ts';
 import { pageQuery, pageResponse } from './strategies.ts';
+import { type Strategy, strategyDefinition } from './strategy-language.ts';
 
 /* Research backtests: requests, results and saved jobs. */
 
-export const objectives = ['avg_pnl', 'total_pnl', 'sharpe', 'max_drawdown', 'win_rate', 'brier'] as const;
-
 const number = Type.Number();
 const nullableNumber = (description: string) => nullable(number, description);
-const nameList = (description: string, itemsMax: number, length = 1000) =>
-  Type.Array(Type.String({ minLength: 1, maxLength: length }), { maxItems: itemsMax, description });
-/** An object of named values. Type.Record would give a pattern of names, which client generators do not read. */
-const byName = <S extends TSchema>(values: S, description: string) =>
-  Type.Unsafe<Record<string, Type.Static<S>>>({ type: 'object', additionalProperties: values, description });
-const numbersByName = (description: string) => byName(number, description);
+const numbersByName = (description: string) =>
+  Type.Unsafe<Record<string, number>>({ type: 'object', additionalProperties: number, description });
 
-const Strategy = Type.Unsafe<object>({ $ref: '#/components/schemas/StrategyDefinition' });
-const Fees = Type.Unsafe<object>({ $ref: '#/components/schemas/StrategyFees' });
+/** The schema of what a schema is parsed to: every field is present, and more may be added. Strategies have one schema for both. */
+function toParsedJson(json: unknown): unknown {
+  if (Array.isArray(json)) return json.map(toParsedJson);
+  if (typeof json !== 'object' || json === null) return json;
+  const { default: _, ...rest } = json as Readonly<Record<string, unknown>>;
+  const inner = Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, toParsedJson(value)]));
+  const { properties, additionalProperties: __, title, ...keywords } = inner;
+  if (properties === undefined) return inner;
+  const echoTitle = String(title).replace(/(Echo)?$/, 'Echo');
+  return { ...keywords, title: echoTitle, properties, required: Object.keys(properties as object) };
+}
 
-const executable = { name: Type.String({ minLength: 1, maxLength: 200, description: 'Name of the strategy.' }) };
-
-const filterFields = {
-  categories: nameList('Only symbols of these categories, by the last known category; an empty list selects all.', 100),
-  sources: nameList('Only symbols of these sources; an empty list selects all.', 100),
-};
-
-const symbolsMax = 10_000;
-
-export const BacktestRequest = Type.Object(
-  {
-    entry_executable: Type.Object(
-      {
-        ...executable,
-        version: Type.Optional(
-          nullable(
-            Type.Integer({ minimum: 1, maximum: 1e9 }),
-            'Version of a stored strategy; the latest if null or absent.',
-          ),
-        ),
-        strategy: Type.Optional(Strategy),
-      },
-      {
-        title: 'EntryExecutable',
-        additionalProperties: false,
-        description:
-          'The strategy to run: `strategy` if present, else your stored strategy of this name, else one of the built-in strategies buy_and_hold, threshold, mean_reversion, momentum, favourite_longshot, cross_venue_spread.',
-      },
-    ),
-    objective: oneOf(objectives, 'Objective that rates the run.'),
-    symbols: Type.Optional(
-      nullable(
-        Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), { minItems: 1, maxItems: symbolsMax }),
-        'Only these symbols, which must be known; if null or absent, every symbol that matches the filter.',
-      ),
-    ),
-    filter: Type.Optional(
-      Type.Object(
-        { categories: Type.Optional(filterFields.categories), sources: Type.Optional(filterFields.sources) },
-        { title: 'BacktestFilter', additionalProperties: false, description: 'Selects symbols; all if absent.' },
-      ),
-    ),
-    from: Type.Optional(
-      nullable(
-        Type.Integer({ minimum: 0, maximum: Date.UTC(2200, 0, 1) }),
-        'Start of the window, inclusive, epoch milliseconds; the first tick if null or absent.',
-      ),
-    ),
-    to: Type.Optional(
-      nullable(
-        Type.Integer({ minimum: 0, maximum: Date.UTC(2200, 0, 1) }),
-        'End of the window, exclusive, epoch milliseconds; after the last tick and settlement if null or absent.',
-      ),
-    ),
-    parameters: Type.Optional(
-      numbersByName("Values of the strategy's parameters; a parameter without a value takes its default."),
-    ),
-    grid: Type.Optional(
-      byName(
-        Type.Array(number, { minItems: 1, maxItems: 1000 }),
-        'Values to try for each parameter, in every combination; at most 1,000 combinations.',
-      ),
-    ),
-    held_out: Type.Optional(
-      Type.Number({
-        minimum: 0.05,
-        maximum: 0.9,
-        default: 0.3,
-        description:
-          'Share of the window, at its end, that is held out. The best point of a grid is selected without it and rated on it.',
-      }),
-    ),
-    fees: Type.Optional(
-      nullable(Fees, 'Replaces the fees of the strategy; its numbers cannot be parameters. Null or absent: no change.'),
-    ),
-    whole_contracts: Type.Optional(
-      nullable(Type.Boolean(), 'Replaces whole_contracts of the strategy. Null or absent: no change.'),
-    ),
-    save: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description: 'If true, the backtest runs as a job and its result is saved.',
-      }),
-    ),
-  },
-  {
-    title: 'BacktestRequest',
-    additionalProperties: false,
-    examples: [
-      {
-        entry_executable: { name: 'threshold' },
-        objective: 'total_pnl',
-        filter: {},
-        parameters: { buy_below: 0.3, sell_above: 0.7 },
-        save: true,
-      },
-    ],
-    description: 'A strategy, the objective that rates it, and the data to run it on.',
-  },
-);
-
-/** The request with its defaults. */
-const RequestEcho = Type.Object(
-  {
-    entry_executable: Type.Object(
-      {
-        ...executable,
-        version: nullable(epochMs, 'As requested; null: the latest.'),
-        strategy: nullable(Strategy, 'As requested; null: found by its name.'),
-      },
-      { title: 'EntryExecutableEcho' },
-    ),
-    objective: oneOf(objectives, 'As requested.'),
-    symbols: nullable(
-      Type.Array(text),
-      'As requested, without duplicates; null: every symbol that matches the filter.',
-    ),
-    filter: Type.Object(filterFields, { title: 'BacktestFilterEcho', description: 'As requested.' }),
-    from: nullable(epochMs, 'As requested.'),
-    to: nullable(epochMs, 'As requested.'),
-    parameters: numbersByName('As requested.'),
-    grid: byName(Type.Array(number), 'As requested; an empty grid is a single run.'),
-    held_out: Type.Number({ description: 'As requested.' }),
-    fees: nullable(Fees, 'As requested; null: those of the strategy.'),
-    whole_contracts: nullable(Type.Boolean(), 'As requested; null: as in the strategy.'),
-  },
-  { title: 'BacktestRequestEcho', description: 'The request, with defaults filled in.' },
-);
+const RequestEcho = Type.Unsafe<BacktestSpec>(toParsedJson(backtestSpec.json) as object);
 
 const Summary = Type.Object(
   {
@@ -240,7 +118,7 @@ const itemsMax = 1000;
 
 const resultFields = {
   request: RequestEcho,
-  strategy: Strategy,
+  strategy: Type.Unsafe<Strategy>(strategyDefinition.json),
   strategy_version: nullable(
     Type.Integer({ minimum: 1 }),
     'Version of the stored strategy; null for any other strategy.',

@@ -1,16 +1,18 @@
 import { Type } from 'typebox';
 import { Count, GeneratedAt, nullable, oneOf } from './export-manifest.ts';
+import { object, refine, text } from './parsed-schema.ts';
 import { Limit } from './query-parameters.ts';
-import { noExtraFields, refTo } from './strategy-language.ts';
+import { type Strategy as StrategyDefinition, strategyDefinition } from './strategy-language.ts';
 
 /* Users' strategies: requests, versions and lists. */
 
+const noExtraFields = { additionalProperties: false };
+
 /** Characters forbidden in user-chosen names: line breaks, control characters, and changes of the text direction. */
 const forbiddenNameCharacters = '\\p{Cc}\\u2028-\\u202e\\u2066-\\u2069';
-export const namePattern = `^[^\\s${forbiddenNameCharacters}]([^${forbiddenNameCharacters}]*[^\\s${forbiddenNameCharacters}])?$`;
-export const nameMax = 200;
-const ObjectName = (description: string) =>
-  Type.String({ minLength: 1, maxLength: nameMax, pattern: namePattern, description });
+const namePattern = `^[^\\s${forbiddenNameCharacters}]([^${forbiddenNameCharacters}]*[^\\s${forbiddenNameCharacters}])?$`;
+const nameMax = 200;
+const strategyNamePattern = new RegExp(namePattern, 'u');
 
 const example = {
   name: 'buy the dip',
@@ -34,12 +36,19 @@ const example = {
   },
 };
 
-export const StrategyRequest = Type.Object(
+export const strategyRequest = object(
   {
-    name: ObjectName('Name of the strategy. If it exists already, a new version is created.'),
-    definition: refTo('StrategyDefinition'),
+    name: refine(
+      text(nameMax, {
+        pattern: namePattern,
+        description: 'Name of the strategy. If it exists already, a new version is created.',
+      }),
+      (name) =>
+        strategyNamePattern.test(name) ? null : 'must not start or end with a blank, or have control characters',
+    ),
+    definition: strategyDefinition,
   },
-  { title: 'StrategyRequest', ...noExtraFields, examples: [example], description: 'A strategy.' },
+  { title: 'StrategyRequest', examples: [example], description: 'A strategy.' },
 );
 
 export const ObjectRequestHeaders = Type.Object({
@@ -65,7 +74,7 @@ export const Strategy = Type.Object(
       minimum: 1,
       description: 'Number of the version of this name, from 1. A version never changes.',
     }),
-    definition: refTo('StrategyDefinition'),
+    definition: Type.Unsafe<StrategyDefinition>(strategyDefinition.json),
     created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
   },
   { title: 'Strategy', description: 'A version of a strategy.' },
@@ -133,7 +142,12 @@ const status = 'Status of the bot.';
 
 export const BotRequest = Type.Object(
   {
-    name: ObjectName('Name of the bot; need not be unique.'),
+    name: Type.String({
+      minLength: 1,
+      maxLength: nameMax,
+      pattern: namePattern,
+      description: 'Name of the bot; need not be unique.',
+    }),
     strategy: Type.Object(
       {
         name: Type.String({ minLength: 1, maxLength: nameMax, description: 'A strategy of this user.' }),

@@ -1,9 +1,10 @@
 import type { BacktestAssumptions } from '../backtest/assumptions.ts';
-import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts';
+import { objectives } from '../backtest/engine/objectives.ts';
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
+import type { ObjectiveName } from '../contract/backtest-request.ts';
 
 // Formats of backtest numbers, shared by the terminal and the HTML page.
 

@@ -1,10 +1,11 @@
-import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts';
+import { objectives } from '../backtest/engine/objectives.ts';
 import type { SymbolRow } from '../backtest/engine/run-series.ts';
 import type { Trade } from '../backtest/engine/simulate.ts';
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
 import { formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatIsoUtc } from '../base/time.ts';
+import type { ObjectiveName } from '../contract/backtest-request.ts';
 import {
   chooseDigits,
   createObjectiveFormat,

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
 import { writeFileAtomically } from '../archive/read/export-file.ts';
-import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { type StoredTrades, storeTrades } from '../backtest/data/stored-trades.ts';
 import type { SortedTrades, TradesFormat } from '../backtest/data/trade-files.ts';
 import { type ResolvedStrategy, resolveStrategy } from '../backtest/resolve-strategy.ts';
@@ -9,6 +8,7 @@ import type { BacktestResult } from '../backtest/result.ts';
 import { runBacktest } from '../backtest/run/run-backtest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Context } from '../context/context.ts';
+import type { BacktestSpec } from '../contract/backtest-request.ts';
 import { serviceLimits } from './http/connection-limits.ts';
 import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
 import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './jobs/trades-files.ts';

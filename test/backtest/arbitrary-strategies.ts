@@ -5,7 +5,7 @@ import {
   measureNames,
   positionMeasures,
   windowedMeasures,
-} from '../../src/backtest/strategy/strategy.ts';
+} from '../../src/contract/strategy-language.ts';
 
 // Random valid strategies, as JSON.
 

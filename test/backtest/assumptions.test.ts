@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { describeAssumptions } from '../../src/backtest/assumptions.ts';
-import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { simulate } from '../../src/backtest/engine/simulate.ts';
 import {
   addTrades,
@@ -10,6 +9,7 @@ import {
 } from '../../src/backtest/engine/trade-totals.ts';
 import { bindGridPoints, InvalidBacktestError } from '../../src/backtest/resolve-strategy.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
+import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
 import { at, priced, ruled } from './series.ts';
 
 const noteOf = (rest: object, tickFills: number, bookFills: number, quoteFills = 0): string | null =>

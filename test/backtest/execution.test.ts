@@ -9,7 +9,7 @@ import {
   sellToBook as sellToBookOn,
 } from '../../src/backtest/engine/fills.ts';
 import type { OrderBook } from '../../src/backtest/engine/series.ts';
-import type { Side } from '../../src/backtest/strategy/strategy.ts';
+import type { Side } from '../../src/contract/strategy-language.ts';
 import { ruled } from './series.ts';
 
 const book: OrderBook = {

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { compileCondition } from '../../src/backtest/engine/conditions.ts';
 import { createMeasures, type Position, windowValuesMax } from '../../src/backtest/engine/measures.ts';
 import type { MarketState, SymbolSeries } from '../../src/backtest/engine/series.ts';
-import { findDataDependencies } from '../../src/backtest/strategy/parse-strategy.ts';
-import type { Measure } from '../../src/backtest/strategy/strategy.ts';
+import { findDataDependencies } from '../../src/backtest/strategy/strategy.ts';
+import type { Measure } from '../../src/contract/strategy-language.ts';
 import { at, minute, priced, ruled } from './series.ts';
 
 const position: Position = { boughtAt: at(1), cost: 0.3, sign: 1, offset: 0 };

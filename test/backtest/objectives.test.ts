@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { findBest, type ObjectiveName, objectives } from '../../src/backtest/engine/objectives.ts';
+import { findBest, objectives } from '../../src/backtest/engine/objectives.ts';
 import { computeSampleTimes, createTradeTotals, type TradeTotals } from '../../src/backtest/engine/trade-totals.ts';
+import type { ObjectiveName } from '../../src/contract/backtest-request.ts';
 import { day, start } from './series.ts';
 
 /** Totals of days with the given gains in their last hours. */

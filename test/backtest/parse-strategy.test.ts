@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
-import { strategyLimits } from '../../src/backtest/strategy/strategy.ts';
+import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
+import { strategyLimits } from '../../src/contract/strategy-language.ts';
 import { strategyJson } from './arbitrary-strategies.ts';
 import { strategyOf } from './series.ts';
 
@@ -45,6 +45,7 @@ test('names the field of each fault', () => {
     code: 'is unknown: expected one of rules, parameters, fees, slippage, whole_contracts',
   });
   expect(ofRule({ side: 'maybe' })).toEqual({ 'rules[0].side': 'must be one of yes, no' });
+  expect(ofRule({ size: null })).toEqual({ 'rules[0].size': 'must be an object' });
   expect(ofRule({ size: {} })).toEqual({ 'rules[0].size': 'must have one of contracts and dollars' });
   expect(ofRule({ size: { contracts: 1, dollars: 1 } })).toEqual({
     'rules[0].size': 'must have one of contracts and dollars',
@@ -64,7 +65,7 @@ test('names the field of each fault', () => {
   });
   const ofFees = (fees: unknown) => faultsOf({ rules: [rule], fees });
   expect(ofFees({ schedule: 'manifold' })).toEqual({ 'fees.schedule': 'must be one of kalshi, polymarket' });
-  expect(ofFees({ schedule: null })).toEqual({ 'fees.schedule': 'must be a string of 1 to 40 characters' });
+  expect(ofFees({ schedule: null })).toEqual({ 'fees.schedule': 'must be one of kalshi, polymarket' });
   expect(ofFees({ schedule: 'kalshi', liquidity: 'both', multiplier: 11, rounding: 1, rate: 0.07 })).toEqual({
     'fees.rate': 'is unknown: expected one of schedule, liquidity, multiplier, rounding',
     'fees.liquidity': 'must be one of taker, maker',

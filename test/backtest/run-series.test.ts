@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import { mergeRunTotals, type RunPlan, runSeries, tradesMax } from '../../src/backtest/engine/run-series.ts';
 import type { SymbolSeries } from '../../src/backtest/engine/series.ts';
 import {
@@ -9,6 +8,7 @@ import {
   decilesCount,
 } from '../../src/backtest/engine/trade-totals.ts';
 import { createBacktestResult, createGridResult } from '../../src/backtest/result.ts';
+import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
 import { at, everything, minute, priced, ruled } from './series.ts';
 
 test('calibration counts prices in the window before settlement', () => {

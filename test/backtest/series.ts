@@ -1,6 +1,6 @@
 import type { SymbolSeries } from '../../src/backtest/engine/series.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
-import type { Strategy } from '../../src/backtest/strategy/strategy.ts';
+import type { Strategy } from '../../src/contract/strategy-language.ts';
 
 export const minute = 60_000;
 export const hour = 60 * minute;

@@ -51,3 +51,9 @@ test('only pages load the plotting library', () => {
   expect([...loadedWith('src/report/backtest-page.ts')]).toContain('@observablehq/plot');
   expect([...loadedWith('src/cli/format-backtest.ts')]).not.toContain('@observablehq/plot');
 });
+
+test('a thread of a backtest does not load TypeBox', () => {
+  const loaded = [...loadedWith('src/backtest/run/backtest-job-thread.ts')];
+  expect(loaded).toContain('src/contract/strategy-language.ts');
+  expect(loaded).not.toContain('typebox');
+});

@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
-import { strategyLimits } from '../../src/backtest/strategy/strategy.ts';
-import { strategySchemas } from '../../src/contract/strategy-language.ts';
+import { strategyLimits, strategySchemas } from '../../src/contract/strategy-language.ts';
 import { changedStrategy, goodStrategy } from './strategy-values.ts';
 
 // Checks that the OpenAPI schemas of strategies agree with the parser, which is authoritative.

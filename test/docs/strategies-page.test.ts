@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { boundNames, measureNames, strategyLimits } from '../../src/backtest/strategy/strategy.ts';
+import { boundNames, measureNames, strategyLimits } from '../../src/contract/strategy-language.ts';
 import { serviceLimits } from '../../src/server/http/connection-limits.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from '../server/serving.ts';

@@ -43,7 +43,7 @@ describe('an immediate backtest', () => {
     for (const [body, names] of [
       [null, ['body']],
       [[], ['body']],
-      [{}, ['entry_executable', 'entry_executable.name', 'objective']],
+      [{}, ['entry_executable', 'objective']],
       [{ ...plain, entry_executable: { name: 'buy_low' } }, ['entry_executable.name']],
       [{ ...plain, entry_executable: { name: 'threshold', version: 1 } }, ['entry_executable.version']],
       [{ ...plain, entry_executable: { name: 'x', strategy: {} } }, ['entry_executable.strategy.rules']],

@@ -1,4 +1,3 @@
-import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import {
   type Bound,
   boundNames,
@@ -9,7 +8,8 @@ import {
   type Operand,
   type Quantity,
   type Strategy,
-} from '../strategy/strategy.ts';
+} from '../../contract/strategy-language.ts';
+import { resolveQuantity } from '../strategy/strategy.ts';
 import type { Measures, Position, ReadMeasure } from './measures.ts';
 
 /** Whether a condition holds at a tick. Must be called with ascending ticks; ticks can be skipped. */

@@ -1,5 +1,5 @@
-import { resolveQuantity } from '../strategy/parse-strategy.ts';
-import type { ContractFees, KalshiFees, PolymarketFees, Strategy } from '../strategy/strategy.ts';
+import type { ContractFees, KalshiFees, PolymarketFees, Strategy } from '../../contract/strategy-language.ts';
+import { resolveQuantity } from '../strategy/strategy.ts';
 
 /** Contracts that were filled at one price. */
 export interface FilledLevel {

@@ -1,5 +1,5 @@
-import { resolveQuantity } from '../strategy/parse-strategy.ts';
-import { contractsMax, type Rule, type Side, type Strategy, tradesWholeContracts } from '../strategy/strategy.ts';
+import { contractsMax, type Rule, type Side, type Strategy } from '../../contract/strategy-language.ts';
+import { resolveQuantity, tradesWholeContracts } from '../strategy/strategy.ts';
 import type { TakenSide } from './book-lookup.ts';
 import { createFeeModel, type FeeModel, type Fill, type FilledLevel } from './fees.ts';
 import type { Level, OrderBook } from './series.ts';

@@ -1,5 +1,5 @@
-import { resolveQuantity } from '../strategy/parse-strategy.ts';
-import type { Measure, Strategy } from '../strategy/strategy.ts';
+import type { Measure, Strategy } from '../../contract/strategy-language.ts';
+import { resolveQuantity } from '../strategy/strategy.ts';
 import { computeRollingColumn, createRollingWindow, type RollingMeasure } from './rolling-window.ts';
 import type { MarketState, SymbolSeries } from './series.ts';
 

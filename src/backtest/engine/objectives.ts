@@ -1,7 +1,5 @@
+import type { ObjectiveName } from '../../contract/backtest-request.ts';
 import { computeEquity, findDayEnds, type SampleTimes, type TradeTotals } from './trade-totals.ts';
-
-export const objectiveNames = ['avg_pnl', 'total_pnl', 'sharpe', 'max_drawdown', 'win_rate', 'brier'] as const;
-export type ObjectiveName = (typeof objectiveNames)[number];
 
 interface Objective {
   readonly description: string;

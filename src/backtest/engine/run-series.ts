@@ -1,7 +1,7 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
-import type { Strategy } from '../strategy/strategy.ts';
+import type { Strategy } from '../../contract/strategy-language.ts';
 import type { SymbolSeries } from './series.ts';
 import { simulate, type Trade } from './simulate.ts';
 import {

@@ -1,7 +1,7 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Window } from '../../base/window.ts';
-import { resolveQuantity } from '../strategy/parse-strategy.ts';
-import type { Rule, Side, Strategy } from '../strategy/strategy.ts';
+import type { Rule, Side, Strategy } from '../../contract/strategy-language.ts';
+import { resolveQuantity } from '../strategy/strategy.ts';
 import { createBookLookup, type FillBasis } from './book-lookup.ts';
 import { compileFindFirst, type FindFirstTick } from './conditions.ts';
 import type { DividedFee, Fill } from './fees.ts';

@@ -4,7 +4,7 @@ import { openPinned } from '../../archive/query/pinned-query.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { systemRandom } from '../../base/system.ts';
-import type { BacktestSpec } from '../backtest-spec.ts';
+import type { BacktestSpec } from '../../contract/backtest-request.ts';
 import { BacktestTooLargeError, computeSpan, estimateCost, memoryBytesMax, readUniverse } from '../data/batches.ts';
 import { type StoredTrades, storeTrades } from '../data/stored-trades.ts';
 import type { SortedTrades } from '../data/trade-files.ts';

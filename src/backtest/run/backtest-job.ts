@@ -1,9 +1,9 @@
 import type { Archive } from '../../archive/archive.ts';
 import { type JobContext, type JobFailure, JobThreadError, runInThread } from '../../archive/job-thread.ts';
-import type { BacktestSpec } from '../backtest-spec.ts';
+import type { BacktestSpec } from '../../contract/backtest-request.ts';
+import type { Fault } from '../../contract/parsed-schema.ts';
 import type { StoredTrades, TradesTarget } from '../data/stored-trades.ts';
 import type { ResolvedStrategy } from '../resolve-strategy.ts';
-import type { Fault } from '../strategy/json-validator.ts';
 
 export interface BacktestTask {
   readonly spec: BacktestSpec;

@@ -5,7 +5,8 @@ import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import type { Random } from '../../base/ports.ts';
 import type { Window } from '../../base/window.ts';
 import type { WorkerPool } from '../../base/worker-threads.ts';
-import type { BacktestSpec } from '../backtest-spec.ts';
+import type { BacktestSpec } from '../../contract/backtest-request.ts';
+import type { Strategy } from '../../contract/strategy-language.ts';
 import { openBacktestData } from '../data/backtest-data.ts';
 import {
   BacktestTooLargeError,
@@ -23,8 +24,8 @@ import { type SortedTrades, withSortedTrades } from '../data/trade-files.ts';
 import { computeSampleTimes } from '../engine/trade-totals.ts';
 import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../resolve-strategy.ts';
 import { type BacktestResult, createBacktestResult, createGridResult, splitWindow } from '../result.ts';
-import { type DataDependencies, expandGrid, mergeDataDependencies } from '../strategy/parse-strategy.ts';
-import type { Strategy } from '../strategy/strategy.ts';
+import { expandGrid } from '../strategy/parse-strategy.ts';
+import { type DataDependencies, mergeDataDependencies } from '../strategy/strategy.ts';
 import { type BatchWorkers, openBatchWorkers, startBatchThreads } from './batch-pool.ts';
 import type { BatchPlan } from './batch-thread.ts';
 

@@ -1,5 +1,5 @@
 import { hourMs } from '../../base/window.ts';
-import type { Condition, MeasureName, Rule, Strategy } from './strategy.ts';
+import type { Condition, MeasureName, Rule, Strategy } from '../../contract/strategy-language.ts';
 
 /** A built-in strategy. */
 export interface BuiltinStrategy {

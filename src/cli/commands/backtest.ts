@@ -1,12 +1,13 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../../archive/archive.ts';
-import { objectiveNames, objectives } from '../../backtest/engine/objectives.ts';
+import { objectives } from '../../backtest/engine/objectives.ts';
 import type { BacktestResult } from '../../backtest/result.ts';
 import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { systemClock } from '../../base/system.ts';
 import { parseDuration } from '../../base/time.ts';
 import type { Context } from '../../context/context.ts';
+import { objectiveNames } from '../../contract/backtest-request.ts';
 import { formatParameters } from '../../report/backtest-figures.ts';
 import type { BacktestRequestFlags, FeesJson, NamedValue } from '../backtest-request.ts';
 import {

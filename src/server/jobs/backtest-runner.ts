@@ -1,9 +1,9 @@
 import type { Archive } from '../../archive/archive.ts';
-import type { BacktestSpec } from '../../backtest/backtest-spec.ts';
 import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
-import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
+import type { BacktestSpec } from '../../contract/backtest-request.ts';
+import type { Strategy } from '../../contract/strategy-language.ts';
 import type { BacktestStore } from '../workspace/backtest-store.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 import { type JobRunner, startJobRunner, tryJobLock } from './job-runner.ts';

@@ -1,5 +1,5 @@
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
-import type { Fault } from '../../backtest/strategy/json-validator.ts';
+import type { Fault } from '../../contract/parsed-schema.ts';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
 import { type BotRequest, ObjectPath, ObjectRequestHeaders } from '../../contract/strategies.ts';

@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
-import { type BacktestSpec, parseBacktestSpec } from '../../backtest/backtest-spec.ts';
 import {
   bindGridPoints,
   InvalidBacktestError,
@@ -13,9 +12,10 @@ import {
   runBacktestInThread,
   toBacktestFailure,
 } from '../../backtest/run/backtest-job.ts';
-import type { Fault } from '../../backtest/strategy/json-validator.ts';
 import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
-import { BacktestRequest, BacktestResponse, SavedBacktest } from '../../contract/backtests.ts';
+import { type BacktestSpec, backtestRequest } from '../../contract/backtest-request.ts';
+import { BacktestResponse, SavedBacktest } from '../../contract/backtests.ts';
+import type { Fault } from '../../contract/parsed-schema.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
@@ -26,7 +26,7 @@ import { createDisconnectSignal, toRequestError } from '../http/stream-response.
 import { createStrategyStore } from '../workspace/strategy-store.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from '../workspace/tables.ts';
 import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtest-routes.ts';
-import { createInvalidBodyError, getOwner, hashBody } from './user-resource.ts';
+import { createInvalidBodyError, getOwner, hashBody, parseBody } from './user-resource.ts';
 
 /** A backtest that is ready to run. */
 interface ResolvedBacktest {
@@ -44,12 +44,8 @@ interface ParsedBacktestBody {
 
 /** @throws ProblemError 400 that names each invalid field */
 function parseBacktestBody(body: unknown): ParsedBacktestBody {
-  const { save, rest, faults } = splitSaveFlag(body);
-  const read = parseBacktestSpec(rest);
-  if ('faults' in read || faults.length > 0)
-    throw createInvalidBacktestError([...('faults' in read ? read.faults : []), ...faults]);
-  const { symbols } = rest as { readonly symbols?: readonly string[] | null };
-  return { spec: read.spec, save, symbols: symbols ?? [] };
+  const { save, ...spec } = parseBody(backtestRequest, body, invalidRequest);
+  return { spec, save, symbols: (body as { readonly symbols?: readonly string[] | null }).symbols ?? [] };
 }
 
 /**
@@ -90,16 +86,10 @@ async function processInBatches<T>(items: readonly T[], work: (batch: readonly T
 
 const batchSize = 50;
 
-function splitSaveFlag(body: unknown): { save: boolean; rest: object; faults: readonly Fault[] } {
-  if (typeof body !== 'object' || body === null || Array.isArray(body))
-    throw createInvalidBacktestError([{ name: '', reason: 'must be an object' }]);
-  const { save = false, ...rest } = body as { save?: unknown };
-  const faults = typeof save === 'boolean' ? [] : [{ name: 'save', reason: 'must be true or false' }];
-  return { save: save === true, rest, faults };
-}
+const invalidRequest = 'The backtest request is invalid.';
 
 const createInvalidBacktestError = (faults: readonly Fault[]): ProblemError =>
-  createInvalidBodyError(faults, 'The backtest request is invalid.');
+  createInvalidBodyError(faults, invalidRequest);
 
 /** Concurrent cost estimates of jobs; each takes a thread. */
 const countsConcurrentMax = 2;
@@ -130,7 +120,7 @@ export function registerResearchRoutes(
   app.post(
     paths.researchBacktest,
     {
-      config: { access: 'research', problems: [422], body: BacktestRequest },
+      config: { access: 'research', problems: [422], body: backtestRequest.json },
       schema: {
         operationId: 'runBacktest',
         summary: 'Runs a strategy on the archive; requires the research scope',

@@ -1,37 +1,18 @@
-import { JsonValidator } from '../../backtest/strategy/json-validator.ts';
-import { parseStrategy } from '../../backtest/strategy/parse-strategy.ts';
-import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
-import { nameMax, namePattern } from '../../contract/strategies.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
 import { createStrategyStore } from '../workspace/strategy-store.ts';
 import { createObjectId, type StrategyRow } from '../workspace/tables.ts';
 import {
-  createInvalidBodyError,
   describeCreatedResponse,
   getOwner,
   hashBody,
+  parseBody,
   registerUserResource,
   requireAdded,
 } from './user-resource.ts';
-
-const strategyNamePattern = new RegExp(namePattern, 'u');
-
-/** The strategy in a request body, and its name. @throws ProblemError 400 that names each invalid field */
-function parseStrategyBody(body: unknown): { readonly name: string; readonly strategy: Strategy } {
-  const reader = new JsonValidator();
-  const fields = reader.object(body, '', { required: ['name', 'definition'], optional: [] });
-  const parsedName = fields.name === undefined ? '' : reader.text(fields.name, 'name', nameMax);
-  if (parsedName !== '' && !strategyNamePattern.test(parsedName))
-    reader.fault('name', 'must not start or end with a blank, or have control characters');
-  const read = fields.definition === undefined ? { faults: [] } : parseStrategy(fields.definition, 'definition');
-  const faults = [...reader.faults, ...('faults' in read ? read.faults : [])];
-  if ('faults' in read || faults.length > 0) throw createInvalidBodyError(faults);
-  return { name: parsedName, strategy: read.strategy };
-}
 
 /** `/api/v1/strategies`: users' strategies with their versions. */
 export function registerStrategyRoutes(app: App, context: ServiceContext, { strategiesMax }: ServiceLimits): void {
@@ -70,7 +51,7 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
   app.post(
     paths.strategies,
     {
-      config: { access: 'user', problems: [409, 422], body: contract.StrategyRequest },
+      config: { access: 'user', problems: [409, 422], body: contract.strategyRequest.json },
       schema: {
         operationId: 'createStrategy',
         summary: 'Creates a strategy, or a new version of one',
@@ -81,12 +62,12 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
       },
     },
     async (request, reply) => {
-      const { name, strategy } = parseStrategyBody(request.body);
+      const { name, definition } = parseBody(contract.strategyRequest, request.body);
       const fields = {
         id: createObjectId(context),
         created_at: clock.nowMs(),
         name,
-        definition: JSON.stringify(strategy),
+        definition: JSON.stringify(definition),
         idempotency_key: request.headers['idempotency-key'] ?? null,
         body_sha256: hashBody(request.body),
       };
@@ -102,6 +83,6 @@ const toStrategy = ({ id, name, version, definition, created_at }: StrategyRow):
   id,
   name,
   version,
-  definition: JSON.parse(definition) as object,
+  definition: JSON.parse(definition) as contract.Strategy['definition'],
   created_at,
 });

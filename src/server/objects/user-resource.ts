@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
-import type { Fault } from '../../backtest/strategy/json-validator.ts';
+import { type Fault, parseBy, type Schema } from '../../contract/parsed-schema.ts';
 import { CreatedHeaders, ObjectPath, pageMax } from '../../contract/strategies.ts';
 import { requireUser } from '../auth/authenticate.ts';
 import { decodeObjectCursor, encodeObjectCursor } from '../history/page-cursor.ts';
@@ -138,6 +138,13 @@ export const createInvalidBodyError = (errors: readonly Fault[], detail = 'The b
     code: 'invalid_body',
     errors: errors.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
   });
+
+/** @throws ProblemError 400 that names each invalid field */
+export function parseBody<T>(schema: Schema<T>, body: unknown, detail?: string): T {
+  const parsed = parseBy(schema, body);
+  if ('faults' in parsed) throw createInvalidBodyError(parsed.faults, detail);
+  return parsed.value;
+}
 
 /**
  * The row that a store added.

@@ -93,7 +93,7 @@ export interface StrategyRow extends ObjectRow {
   version: number;
   /** Highest version that was assigned to this name, so that no number is reused. */
   versions_assigned: number;
-  /** JSON of src/backtest/strategy/strategy.ts. */
+  /** JSON of a Strategy (src/contract/strategy-language.ts). */
   definition: string;
   /** SHA-256 of the request body, to detect another request with the same idempotency key. */
   body_sha256: string;
@@ -118,7 +118,7 @@ export interface BacktestRow extends ObjectRow {
   /** Lease ID of its archive: several services may share a database. */
   lease_id: string;
   state: JobState;
-  /** JSON of src/backtest/backtest-spec.ts. */
+  /** JSON of a BacktestSpec (src/contract/backtest-request.ts). */
   request: string;
   /** SHA-256 of the request body; null without a request. */
   body_sha256: string | null;

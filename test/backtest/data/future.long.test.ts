@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { BacktestResult } from '../../../src/backtest/result.ts';
-import type { Condition } from '../../../src/backtest/strategy/strategy.ts';
+import type { Condition } from '../../../src/contract/strategy-language.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 import { createArchive, day0, dayMs, hourMs, run } from './test-archive.ts';
 

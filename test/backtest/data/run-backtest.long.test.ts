@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { runSeries } from '../../../src/backtest/engine/run-series.ts';
 import type { SymbolSeries } from '../../../src/backtest/engine/series.ts';
 import type { InvalidBacktestError } from '../../../src/backtest/resolve-strategy.ts';
-import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
+import type { Strategy } from '../../../src/contract/strategy-language.ts';
 import { answer, append, publishNow } from '../../archive/scratch.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 import { createArchive, day0, dayMs, hourMs, run, seriesOf, symbols } from './test-archive.ts';

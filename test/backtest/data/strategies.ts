@@ -1,6 +1,6 @@
 import { builtinStrategies } from '../../../src/backtest/strategy/builtin-strategies.ts';
 import { bindParameters, parseStrategy } from '../../../src/backtest/strategy/parse-strategy.ts';
-import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
+import type { Strategy } from '../../../src/contract/strategy-language.ts';
 import { hourMs } from '../../archive/scratch.ts';
 
 export const builtIn = (name: string): Strategy => builtinStrategies.find((one) => one.name === name)!.strategy;

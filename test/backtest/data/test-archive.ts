@@ -3,12 +3,12 @@ import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
 import { appendSeries } from '../../../src/archive/journal/journal-series.ts';
-import { type BacktestSpec, parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
 import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/series.ts';
 import type { ResolvedStrategy } from '../../../src/backtest/resolve-strategy.ts';
 import type { BacktestResult } from '../../../src/backtest/result.ts';
 import { type BacktestRunContext, runBacktest } from '../../../src/backtest/run/run-backtest.ts';
-import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
+import { type BacktestSpec, parseBacktestSpec } from '../../../src/contract/backtest-request.ts';
+import type { Strategy } from '../../../src/contract/strategy-language.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../../archive/scratch.ts';
 import { poll } from '../../server/historical-archive.ts';
 import { madeOnce } from '../../server/made-once.ts';
