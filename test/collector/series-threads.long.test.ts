@@ -70,3 +70,31 @@ test('threads merge series into the same files as the calling thread', async () 
     await threads.close();
   }
 });
+
+test('a part that a thread cannot decode is refused, and the other parts are published', async () => {
+  const archive = opened({ root: scratchFolder(), parts: 4 });
+  append(archive, ...symbols.map((symbol) => answer(symbol, [[day0, 0.5]])));
+  await publishNow(archive);
+  append(archive, ...symbols.map((symbol) => answer(symbol, [[day0 + 1000, 0.6]])));
+  const threads = await openMergeThreads(2);
+  try {
+    const workers: MergeWorkers = {
+      ...threads.parts,
+      async merge(task, precedence) {
+        while (!threads.hasRoom()) await new Promise((resolve) => setImmediate(resolve));
+        const old = task.part === 2 ? new Uint8Array(100) : task.old;
+        return await threads.parts.merge({ ...task, old }, precedence);
+      },
+    };
+    const { refused, manifest } = await publishNow(archive, now, 'run', { workers: async () => workers });
+    expect(refused).toEqual([expect.stringMatching(/ticks\/.*\/part-02.parquet cannot be decoded/)]);
+    const written = manifest.datasets.ticks.files.filter(({ generation }) => generation === 2);
+    expect(written.map(({ path }) => path.at(-9))).toEqual(['0', '1', '3']);
+    // Its input stays journaled.
+    expect((await publishNow(archive)).refused).toEqual([]);
+    expect(archive.readManifest().datasets.ticks.files.every(({ generation }) => generation > 1)).toBe(true);
+  } finally {
+    await threads.close();
+    archive.close();
+  }
+});

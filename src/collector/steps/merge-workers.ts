@@ -10,6 +10,7 @@ import {
   type SeriesMergeResult,
   type SeriesMergeTask,
 } from '../../archive/publish/merge-series-part.ts';
+import { DamageError } from '../../base/errors.ts';
 import { listWholeBuffers, moveToCaller, openWorkerPool } from '../../base/worker-threads.ts';
 
 /** Threads that merge part files. The calling thread runs the tasks that the others have no room for. */
@@ -63,12 +64,12 @@ export async function openMergeThreads(
       async merge(task, precedence) {
         if (!hasRoom()) return mergePartition(task, precedence.lookup);
         const value: PartTask = { task, precedence: precedence.readAll() };
-        return await run<MergeResult>('mergePart', value, listTransferables(task));
+        return requireIntact(await run<MergeResult | FoundDamage>('mergePart', value, listTransferables(task)));
       },
       async mergeSeries(task) {
         if (!hasRoom()) return mergeSeriesPart(task);
         const transfer = listWholeBuffers(task.old === null ? [] : [task.old]);
-        return await run<SeriesMergeResult>('mergeSeriesOnThread', task, transfer);
+        return requireIntact(await run<SeriesMergeResult | FoundDamage>('mergeSeriesOnThread', task, transfer));
       },
     },
     close: () => pool.close(),
@@ -87,13 +88,34 @@ interface PartTask {
 }
 
 /** Merges a part file on a thread. */
-export function mergePart({ task, precedence }: PartTask): Promise<MergeResult> {
-  const result = mergePartition(task, toKnownPrecedence(precedence));
-  return moveToCaller(result, listWholeBuffers(result.files.map(({ bytes }) => bytes)));
-}
+export const mergePart = ({ task, precedence }: PartTask): Promise<MergeResult | FoundDamage> =>
+  returnDamage(() => {
+    const result = mergePartition(task, toKnownPrecedence(precedence));
+    return moveToCaller(result, listWholeBuffers(result.files.map(({ bytes }) => bytes)));
+  });
 
 /** Merges a part file of a series on a thread. */
-export function mergeSeriesOnThread(task: SeriesMergeTask): Promise<SeriesMergeResult> {
-  const result = mergeSeriesPart(task);
-  return moveToCaller(result, listWholeBuffers(result.file === null ? [] : [result.file.bytes]));
+export const mergeSeriesOnThread = (task: SeriesMergeTask): Promise<SeriesMergeResult | FoundDamage> =>
+  returnDamage(() => {
+    const result = mergeSeriesPart(task);
+    return moveToCaller(result, listWholeBuffers(result.file === null ? [] : [result.file.bytes]));
+  });
+
+/** A DamageError of a merge as a value: an error that a thread throws loses its class, by which a publish refuses the part. */
+interface FoundDamage {
+  readonly damage: string;
+}
+
+async function returnDamage<T>(merge: () => Promise<T>): Promise<T | FoundDamage> {
+  try {
+    return await merge();
+  } catch (error) {
+    if (error instanceof DamageError) return { damage: error.message };
+    throw error;
+  }
+}
+
+function requireIntact<T extends object>(result: T | FoundDamage): T {
+  if ('damage' in result) throw new DamageError(result.damage);
+  return result;
 }
