@@ -3,7 +3,8 @@ import { emptyTicks, type TickColumns } from '../base/ticks.ts';
 import type { Archive } from './archive.ts';
 import { findDayPart } from './format/day-parts.ts';
 import { toDayPath } from './format/layout.ts';
-import { indexTickFile, readSymbolTicks, type TickFileIndex } from './parquet/ticks-file.ts';
+import type { SymbolRowIndex } from './parquet/symbol-row-index.ts';
+import { indexTickFile, readSymbolTicks } from './parquet/ticks-file.ts';
 import { decodePublished, readPublishedFile } from './read-published-file.ts';
 
 /** Memory for the part files read last, in bytes. The symbols of one poll are in the parts of one or two days. */
@@ -11,7 +12,7 @@ const cachedBytesMax = 64 * 1024 * 1024;
 
 interface CachedFile {
   readonly bytes: Uint8Array;
-  readonly index: TickFileIndex;
+  readonly index: SymbolRowIndex;
 }
 
 /**

@@ -52,7 +52,7 @@ function expectSame(part: PartColumns): void {
   const file = encodeTicks(part);
   const index = indexTickFile(file);
   const plain = decodeTicks(file);
-  expect([...index.symbolIndexes.keys()]).toEqual(plain.symbols);
+  expect([...index.keyIndexes.keys()]).toEqual(plain.symbols);
   plain.symbols.forEach((symbol, i) => {
     const [from, to] = [plain.offsets[i]!, plain.offsets[i + 1]!];
     const expected = { t: plain.t.subarray(from, to), p: plain.p.subarray(from, to) };
@@ -98,7 +98,7 @@ test('a truncated or changed file is an error or some ticks, and never hangs', (
     if (damaged.length > 0) damaged[Math.floor(random() * damaged.length)]! ^= 1 << Math.floor(random() * 8);
     try {
       const index = indexTickFile(damaged);
-      for (const symbol of index.symbolIndexes.keys()) readSymbolTicks(damaged, index, symbol);
+      for (const symbol of index.keyIndexes.keys()) readSymbolTicks(damaged, index, symbol);
     } catch (error) {
       expect(error).toBeInstanceOf(Error);
     }
@@ -157,13 +157,9 @@ describe("a file stored differently from our writer's", () => {
         usual,
         datasets.ticks.columns.map((column) => ({ ...column, nullable: column.name === 'p' })),
       ),
-      'a column is nullable',
+      'column p is nullable',
     ],
-    [
-      'with other columns',
-      encodeRows(datasets.conflicts.columns, [['A', 1, 0.5, 0.25, 2, 0]]),
-      'does not have the columns of ticks',
-    ],
+    ['with other columns', encodeRows(datasets.conflicts.columns, [['A', 1, 0.5, 0.25, 2, 0]]), 'column p is missing'],
     ['without content', new Uint8Array(7), ''],
   ])('%s is rejected', (_, file, sentence) => {
     expect(() => indexTickFile(file)).toThrow(sentence);

@@ -77,7 +77,7 @@ function expectSame(part: PartColumns, groupRows?: number): Uint8Array {
   expectEqual(decodeTicks(bytes), part);
   expectEqual(decodeTicks(encodeTicksWithArrow(part, groupRows)), part);
   const index = indexTickFile(bytes);
-  expect([...index.symbolIndexes.keys()]).toEqual(part.symbols);
+  expect([...index.keyIndexes.keys()]).toEqual(part.symbols);
   part.symbols.forEach((symbol, i) => {
     const { t, p } = readSymbolTicks(bytes, index, symbol)!;
     expect(bits(t).equals(bits(part.t.subarray(part.offsets[i], part.offsets[i + 1])))).toBe(true);

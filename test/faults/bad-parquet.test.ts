@@ -101,8 +101,8 @@ test.each(unreadable)('a part file with %s yields no tick index, even if its has
   // The index never claims more than the file contains, and reports the error at once.
   const began = process.memoryUsage().rss;
   try {
-    const { symbolIndexes, offsets } = indexTickFile(bytes);
-    expect(offsets.length).toBe(symbolIndexes.size + 1);
+    const { keyIndexes, offsets } = indexTickFile(bytes);
+    expect(offsets.length).toBe(keyIndexes.size + 1);
   } catch (error) {
     expect(error).toBeInstanceOf(Error);
     expect(error).not.toBeInstanceOf(TypeError);

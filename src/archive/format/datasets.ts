@@ -8,7 +8,7 @@ export interface Column {
   readonly meaning: string;
   /** The unit of a number; default: none. The unit of a timestamp is the millisecond. */
   readonly unit?: string;
-  /** Set if no writer sets the column yet. Our readers skip it, because a nullable column needs the slower decoder. */
+  /** Set if no writer sets the column yet. Our readers skip it. */
   readonly isReserved?: true;
 }
 

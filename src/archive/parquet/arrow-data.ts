@@ -5,7 +5,7 @@ import type { Column, ColumnType } from '../format/datasets.ts';
 
 export type CellValue = string | number | boolean | readonly string[] | null;
 
-export function toArrowType(type: ColumnType): DataType {
+function toArrowType(type: ColumnType): DataType {
   const { Bool, Field, Float64, Int32, Int64, List, TimestampMillisecond, Utf8 } = loadArrow();
   switch (type) {
     case 'string':
@@ -110,7 +110,7 @@ function toUtf8Buffers(values: readonly (string | null)[]): { valueOffsets: Int3
 }
 
 /** Converts integers to 64 bits in two 32-bit halves, five times as fast as a loop over BigInt. */
-export function toInt64Array(t: Float64Array): BigInt64Array {
+function toInt64Array(t: Float64Array): BigInt64Array {
   const out = new BigInt64Array(t.length);
   const halves = new Int32Array(out.buffer);
   for (let i = 0; i < t.length; i++) {

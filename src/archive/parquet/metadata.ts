@@ -1,3 +1,4 @@
+import type { ColumnType } from '../format/datasets.ts';
 import {
   binary,
   bool,
@@ -22,8 +23,8 @@ import {
 /** A Parquet file begins and ends with these four bytes. */
 export const magic: Uint8Array = Buffer.from('PAR1');
 
-export const physicalTypes = { boolean: 0, int32: 1, int64: 2, double: 5, text: 6 } as const;
-export const convertedTypes = { utf8: 0, timestampMillis: 9 } as const;
+const physicalTypes = { boolean: 0, int32: 1, int64: 2, double: 5, text: 6 } as const;
+const convertedTypes = { utf8: 0, timestampMillis: 9 } as const;
 export const repetitions = { required: 0, optional: 1 } as const;
 export const codecs = { zstd: 6 } as const;
 export const pageTypes = { data: 0, dictionary: 2 } as const;
@@ -119,6 +120,24 @@ export type ColumnMetaData = ValueOf<typeof columnMetaData>;
 export type RowGroup = ValueOf<typeof rowGroup>;
 export type PageHeader = ValueOf<typeof pageHeader>;
 export type FileMetaData = ValueOf<typeof fileMetaData>;
+
+export type ScalarColumnType = Exclude<ColumnType, 'strings'>;
+
+/** The physical and logical types of the column types. */
+export const storedTypes: Readonly<
+  Record<ScalarColumnType, { readonly type: number } & Pick<SchemaElement, 'converted_type' | 'logicalType'>>
+> = {
+  string: { type: physicalTypes.text, converted_type: convertedTypes.utf8, logicalType: { STRING: {} } },
+  timestamp: {
+    type: physicalTypes.int64,
+    converted_type: convertedTypes.timestampMillis,
+    logicalType: { TIMESTAMP: { isAdjustedToUTC: true, unit: { MILLIS: {} } } },
+  },
+  double: { type: physicalTypes.double },
+  int32: { type: physicalTypes.int32 },
+  int64: { type: physicalTypes.int64 },
+  boolean: { type: physicalTypes.boolean },
+};
 
 /** Reads the footer. @throws Error if the file is not a Parquet file */
 export function readFooter(file: Uint8Array): FileMetaData {

@@ -115,13 +115,14 @@ function addSmallDeltas(
   return value + sum;
 }
 
-/** Physical types of numbers. All are decoded as doubles. */
-export type NumberType = 'double' | 'int64' | 'int32';
+/** Physical types of numbers. All are decoded as doubles, and booleans as 0 and 1. */
+export type NumberType = 'double' | 'int64' | 'int32' | 'boolean';
 
 /** Decodes PLAIN numbers from value `from` to `to`, as doubles. */
 function decodePlainNumbers(bytes: Uint8Array, type: NumberType, from: number, to: number): Float64Array {
-  const width = type === 'int32' ? 4 : 8;
+  const width = type === 'boolean' ? 1 / 8 : type === 'int32' ? 4 : 8;
   if (to * width > bytes.length) throw new Error('a page is truncated');
+  if (type === 'boolean') return Float64Array.from(readPackedBits(bytes, from, to));
   if (type === 'int32')
     return Float64Array.from(new Int32Array(new Uint8Array(bytes.subarray(from * width, to * width)).buffer));
   const aligned = new Uint8Array(bytes.subarray(from * 8, to * 8)).buffer;
@@ -261,6 +262,13 @@ function readBits(bytes: Uint8Array, at: number, width: number): number {
   return (word >>> (at & 7)) & ((1 << width) - 1);
 }
 
+/** Reads bits `from` to `to`. */
+function readPackedBits(bytes: Uint8Array, from: number, to: number): Uint8Array {
+  const out = new Uint8Array(to - from);
+  for (let bit = from; bit < to; bit++) out[bit - from] = (bytes[bit >> 3]! >> (bit & 7)) & 1;
+  return out;
+}
+
 /** A position in bytes, advanced by the readers below. */
 interface ByteCursor {
   readonly bytes: Uint8Array;
@@ -298,10 +306,31 @@ export function visitIndexes(
   to: number,
   visit: (index: number, count: number) => void,
 ): void {
-  visitRuns(bytes, from, to, (bit, width, count, packed) => {
+  visitRuns(bytes, readIndexWidth(bytes), from, to, (bit, width, count, packed) => {
     if (!packed) visit(readBits(bytes, bit, width), count);
     else for (let i = 0; i < count; i++) visit(readBits(bytes, bit + i * width, width), 1);
   });
+}
+
+/** Reads `count` values of one bit, as definition levels are stored. */
+export function readLevels(bytes: Uint8Array, count: number): Uint8Array {
+  const out = new Uint8Array(count);
+  let at = 0;
+  visitRuns(bytes, { width: 1, at: 0 }, 0, count, (bit, _, n, packed) => {
+    if (packed) out.set(readPackedBits(bytes, bit, bit + n), at);
+    else out.fill(bytes[bit >> 3]! & 1, at, at + n);
+    at += n;
+  });
+  return out;
+}
+
+/** The width of indexes, in bits, with which their page begins. */
+const readIndexWidth = (bytes: Uint8Array): RunStart => ({ width: bytes[0]!, at: 1 });
+
+/** The width of values in bits, and the offset of their first run. */
+interface RunStart {
+  readonly width: number;
+  readonly at: number;
 }
 
 /** Decodes values `from` to `to` of a dictionary page into `out` at `outAt`. */
@@ -314,7 +343,7 @@ function decodeIndexedValues(
   outAt: number,
 ): void {
   let at = outAt;
-  visitRuns(bytes, from, to, (bit, width, count, packed) => {
+  visitRuns(bytes, readIndexWidth(bytes), from, to, (bit, width, count, packed) => {
     if (!packed) {
       const index = readBits(bytes, bit, width);
       requireDictionaryIndex(index, values);
@@ -393,13 +422,13 @@ function decodeNarrowIndexes(
 /** Calls `visit` for the part of each run that lies within values `from` to `to`, with its first bit and its length. */
 function visitRuns(
   bytes: Uint8Array,
+  { width, at }: RunStart,
   from: number,
   to: number,
   visit: (bit: number, width: number, count: number, packed: boolean) => void,
 ): void {
-  const width = bytes[0]!;
   if (!(width <= 32)) throw new Error('a page has indexes of an invalid width');
-  const cursor = { bytes, at: 1 };
+  const cursor = { bytes, at };
   for (let row = 0; row < to; ) {
     const header = readVarint(cursor);
     const packed = header % 2 === 1;

@@ -1,8 +1,8 @@
 import { sha256 } from '../disk/file-system.ts';
 import { type DatasetDefinition, type DatasetName, datasets } from '../format/datasets.ts';
 import { findSymbolIndex, type SymbolOffsets } from '../format/tick-columns.ts';
+import { decodeColumns } from './column-reader.ts';
 import { findFirstPage, magic, readFooter } from './metadata.ts';
-import { decodeArrowTable } from './rows.ts';
 
 /** Returns the sort key of row `row`, counted from 0. */
 export type KeyReader = (row: number) => SortKey;
@@ -25,13 +25,12 @@ export function createFileRecord(path: string, bytes: Uint8Array, hash: string, 
 
 /** Reads the sort keys from the file itself. */
 export function readFileKeys(dataset: DatasetName, bytes: Uint8Array): KeyReader {
-  const table = decodeArrowTable(bytes);
-  const readers = datasets[dataset].order.map((name): ((row: number) => SortKey[number]) => {
-    const column = table.getChild(name);
-    if (column === null) throw new Error(`column ${name} is missing`);
-    return (row) => (column.get(row) as SortKey[number] | undefined) ?? null;
-  });
-  return (row) => readers.map((read) => read(row));
+  const { columns, order }: DatasetDefinition = datasets[dataset];
+  const keys = decodeColumns(
+    order.map((name) => columns.find((column) => column.name === name)!),
+    bytes,
+  );
+  return (row) => keys.map((column) => column[row] as SortKey[number]);
 }
 
 /** Returns the sort keys of rows given as arrays in the dataset's column order. */

@@ -6,10 +6,11 @@ import {
   createRecordBatch,
   loadArrow,
   loadParquetWasm,
+  toArrowData,
   toArrowSchema,
-  toArrowType,
 } from './arrow-data.ts';
-import { decodeFlatRows, isFlatColumn } from './row-reader.ts';
+import { decodeFlatRows } from './column-reader.ts';
+import type { RowGroupIndexes } from './file-pages.ts';
 import { encodeFlatRows, rowGroupRows } from './writer.ts';
 
 /** Column encodings other than the default (dictionary with PLAIN fallback, zstd). */
@@ -18,28 +19,11 @@ export interface ColumnEncodings {
   readonly deltaColumns: readonly string[];
 }
 
-/**
- * Encodes batches of Arrow columns as one Parquet file with zstd and statistics. Deterministic: the same input gives
- * the same bytes.
- */
-export function encodeBatches(
-  columns: readonly Column[],
-  batches: readonly (readonly Data[])[],
+/** Properties of parquet-wasm's writer, the same for files written at once or streamed. */
+export function createWriterProperties(
   storage: ColumnEncodings = { deltaColumns: [] },
   groupRows = rowGroupRows,
-): Uint8Array {
-  const { Table, tableToIPC } = loadArrow();
-  const { Table: WasmTable, writeParquet } = loadParquetWasm();
-  const schema = toArrowSchema(columns);
-  const table = new Table(
-    schema,
-    batches.map((children) => createRecordBatch(schema, children)),
-  );
-  return writeParquet(WasmTable.fromIPCStream(tableToIPC(table, 'stream')), createWriterProperties(storage, groupRows));
-}
-
-/** Writer properties, the same for files written at once or streamed. */
-export function createWriterProperties(storage: ColumnEncodings, groupRows = rowGroupRows): WriterProperties {
+): WriterProperties {
   const { Compression, Encoding, WriterPropertiesBuilder } = loadParquetWasm();
   let properties = new WriterPropertiesBuilder()
     .setCompression(Compression.ZSTD)
@@ -60,10 +44,9 @@ export const encodeRows = (
   columns: readonly Column[],
   rows: readonly (readonly CellValue[])[],
   groupRows = rowGroupRows,
-): Uint8Array =>
-  columns.some(({ type }) => type === 'strings')
-    ? encodeRowsWithArrow(columns, rows, groupRows)
-    : encodeFlatRows(columns, rows, groupRows);
+): Uint8Array => (columns.some(isList) ? encodeRowsWithArrow : encodeFlatRows)(columns, rows, groupRows);
+
+const isList = ({ type }: Column): boolean => type === 'strings';
 
 /**
  * The same with Arrow and parquet-wasm. Used for list columns, and as the reference that the native writer is tested
@@ -74,17 +57,18 @@ export function encodeRowsWithArrow(
   rows: readonly (readonly CellValue[])[],
   groupRows = rowGroupRows,
 ): Uint8Array {
-  if (rows.length === 0) return encodeBatches(columns, [], undefined, groupRows);
-  const children = columns.map((c, i) => {
-    const values = rows.map((row) => row[i] ?? null);
-    const converted = c.type === 'int64' ? values.map((v) => (v === null ? null : BigInt(v as number))) : values;
-    return loadArrow().vectorFromArray(converted as never[], toArrowType(c.type)).data[0]!;
-  });
-  return encodeBatches(columns, [children as Data[]], undefined, groupRows);
+  const { Table, tableToIPC } = loadArrow();
+  const { Table: WasmTable, writeParquet } = loadParquetWasm();
+  const schema = toArrowSchema(columns);
+  const toData = ({ type }: Column, c: number): Data =>
+    toArrowData(
+      type,
+      rows.map((row) => row[c] ?? null),
+    );
+  const batches = rows.length === 0 ? [] : [createRecordBatch(schema, columns.map(toData))];
+  const stream = tableToIPC(new Table(schema, batches), 'stream');
+  return writeParquet(WasmTable.fromIPCStream(stream), createWriterProperties(undefined, groupRows));
 }
-
-/** Indexes of row groups, from 0, ascending. Other row groups are not read. */
-export type RowGroupIndexes = readonly number[];
 
 /** Decodes a Parquet file, or some of its row groups, into Arrow. @throws Error if it cannot be read */
 export function decodeArrowTable(bytes: Uint8Array, groups?: RowGroupIndexes): Table {
@@ -97,12 +81,12 @@ export function decodeArrowTable(bytes: Uint8Array, groups?: RowGroupIndexes): T
 }
 
 /**
- * Decodes these columns of a small file. Times and counts are numbers, lists are arrays. Columns that our own reader does not
- * support are decoded with Arrow.
+ * Decodes these columns of a small file. Times and counts are numbers, lists are arrays. Lists are decoded with Arrow, and
+ * so are the other columns then.
  * @throws Error if they are not stored as our writers store them
  */
 export const decodeRows = (columns: readonly Column[], bytes: Uint8Array, groups?: RowGroupIndexes): CellValue[][] =>
-  columns.every(isFlatColumn) ? decodeFlatRows(columns, bytes, groups) : decodeRowsWithArrow(columns, bytes, groups);
+  (columns.some(isList) ? decodeRowsWithArrow : decodeFlatRows)(columns, bytes, groups);
 
 /** The same with Arrow and parquet-wasm. */
 export function decodeRowsWithArrow(

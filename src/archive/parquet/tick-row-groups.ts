@@ -1,6 +1,7 @@
+import { visitTexts } from './column-reader.ts';
+import { readColumnPages, requireDatasetColumns } from './file-pages.ts';
 import { findFirstPage, magic, type RowGroup, readFooter } from './metadata.ts';
 import { copyColumnRows, type DataPage, type RowRange } from './page-decoder.ts';
-import { readColumnPages, requireTickColumns, visitTexts } from './tick-page-reader.ts';
 
 /*
  * Reads row groups of a part of ticks one by one, so that a reader of some symbols reads no more of the file than their row
@@ -29,7 +30,7 @@ export function readTickRowGroups(bytes: number, read: ReadRange): TickRowGroup[
   const footerBytes = new DataView(trailer.buffer, trailer.byteOffset).getUint32(0, true);
   const end = read(Math.max(0, bytes - trailerBytes - footerBytes), bytes);
   const { schema, row_groups: groups } = readFooter(Buffer.concat([read(0, magic.length), end]));
-  requireTickColumns(schema);
+  requireDatasetColumns('ticks', schema);
   return groups.map(toTickRowGroup);
 }
 
@@ -81,7 +82,7 @@ export function readTickGroup(
   const pages: Record<'symbol' | 't' | 'p', readonly DataPage[]> = { symbol: [], t: [], p: [] };
   for (const { meta_data: meta } of chunks)
     pages[meta.path_in_schema[0] as keyof typeof pages] = [...readColumnPages(bytes, meta, 0, rows)];
-  visitTexts(bytes, pages.symbol, rows, visit);
+  visitTexts(bytes, pages.symbol, 0, rows, visit);
   return { bytes, t: pages.t, p: pages.p };
 }
 

@@ -23,14 +23,13 @@ import { encodeDefinitionBits, type PhysicalNumberType } from './encodings.ts';
 import {
   type ColumnMetaData,
   codecs,
-  convertedTypes,
   type FileMetaData,
   fileMetaData,
   magic,
-  physicalTypes,
   type RowGroup,
   repetitions,
-  type SchemaElement,
+  type ScalarColumnType,
+  storedTypes,
 } from './metadata.ts';
 import { encodeStruct } from './thrift.ts';
 
@@ -47,24 +46,6 @@ interface FileColumn extends Pick<Column, 'name' | 'nullable'> {
   readonly type: ScalarColumnType;
   readonly encodeChunk: (from: number, to: number) => ColumnChunk;
 }
-
-type ScalarColumnType = Exclude<ColumnType, 'strings'>;
-
-/** The physical and logical types of the column types. */
-const storedTypes: Readonly<
-  Record<ScalarColumnType, { readonly type: number } & Pick<SchemaElement, 'converted_type' | 'logicalType'>>
-> = {
-  string: { type: physicalTypes.text, converted_type: convertedTypes.utf8, logicalType: { STRING: {} } },
-  timestamp: {
-    type: physicalTypes.int64,
-    converted_type: convertedTypes.timestampMillis,
-    logicalType: { TIMESTAMP: { isAdjustedToUTC: true, unit: { MILLIS: {} } } },
-  },
-  double: { type: physicalTypes.double },
-  int32: { type: physicalTypes.int32 },
-  int64: { type: physicalTypes.int64 },
-  boolean: { type: physicalTypes.boolean },
-};
 
 /**
  * Encodes a Parquet file of `rows` rows. Row groups are adjacent. Deterministic: the same chunks give the same bytes.
@@ -182,13 +163,6 @@ const toFileMetaData = (
   column_orders: columns.map(() => ({ TYPE_ORDER: {} })),
 });
 
-const physicalNumberTypes: Readonly<Partial<Record<ScalarColumnType, PhysicalNumberType>>> = {
-  timestamp: 'int64',
-  double: 'double',
-  int32: 'int32',
-  int64: 'int64',
-};
-
 /**
  * Encodes a Parquet file of rows grouped by symbol, at least one row. The first of `columns` is the symbol; the others
  * are taken from `values` by name. In a nullable column NaN is stored as null.
@@ -263,16 +237,16 @@ function toFileColumns(
       nullable: false,
       encodeChunk: (from, to) => encodeSymbolChunk(symbolOffsets, from, to, splitIntoPages(to - from)),
     },
-    ...rest.map(({ name, type, nullable }) => ({
+    ...(rest as readonly (Column & { readonly type: ScalarColumnType })[]).map(({ name, type, nullable }) => ({
       name,
-      type: type as ScalarColumnType,
+      type,
       nullable,
       encodeChunk: (from: number, to: number): ColumnChunk => {
         if (type === 'string') return encodeTextColumn(sliceTexts(texts![name]!, from, to), nullable);
         const slice = values[name]!.subarray(from, to);
         if (type === 'boolean') return encodeColumnChunk(type, nullable, toBooleans(slice));
         const numbers = slice instanceof Float64Array ? slice : Float64Array.from(slice);
-        const physical = physicalNumberTypes[type as ScalarColumnType]!;
+        const physical = toPhysicalNumberType(type);
         if (nullable) return encodeNullableNumbers(numbers, physical);
         return encodeNumberChunk(numbers, physical, splitIntoPages(to - from));
       },
@@ -282,23 +256,9 @@ function toFileColumns(
 
 /** Encodes texts, of which nulls are stored as definition levels. */
 function encodeTextColumn(column: TextColumn, nullable: boolean): ColumnChunk {
-  const { lengths } = column;
-  let to = 0;
-  const pages = splitIntoPages(lengths.length).map((page): PageRange => {
-    const from = to;
-    const bits = new Uint8Array(Math.ceil(page.rows / 8));
-    for (let row = 0; row < page.rows; row++) {
-      if (isNullText(column, page.from + row)) continue;
-      to++;
-      bits[row >> 3]! |= 1 << (row & 7);
-    }
-    return { from, to, rows: page.rows, definitionLevels: nullable ? encodeDefinitionBits(bits) : noDefinitionLevels };
-  });
-  if (!nullable && to < lengths.length) throw new Error(nullReason);
-  return encodeTextChunk(dropNullTexts(column, to), pages);
+  const pages = splitValuesIntoPages(column.lengths.length, nullable, (row) => isNullText(column, row));
+  return encodeTextChunk(dropNullTexts(column, pages.at(-1)?.to ?? 0), pages);
 }
-
-const nullReason = 'a column that is not nullable has a null';
 
 function toBooleans(values: NumberArray): (boolean | null)[] {
   const out = new Array<boolean | null>(values.length).fill(null);
@@ -308,20 +268,28 @@ function toBooleans(values: NumberArray): (boolean | null)[] {
 
 /** Encodes numbers, of which NaN is stored as null. */
 function encodeNullableNumbers(numbers: Float64Array, physical: PhysicalNumberType): ColumnChunk {
-  const present = new Float64Array(numbers.length);
+  const pages = splitValuesIntoPages(numbers.length, true, (row) => Number.isNaN(numbers[row]));
+  const present = new Float64Array(pages.at(-1)?.to ?? 0);
   let to = 0;
-  const pages = splitIntoPages(numbers.length).map((page): PageRange => {
+  for (const number of numbers) if (!Number.isNaN(number)) present[to++] = number;
+  return encodeNumberChunk(present, physical, pages);
+}
+
+/** Splits rows into pages of the values that are not null. @throws Error if there is a null in a column that is not nullable */
+function splitValuesIntoPages(rows: number, nullable: boolean, isNull: (row: number) => boolean): PageRange[] {
+  let to = 0;
+  const pages = splitIntoPages(rows).map((page): PageRange => {
     const from = to;
     const bits = new Uint8Array(Math.ceil(page.rows / 8));
     for (let row = 0; row < page.rows; row++) {
-      const number = numbers[page.from + row]!;
-      if (Number.isNaN(number)) continue;
-      present[to++] = number;
+      if (isNull(page.from + row)) continue;
+      to++;
       bits[row >> 3]! |= 1 << (row & 7);
     }
-    return { from, to, rows: page.rows, definitionLevels: encodeDefinitionBits(bits) };
+    return { from, to, rows: page.rows, definitionLevels: nullable ? encodeDefinitionBits(bits) : noDefinitionLevels };
   });
-  return encodeNumberChunk(present.subarray(0, to), physical, pages);
+  if (!nullable && to < rows) throw new Error('a column that is not nullable has a null');
+  return pages;
 }
 
 /**
@@ -426,24 +394,15 @@ export const encodeCells = (
   );
 
 function encodeColumnChunk(type: ScalarColumnType, nullable: boolean, cells: readonly CellValue[]): ColumnChunk {
-  const values: CellValue[] = [];
-  const pages = splitIntoPages(cells.length).map((page): PageRange => {
-    const from = values.length;
-    const bits = new Uint8Array(Math.ceil(page.rows / 8));
-    for (let row = 0; row < page.rows; row++) {
-      const cell = cells[page.from + row]!;
-      if (cell === null) continue;
-      values.push(cell);
-      bits[row >> 3]! |= 1 << (row & 7);
-    }
-    const definitionLevels = nullable ? encodeDefinitionBits(bits) : noDefinitionLevels;
-    return { from, to: values.length, rows: page.rows, definitionLevels };
-  });
-  if (!nullable && values.length < cells.length) throw new Error(nullReason);
+  const pages = splitValuesIntoPages(cells.length, nullable, (row) => cells[row] === null);
+  const values = cells.filter((cell) => cell !== null);
   if (type === 'string') return encodeStringChunk(values as string[], pages);
   if (type === 'boolean') return encodeBooleanChunk(values as boolean[], pages);
-  return encodeNumberChunk(Float64Array.from(values as number[]), type === 'timestamp' ? 'int64' : type, pages);
+  return encodeNumberChunk(Float64Array.from(values as number[]), toPhysicalNumberType(type), pages);
 }
+
+const toPhysicalNumberType = (type: Exclude<ColumnType, 'string' | 'boolean' | 'strings'>): PhysicalNumberType =>
+  type === 'timestamp' ? 'int64' : type;
 
 /** Rows per row group: few enough that reading one symbol reads little else, at a cost of a few per cent in size. */
 export const rowGroupRows = 122_880;

@@ -3,7 +3,7 @@ import { type DatasetName, datasets } from '../format/datasets.ts';
 import { type EmptyFile, listMissingEmptyFiles } from '../format/empty-files.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { encodeRows } from '../parquet/rows.ts';
-import { readStoredEmptyFile } from '../parquet/stored-empty-files.ts';
+import { readEmptyMarkets } from '../parquet/stored-empty-files.ts';
 import { createEncodedFile, type EncodedFile } from './encode-partition.ts';
 import { listNextFiles, type Stage, stageFile } from './staging.ts';
 
@@ -19,8 +19,5 @@ export function encodeEmptyFile({ dataset, path, date }: EmptyFile): EncodedFile
   return createEncodedFile(dataset, path, encodeNoRows(dataset), statistics, createRowKeyReader(dataset, []));
 }
 
-/** The bytes are those of the dataset's encoder, because Arrow and our own writer describe the same columns with other metadata. */
 const encodeNoRows = (dataset: DatasetName): Uint8Array =>
-  dataset === 'markets' || dataset === 'orderbooks'
-    ? readStoredEmptyFile(dataset)
-    : encodeRows(datasets[dataset].columns, []);
+  dataset === 'markets' ? readEmptyMarkets() : encodeRows(datasets[dataset].columns, []);

@@ -7,7 +7,6 @@ import { UsageError } from '../../base/errors.ts';
 import type { Disk } from '../disk/file-system.ts';
 import type { Column, DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
-import { chooseTimeEncoding } from '../parquet/arrow-columns.ts';
 import type { RowChunk } from '../parquet/streaming-writer.ts';
 import { type GenerationPin, requireFileBytes } from './pin-generation.ts';
 
@@ -93,7 +92,7 @@ export async function* encodeColumnar(
   format: 'parquet' | 'arrow' | 'arrow_stream',
 ): AsyncGenerator<Uint8Array> {
   // Loads Arrow, which most callers of this module do not need.
-  const { streamArrow, streamParquet } = await import('../parquet/streaming-writer.ts');
+  const { chooseTimeEncoding, streamArrow, streamParquet } = await import('../parquet/streaming-writer.ts');
   if (format === 'parquet')
     yield* streamParquet(columns, chunks, (first) =>
       dataset === 'ticks' ? chooseTimeEncoding(Float64Array.from(first[1] as number[])) : { deltaColumns: [] },

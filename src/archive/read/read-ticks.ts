@@ -18,7 +18,8 @@ import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journa
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow } from '../journal/symbol-store.ts';
 import { type CompressedPage, type DecompressPage, decompressPage } from '../parquet/page-decoder.ts';
-import { indexTickFile, readSymbolTicks, type TickFileIndex } from '../parquet/ticks-file.ts';
+import type { SymbolRowIndex } from '../parquet/symbol-row-index.ts';
+import { indexTickFile, readSymbolTicks } from '../parquet/ticks-file.ts';
 import { decodePublished } from '../read-published-file.ts';
 import { dropReplaced } from './drop-replaced.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
@@ -331,7 +332,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare - pageShare))),
     sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
   });
-  const indexes = new LRUCache<string, TickFileIndex>({
+  const indexes = new LRUCache<string, SymbolRowIndex>({
     maxSize: Math.max(1, Math.floor(bytesMax * indexShare)),
     sizeCalculation: ({ memoryBytes }) => memoryBytes + entryBytes,
   });
@@ -349,7 +350,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     return plain;
   };
 
-  function getIndex(file: PublishedFile, bytes: Uint8Array): TickFileIndex {
+  function getIndex(file: PublishedFile, bytes: Uint8Array): SymbolRowIndex {
     const cached = indexes.get(file.sha256);
     if (cached !== undefined) return cached;
     const index = decodePublished(file.path, () => indexTickFile(bytes));
@@ -359,7 +360,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
 
   function read(file: PublishedFile, symbol: string): TickColumns {
     // The index shows it without reading the file.
-    if (indexes.get(file.sha256)?.symbolIndexes.has(symbol) === false) return emptyTicks;
+    if (indexes.get(file.sha256)?.keyIndexes.has(symbol) === false) return emptyTicks;
     const bytes = files.readBytes(file);
     const index = getIndex(file, bytes);
     return decodePublished(file.path, () => readSymbolTicks(bytes, index, symbol, decompress));
@@ -369,7 +370,7 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
     dropReplaced(hashes) {
       dropReplaced(columns, hashes);
       dropReplaced(indexes, hashes, (index) => {
-        for (const page of [...index.timePages, ...index.pricePages]) pages.delete(page);
+        for (const column of index.columns.values()) for (const page of column.pages) pages.delete(page);
       });
     },
     readTicks(file, symbol) {

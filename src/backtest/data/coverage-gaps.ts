@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { datasets } from '../../archive/format/datasets.ts';
+import { decodeFlatRows } from '../../archive/parquet/column-reader.ts';
 import { readFooter } from '../../archive/parquet/metadata.ts';
-import { decodeFlatRows } from '../../archive/parquet/row-reader.ts';
 import { decodePublished } from '../../archive/read-published-file.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { UniverseMember } from './batches.ts';
