@@ -1,10 +1,23 @@
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { acceptWindow, recordLost } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { union } from '../../src/base/window.ts';
-import { answer, append, day0, hashes, hourMs, market, now, opened, publishedRows, publishNow } from './scratch.ts';
+import {
+  answer,
+  append,
+  day0,
+  hashes,
+  hourMs,
+  market,
+  now,
+  opened,
+  publishedRows,
+  publishedTicks,
+  publishNow,
+} from './scratch.ts';
 import { contentsOf, copyOf, statesOf, united, uniteNow } from './united.ts';
 
 describe('two archives', () => {
@@ -94,6 +107,38 @@ describe('two archives', () => {
       [older, again, withdrew],
     ])
       expect(windowsOf(await united(copyOf(order[0]!), order.slice(1)))).toEqual([hours(0, 24)]);
+  });
+
+  test('publish the same windows, where a withdrawal was extended', async () => {
+    const inferred = { ...hours(0, 2), fetchedAt: now, evidence: 'inferred' } as const;
+    const one = await answered({ withdrawn: [hours(0, 1)] }, { withdrawn: [hours(0, 2)], covered: [inferred] });
+    const other = await answered({ symbol: 'B', windows: [hours(0, 1)] });
+    const [ab, ba] = await both(one, other);
+    expect(coverageOf(ab)).toHaveLength(2);
+    expect(contentsOf(ab)).toEqual(contentsOf(ba));
+  });
+
+  test('leave what the state knows of precedence: a later poll does not replace a price that an import was told to prefer', async () => {
+    const at = day0 + hourMs;
+    const polled = (p: number, observedAt: number) => answer('A', [[at, p]], { observedAt });
+    const preferred = { origin: 'import', rank: precedenceRanks.preferred, windows: [] } as const;
+    const recorded = async (...answers: ReturnType<typeof answer>[]): Promise<string> => {
+      const archive = opened();
+      for (const one of answers) {
+        append(archive, one);
+        await publishNow(archive);
+      }
+      archive.close();
+      return archive.layout.root;
+    };
+    const own = await recorded(polled(0.5, now), answer('A', [[at, 0.6]], { ...preferred, observedAt: day0 }));
+    // One that has the same price, and one that has the one that was replaced.
+    for (const other of [await recorded(polled(0.6, now + 5)), await recorded(polled(0.5, now + 5))]) {
+      const archive = opened({ root: await united(copyOf(own), [other]) });
+      append(archive, polled(0.4, now + 9));
+      await publishNow(archive);
+      expect(publishedTicks(archive.layout.root)).toEqual([expect.stringContaining(' 0.6')]);
+    }
   });
 
   test('restore what one of them lost, if the other has as many ticks', async () => {

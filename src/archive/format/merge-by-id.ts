@@ -196,7 +196,10 @@ function mergeRepeatedRows(
         tally.conflicts++;
         state.differs = true;
       }
-      if (!hasPrecedence(chunk, state.precedence, compareRowsAndTimes(all, row, state.row) > 0)) continue;
+      const isContested = state.isHeld && state.row === state.before && !isSameRow(all, row, state.row);
+      const published = isContested ? known.findPublished?.(symbol, all.t[state.row]!) : undefined;
+      const against = published ?? state.precedence;
+      if (!hasPrecedence(chunk, against, compareRowsAndTimes(all, row, state.row) > 0)) continue;
       state.row = row;
       state.precedence = chunk;
     }

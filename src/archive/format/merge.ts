@@ -356,9 +356,9 @@ function resolveKey(
   const before = isHeld ? old.p[heldAt]! : p[i]!;
   let differs = false;
   for (let k = i; k < end; k++) if (!order.isSame(p[k]!, before)) differs = true;
-  let kept: Precedence | undefined = isHeld
-    ? (knownWindow ?? out.knownPrecedence.inferPrecedence(symbol, time))
-    : undefined;
+  const known = isHeld ? (knownWindow ?? out.knownPrecedence.inferPrecedence(symbol, time)) : undefined;
+  const published = isHeld && differs ? out.knownPrecedence.findPublished?.(symbol, time) : undefined;
+  let kept = published ?? known;
   let price = before;
   for (let k = i; k < end; k++) {
     // Of one response or file the last one counts. Its ticks are in their order here, and next to each other.
@@ -368,7 +368,7 @@ function resolveKey(
     kept = chunk;
     price = p[k]!;
   }
-  const winner = kept!;
+  const winner = kept === published ? known! : kept!;
   // The first observation counts as accepted, even if another price has precedence. The counts therefore do not depend
   // on the grouping into publishes.
   let accepted = isHeld;

@@ -25,6 +25,11 @@ export interface KnownPrecedence {
   /** Sorted and disjoint. */
   getWindows(symbol: string): readonly PrecedenceWindow[];
   inferPrecedence(symbol: string, t: number): Precedence;
+  /**
+   * In a union: the precedence of a published row against another row of its key, as both archives publish it. What this archive
+   * knows besides stays, where its row is kept.
+   */
+  findPublished?(symbol: string, t: number): Precedence | undefined;
 }
 
 /**

@@ -1,9 +1,10 @@
-import { dayMs, floorToDay, isWithin, type Window } from '../../base/window.ts';
+import { dayMs, findFirstEndingAfter, floorToDay, isWithin, type Window } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
 import type { BookObservation, BookObservedAtLookup } from '../format/order-book.ts';
 import {
   type KnownPrecedence,
   overlayPrecedence,
+  type Precedence,
   type PrecedenceWindow,
   precedenceRanks,
 } from '../format/precedence.ts';
@@ -14,9 +15,10 @@ import type { Database } from './database.ts';
  * Opens the known precedence of the published ticks of one UTC day; `day` is its midnight. Reads all windows of a
  * symbol at once and caches one symbol, because a merge processes symbols one by one.
  */
-export function openDayPrecedence(db: Database, day: number): KnownPrecedence {
+export function openDayPrecedence(db: Database, day: number, published?: PublishedPrecedence): KnownPrecedence {
   const window = { from: day, to: day + dayMs };
   return createKnownPrecedence({
+    published,
     windows: hasPrecedence(db, 'ticks')
       ? cacheLatest((symbol) => readPrecedenceWindows(db, 'ticks', symbol, day))
       : () => noWindows,
@@ -30,10 +32,14 @@ const noWindows: readonly PrecedenceWindow[] = [];
 const hasPrecedence = (db: Database, dataset: PrecedenceDataset): boolean =>
   db.one('select 1 from precedence where dataset = ? limit 1', dataset) !== undefined;
 
+/** See `KnownPrecedence.findPublished`; by symbol, sorted and disjoint. */
+export type PublishedPrecedence = ReadonlyMap<string, readonly PrecedenceWindow[]>;
+
 /** The known precedence of some symbols as plain values, which can be sent to a worker thread. */
 export interface SymbolsPrecedence {
   readonly windows: ReadonlyMap<string, readonly PrecedenceWindow[]>;
   readonly responses: ReadonlyMap<string, readonly CoveringResponse[]>;
+  readonly published?: PublishedPrecedence | undefined;
 }
 
 /** Reads the known precedence of the published ticks of these symbols on one UTC day. */
@@ -54,8 +60,9 @@ export function readPrecedence(db: Database, day: number, symbols: Iterable<stri
 }
 
 /** Creates a lookup of precedence in these values. */
-export const toKnownPrecedence = ({ windows, responses }: SymbolsPrecedence): KnownPrecedence =>
+export const toKnownPrecedence = ({ windows, responses, published }: SymbolsPrecedence): KnownPrecedence =>
   createKnownPrecedence({
+    published,
     windows: (symbol) => windows.get(symbol) ?? [],
     responses: (symbol) => responses.get(symbol) ?? [],
   });
@@ -68,14 +75,22 @@ interface CoveringResponse extends Window {
 const createKnownPrecedence = (lookups: {
   windows(symbol: string): readonly PrecedenceWindow[];
   responses(symbol: string): readonly CoveringResponse[];
+  published: PublishedPrecedence | undefined;
 }): KnownPrecedence => ({
   getWindows: lookups.windows,
+  findPublished: (symbol, t) => findPrecedence(lookups.published, symbol, t),
   // After the state was lost, a tick counts as polled when the response that covers it was generated.
   inferPrecedence(symbol, t) {
     const response = lookups.responses(symbol).find((w) => isWithin(t, w));
     return { rank: precedenceRanks.poll, observedAt: response?.fetchedAt ?? Number.NEGATIVE_INFINITY };
   },
 });
+
+function findPrecedence(windows: PublishedPrecedence | undefined, symbol: string, t: number): Precedence | undefined {
+  const ofSymbol = windows?.get(symbol) ?? noWindows;
+  const next = ofSymbol[findFirstEndingAfter(ofSymbol, t)];
+  return next !== undefined && isWithin(t, next) ? next : undefined;
+}
 
 const readResponsesIn = (db: Database, symbol: string, { from, to }: Window): CoveringResponse[] =>
   db.all<CoveringResponse & Record<string, number>>(
@@ -105,12 +120,15 @@ export function readSeriesPrecedence(
  * Creates a lookup of the known precedence of the published rows of a series. Where the state does not know it, the published
  * coverage stands in, and rows without coverage are from imports.
  * @param coverage published coverage of the day, by symbol
+ * @param published see `KnownPrecedence.findPublished`
  */
 export const toSeriesPrecedence = (
   windows: ReadonlyMap<string, readonly PrecedenceWindow[]>,
   coverage: ReadonlyMap<string, readonly CoveredWindow[]>,
+  published?: PublishedPrecedence,
 ): KnownPrecedence => ({
   getWindows: (symbol) => windows.get(symbol) ?? [],
+  findPublished: (symbol, t) => findPrecedence(published, symbol, t),
   inferPrecedence(symbol, t) {
     const window = coverage.get(symbol)?.find((one) => isWithin(t, one));
     const rank = window === undefined || window.origin === 'import' ? precedenceRanks.import : precedenceRanks.poll;

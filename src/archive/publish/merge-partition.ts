@@ -347,7 +347,7 @@ function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): vo
 }
 
 /** Precedence of a part's published ticks: as a lookup in the database, or as plain values for a worker thread. */
-export interface PartitionPrecedence {
+interface PartitionPrecedence {
   readonly lookup: KnownPrecedence;
   readAll(): SymbolsPrecedence;
 }

@@ -11,7 +11,7 @@ import type { PrecedenceWindow } from '../format/precedence.ts';
 import { createEmptySeries, type SeriesChunk, type SeriesConflict, splitSeries } from '../format/series.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
-import { toSeriesPrecedence } from '../journal/precedence-store.ts';
+import { type PublishedPrecedence, toSeriesPrecedence } from '../journal/precedence-store.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
 import { decodePublished } from '../read-published-file.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
@@ -35,6 +35,8 @@ export interface SeriesMergeTask {
   readonly published: ReadonlyMap<string, readonly PublishedCoverage[]>;
   /** Known precedence of the published rows of the symbols of the input. */
   readonly precedence: ReadonlyMap<string, readonly PrecedenceWindow[]>;
+  /** See `KnownPrecedence.findPublished`. */
+  readonly publishedPrecedence?: PublishedPrecedence | undefined;
   readonly groupRows: number;
   /** See `MergeTask.unites`. */
   readonly unites?: boolean;
@@ -69,7 +71,7 @@ export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): 
   const path = toDayPath(dataset, task.day, task.part);
   const old =
     task.old === null ? createEmptySeries(dataset) : decodePublished(path, () => decodeSeries(dataset, task.old!));
-  const known = toSeriesPrecedence(task.precedence, published);
+  const known = toSeriesPrecedence(task.precedence, published, task.publishedPrecedence);
   const writer = openSeriesPartitionWriter(dataset, task, task.groupRows);
   const conflicts: SeriesConflict[] = [];
   const precedence: PrecedenceWindow[] = [];

@@ -11,19 +11,18 @@ import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
 import type { Conflict } from '../format/tick-columns.ts';
-import { flattenWithdrawals, listPartWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
+import {
+  flattenWithdrawals,
+  listPartWithdrawals,
+  overlayWithdrawals,
+  type PublishedWithdrawal,
+} from '../format/withdrawals.ts';
 import { readPublishedCoverageIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, readBookBin, readBookResponses } from '../journal/journal-books.ts';
 import { assertRowCount, type JournalIndex } from '../journal/journal-check.ts';
-import {
-  createBookObservedAtLookup,
-  openDayPrecedence,
-  readPrecedence,
-  type SymbolsPrecedence,
-  toKnownPrecedence,
-} from '../journal/precedence-store.ts';
+import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence-store.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
@@ -44,7 +43,6 @@ import {
   type MergeSliceResult,
   type MergeTask,
   type MergeWorkers,
-  type PartitionPrecedence,
   pickSymbols,
 } from './merge-partition.ts';
 import type { SeriesCoverage } from './publish-series.ts';
@@ -272,7 +270,8 @@ async function startMerge(
   const symbols = chunks.map(({ symbol }) => symbol);
   const withdrawn = input.source.readWithdrawn(bin);
   // Those of a union are listed by one of its archives.
-  const listed = union === undefined ? [...listedBefore, ...flattenWithdrawals(withdrawn)] : listedBefore;
+  const added = union === undefined ? flattenWithdrawals(withdrawn) : [];
+  const listed = overlayWithdrawals([...listedBefore, ...added]);
   const task: MergeTask = {
     day,
     part,
@@ -292,17 +291,12 @@ async function startMerge(
       latenessMsMax,
     })),
   };
-  const precedence: PartitionPrecedence =
-    union === undefined
-      ? { lookup: openDayPrecedence(db, day), readAll: () => readPrecedence(db, day, new Set(symbols)) }
-      : toPartitionPrecedence(readUnionPrecedence(union, bin, 'ticks', coverage, new Set(symbols)));
-  return input.workers.merge(task, precedence);
+  const published = union && readUnionPrecedence(union, bin, 'ticks', coverage, new Set(symbols));
+  return input.workers.merge(task, {
+    lookup: openDayPrecedence(db, day, published),
+    readAll: () => ({ ...readPrecedence(db, day, new Set(symbols)), published }),
+  });
 }
-
-const toPartitionPrecedence = (windows: SymbolsPrecedence['windows']): PartitionPrecedence => {
-  const known = { windows, responses: new Map() };
-  return { lookup: toKnownPrecedence(known), readAll: () => known };
-};
 
 /** The coverage of a source that was fetched before its run, by symbol. */
 const selectCoveredBefore = (

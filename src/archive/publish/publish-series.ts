@@ -267,10 +267,8 @@ function createMergeTask(
     chunks,
     covered,
     published: pickSymbols(tables.published[dataset], [...symbols]),
-    precedence:
-      union === undefined
-        ? readSeriesPrecedence(archive.state.db, dataset, day, symbols)
-        : readUnionPrecedence(union, { day, part }, dataset, tables.published, symbols),
+    precedence: readSeriesPrecedence(archive.state.db, dataset, day, symbols),
+    publishedPrecedence: union && readUnionPrecedence(union, { day, part }, dataset, tables.published, symbols),
     unites: union !== undefined,
     groupRows: archive.groupRows,
   };
