@@ -10,7 +10,7 @@ import type { JobLoaders } from '../collector/job.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
 import { completeCommands } from './command-name.ts';
-import { hasColours } from './terminal-style.ts';
+import { getTerminalStyle, hasColours, type TerminalStyle } from './terminal-style.ts';
 
 /** The flags that every command has. */
 export interface CommonFlags {
@@ -228,8 +228,14 @@ export async function openReadableArchive<T>(context: Context, work: (archive: A
 }
 
 /** Prints a result to standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */
-export const printResult = (flags: Pick<CommonFlags, 'json'>, result: object, format: () => string): void =>
-  void process.stdout.write(flags.json === true ? `${JSON.stringify(result)}\n` : format());
+export const printResult = (
+  flags: Pick<CommonFlags, 'json'>,
+  result: object,
+  format: (style: TerminalStyle) => string,
+): void =>
+  void process.stdout.write(
+    flags.json === true ? `${JSON.stringify(result)}\n` : format(getTerminalStyle(process.stdout)),
+  );
 
 /** Passed to every function that adds a command. */
 export interface CliContext {

@@ -7,24 +7,16 @@ import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/
 import { formatIsoUtc } from '../base/time.ts';
 import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
 import { type OpenDayList, selectShownDays, suggestOpenDaysAction } from '../contract/day-reasons.ts';
-import type { CompleteCommands } from './command-name.ts';
 import { keepTogether, wrapAction, wrapAdvice, wrapText } from './table.ts';
-import { escapeControls, plainStyle, type TerminalStyle } from './terminal-style.ts';
+import { escapeControls, plainStyle } from './terminal-style.ts';
 
 type ArchiveStatus = ReturnType<typeof readStatus>;
 
 const formatStatusOwner = ({ upstream = '', sources = [] }: ArchiveStatus): string =>
   formatOwner({ upstream, sources });
 
-/**
- * Formats the status of an archive. On a terminal, long values continue below.
- * @param complete completes the commands in it
- */
-export function formatStatus(
-  status: ArchiveStatus,
-  { width }: TerminalStyle = plainStyle,
-  complete: CompleteCommands = (text) => text,
-): string {
+/** Formats the status of an archive. On a terminal, long values continue below. */
+export function formatStatus(status: ArchiveStatus, style = plainStyle): string {
   const { published, symbols, completeness } = status;
   const [first] = status.damaged;
   const rows: readonly (readonly [name: string, ...values: string[]])[] = [
@@ -64,8 +56,8 @@ export function formatStatus(
     ['last run', ...formatLastRun(status.last_run)],
   ];
   const lines = rows.flatMap(([name, value, ...more]) => [
-    ...wrapAdvice(value!, complete, width, `  ${name.padEnd(9)}  `, statusIndent),
-    ...more.flatMap((text) => wrapAction(text, complete, width, statusIndent)),
+    ...wrapAdvice(value!, style, `  ${name.padEnd(9)}  `, statusIndent),
+    ...more.flatMap((text) => wrapAction(text, style, statusIndent)),
   ]);
   return `${[...lines, ...formatFurthestBehind(status)].join('\n')}\n`;
 }
@@ -155,15 +147,9 @@ function formatDays(
   return `${first === last ? first : `${first} to ${last}`}: ${counts.join(', ')}`;
 }
 
-/**
- * Formats a list of gaps. On a terminal, a long line continues below.
- * @param complete completes the commands in it
- */
-export function formatGaps(
-  list: GapList,
-  { width }: TerminalStyle = plainStyle,
-  complete: CompleteCommands = (text) => text,
-): string {
+/** Formats a list of gaps. On a terminal, a long line continues below. */
+export function formatGaps(list: GapList, style = plainStyle): string {
+  const { width } = style;
   const { from, to, gaps, provisional, not_collected: notCollected = {} } = list;
   const windowText = to > from ? `from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}` : '(nothing is covered yet)';
   const { windows, symbols } = provisional;
@@ -181,7 +167,7 @@ export function formatGaps(
     ...wrapText(countText, width),
     ...(windows === 0 ? [] : wrapText(provisionalText, width)),
     ...(excluded + forgotten === 0 ? [] : wrapText(notCollectedText, width)),
-    ...formatOpenDayLines(list).flatMap((text) => wrapAction(text, complete, width, text.startsWith('→') ? '  ' : '')),
+    ...formatOpenDayLines(list).flatMap((text) => wrapAction(text, style, text.startsWith('→') ? '  ' : '')),
   ]
     .map((line) => `${line}\n`)
     .join('');

@@ -1,19 +1,12 @@
 import { formatCount } from '../base/format-quantity.ts';
 import type { Diagnosis } from '../doctor/doctor.ts';
 import type { Finding } from '../doctor/finding.ts';
-import type { CompleteCommands } from './command-name.ts';
 import { wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from './terminal-style.ts';
 
-/**
- * Formats the findings of doctor. Ends with a newline.
- * @param complete completes the commands of the actions
- */
-export function formatDiagnosis(
-  diagnosis: Diagnosis,
-  { width, hasColour }: TerminalStyle,
-  complete: CompleteCommands = (text) => text,
-): string {
+/** Formats the findings of doctor. Ends with a newline. */
+export function formatDiagnosis(diagnosis: Diagnosis, style: TerminalStyle): string {
+  const { width, hasColour } = style;
   const { bold, faint, cyan, green, yellow, red } = createPaints(hasColour);
   const marks = { ok: green('✓'), warning: yellow('!'), action_required: red('✗') };
   const nameWidth = Math.max(...diagnosis.findings.map(({ check }) => check.length));
@@ -27,12 +20,11 @@ export function formatDiagnosis(
     return [
       ...wrapAdvice(
         escapeControls(message),
-        complete,
-        width,
+        style,
         `  ${marks[severity]} ${name}${' '.repeat(nameWidth - check.length)}  `,
         indent,
       ),
-      ...(action === null ? [] : wrapAction(`→ ${escapeControls(action)}`, complete, width, indent).map(paintAction)),
+      ...(action === null ? [] : wrapAction(`→ ${escapeControls(action)}`, style, indent).map(paintAction)),
       ...(check === 'settings' ? settings : []),
     ];
   };

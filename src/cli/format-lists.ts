@@ -9,20 +9,12 @@ import type { ListedApiKey } from '../server/workspace/api-keys.ts';
 import type { ListedBacktest } from '../server/workspace/backtest-store.ts';
 import type { ApiKeyUsage } from '../server/workspace/key-usage.ts';
 import type { ListedTokenRevocation } from '../server/workspace/revoked-tokens.ts';
-import type { CompleteCommands } from './command-name.ts';
 import { renderList } from './table.ts';
 import type { TerminalStyle } from './terminal-style.ts';
 
-const asIs: CompleteCommands = (text) => text;
-
 /** Formats the API keys as a table. */
-export function formatKeys(
-  keys: readonly ListedApiKey[],
-  nowMs: number,
-  style: TerminalStyle,
-  complete: CompleteCommands = asIs,
-): string {
-  if (keys.length === 0) return complete('no keys. Create one: oddslake keys create --name NAME\n');
+export function formatKeys(keys: readonly ListedApiKey[], nowMs: number, style: TerminalStyle): string {
+  if (keys.length === 0) return style.complete('no keys. Create one: oddslake keys create --name NAME\n');
   const activeCount = keys.filter(({ state }) => state === 'active').length;
   const cells: Record<string, (key: ListedApiKey) => string> = {
     id: (key) => key.id,
@@ -91,13 +83,9 @@ export function formatKeyUsageByDay(keys: readonly ApiKeyUsage[], style: Termina
 }
 
 /** Formats the revocations of user tokens as a table. */
-export function formatTokenRevocations(
-  revocations: readonly ListedTokenRevocation[],
-  style: TerminalStyle,
-  complete: CompleteCommands = asIs,
-): string {
+export function formatTokenRevocations(revocations: readonly ListedTokenRevocation[], style: TerminalStyle): string {
   if (revocations.length === 0)
-    return complete('no revoked tokens. Revoke one: oddslake tokens revoke ID, or --user USER\n');
+    return style.complete('no revoked tokens. Revoke one: oddslake tokens revoke ID, or --user USER\n');
   const formatTime = (ms: number | null): string => (ms === null ? '' : formatIsoUtc(ms));
   const cells: Record<string, (row: ListedTokenRevocation) => string> = {
     token: ({ jti }) => jti ?? '',
@@ -114,12 +102,11 @@ export function formatSymbols(
   { query, known, count, symbols }: SymbolList,
   rowsMax: number,
   style: TerminalStyle,
-  complete: CompleteCommands = asIs,
 ): string {
   const knownText = `${formatNumber(known)} known`;
-  if (known === 0) return complete('no known symbols. Poll the market lists: oddslake markets\n');
+  if (known === 0) return style.complete('no known symbols. Poll the market lists: oddslake markets\n');
   if (count === 0)
-    return complete(
+    return style.complete(
       `no symbol matches ${JSON.stringify(query)} (${knownText}). Every word must be in the ticker, question, category, market ID or venue. To list all: oddslake symbols\n`,
     );
   const shown = symbols.slice(0, rowsMax);
@@ -194,13 +181,8 @@ export function toBacktestListEntry(row: ListedBacktest): BacktestListEntry {
 }
 
 /** Formats the saved backtests as a table. */
-export function formatBacktestList(
-  rows: readonly BacktestListEntry[],
-  hasMore: boolean,
-  style: TerminalStyle,
-  complete: CompleteCommands = asIs,
-): string {
-  if (rows.length === 0) return complete('no saved backtests. Save one: oddslake backtest run NAME --save\n');
+export function formatBacktestList(rows: readonly BacktestListEntry[], hasMore: boolean, style: TerminalStyle): string {
+  if (rows.length === 0) return style.complete('no saved backtests. Save one: oddslake backtest run NAME --save\n');
   const cells: Record<string, (row: BacktestListEntry) => string> = {
     id: ({ id }) => id,
     state: ({ state }) => state,

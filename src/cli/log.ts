@@ -118,7 +118,8 @@ function formatLogLine(
   const text = [toOneLine(String(msg ?? '')), details.join(' ')].filter((part) => part !== '').join('  ');
   const indent = ' '.repeat(timeText.length + 7);
   const columns = terminal === null ? null : (terminal.columns ?? 0) > 0 ? terminal.columns! : columnsDefault;
-  const lines = columns === null ? [lead + text] : wrapAdvice(text, terminal!.complete, columns, lead, indent);
+  const lines =
+    columns === null ? [lead + text] : wrapAdvice(text, { complete: terminal!.complete, width: columns }, lead, indent);
   const stackText = err === undefined ? '' : `\n${replaceControls(stack ?? message ?? formatLogValue(err))}`;
   return `${lines.join('\n')}${stackText}\n`;
 }

@@ -53,14 +53,10 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
       await printUsageErrorJson(argv, jobs, new UsageError(formatCommanderError(program!, argv, error)));
       return exitCodes.usage;
     }
-    const { width } = getTerminalStyle(process.stderr);
+    const style = getTerminalStyle(process.stderr);
     // Imported only on a terminal, so that other failures are as fast as before.
-    const wrap = width === null ? undefined : (await import('./table.ts')).wrapAdvice;
-    return printError(
-      argv,
-      error,
-      (text) => wrap?.(text, completeCommands, width, '', '  ').join('\n') ?? completeCommands(text),
-    );
+    const wrap = style.width === null ? undefined : (await import('./table.ts')).wrapAdvice;
+    return printError(argv, error, (text) => wrap?.(text, style, '', '  ').join('\n') ?? completeCommands(text));
   } finally {
     process.off('uncaughtException', onUncaught);
   }

@@ -12,7 +12,7 @@ import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } fr
 import { formatIsoUtc } from '../base/time.ts';
 import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
-import { type CompleteCommands, completeCommands } from './command-name.ts';
+import { completeCommands } from './command-name.ts';
 import { formatOpenDayLines } from './format-archive.ts';
 import { formatCovered, formatNonzero, formatPublished, isUnpublished } from './format-published.ts';
 import { wrapAction, wrapAdvice, wrapText } from './table.ts';
@@ -40,15 +40,11 @@ export interface SummaryDetails {
   format(style: TerminalStyle): readonly string[];
 }
 
-/**
- * Formats the summary of a job: ticks, published files, missing windows and the next action.
- * @param complete completes the commands in it
- */
+/** Formats the summary of a job: ticks, published files, missing windows and the next action. */
 export function formatSummary(
   summary: Summary,
   root: string,
-  style: TerminalStyle = plainStyle,
-  complete: CompleteCommands = (text) => text,
+  style = plainStyle,
   details: SummaryDetails | null = null,
 ): string {
   const { bold, faint, green, yellow, red } = createPaints(style.hasColour);
@@ -60,7 +56,7 @@ export function formatSummary(
   const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
   const rows = [
     ...(details === null ? [] : [[details.row[0], joinParts(details.row[1], toTextWidth(style.width))] as const]),
-    ...buildSummaryRows(summary, root, style.width, complete),
+    ...buildSummaryRows(summary, root, style),
   ];
   const detailLines = details?.format(style) ?? [];
   const width = Math.max(0, ...rows.map(([name]) => name.length));
@@ -71,29 +67,25 @@ export function formatSummary(
     label,
     ...lines,
     ...(detailLines.length > 0 ? ['', ...detailLines] : []),
-    ...formatProblems(summary, style, complete),
-    ...formatNextAction(summary, style, complete),
+    ...formatProblems(summary, style),
+    ...formatNextAction(summary, style),
   ].join('\n');
 }
 
 function formatProblems(
   { warnings, warnings_count, failures, failures_count, error }: Summary,
   style: TerminalStyle,
-  complete: CompleteCommands,
 ): string[] {
   const { yellow, red } = createPaints(style.hasColour);
   const out: string[] = [];
-  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style, complete));
+  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style));
   if (warnings.length > 0)
-    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style, complete)));
+    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style)));
   if (warnings_count > warnings.length)
     out.push(`… and ${formatCount(warnings_count - warnings.length, 'warning')} more`);
   const runFailures = failures.filter(({ symbol }) => symbol === null);
   if (runFailures.length > 0)
-    out.push(
-      '',
-      ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style, complete)),
-    );
+    out.push('', ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style)));
   const windowFailures = failures.filter(({ symbol }) => symbol !== null);
   if (windowFailures.length > 0) {
     const windowsCount = failures_count - runFailures.length;
@@ -117,25 +109,17 @@ function formatProblems(
 const windowsShown = 5;
 
 /** Formats the next action, with its command on a separate line, so that it can be copied. */
-function formatNextAction(
-  { next_action: action }: Summary,
-  style: TerminalStyle,
-  complete: CompleteCommands,
-): string[] {
+function formatNextAction({ next_action: action }: Summary, style: TerminalStyle): string[] {
   if (action === null || action === undefined) return [];
   const { bold } = createPaints(style.hasColour);
   const [, sentence, command] = /^(.*?): ((?:oddslake|gzip) .*)$/s.exec(action) ?? [];
-  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style, complete)];
-  return [
-    '',
-    ...formatLabelled(bold('next:'), `${sentence}:`, style, complete),
-    `  ${complete(escapeControls(command!))}`,
-  ];
+  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style)];
+  return ['', ...formatLabelled(bold('next:'), `${sentence}:`, style), `  ${style.complete(escapeControls(command!))}`];
 }
 
 /** A text after a painted label. */
-const formatLabelled = (label: string, text: string, { width }: TerminalStyle, complete: CompleteCommands): string[] =>
-  wrapAdvice(`${label} ${escapeControls(text)}`, complete, width, '', '  ');
+const formatLabelled = (label: string, text: string, style: TerminalStyle): string[] =>
+  wrapAdvice(`${label} ${escapeControls(text)}`, style, '', '  ');
 
 /** Prints a summary and sets the exit code of the process to that of the summary. */
 export function reportSummary(
@@ -160,10 +144,7 @@ export function printSummary(
     if (summary.error !== null) process.stderr.write(`oddslake: ${completeCommands(summary.error)}\n`);
     process.stdout.write(`${JSON.stringify(summary)}\n`);
   } else if (summary.run_id === null) process.stderr.write(`oddslake: ${completeCommands(summary.error ?? '')}\n`);
-  else
-    process.stdout.write(
-      `${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands, details)}\n`,
-    );
+  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), details)}\n`);
 }
 
 type SummaryRow = readonly [name: string, lines: readonly string[]];
@@ -174,14 +155,9 @@ const labelWidth = 13;
 /** Width of the values of rows. */
 const toTextWidth = (width: number | null): number | null => (width === null ? null : Math.max(20, width - labelWidth));
 
-/** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
-function buildSummaryRows(
-  summary: Summary,
-  root: string,
-  width: number | null,
-  complete: CompleteCommands,
-): SummaryRow[] {
-  const textWidth = toTextWidth(width);
+/** Labelled rows of a summary, without empty ones. Without a width nothing is shortened. */
+function buildSummaryRows(summary: Summary, root: string, style: TerminalStyle): SummaryRow[] {
+  const textWidth = toTextWidth(style.width);
   const pushRows: [string, string[]][] =
     summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
   // The push of a schedule is no run.
@@ -242,7 +218,8 @@ function buildSummaryRows(
   if (summary.completeness !== undefined && !isUnpublished(summary))
     rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
   const openDays = formatOpenDayLines(summary);
-  if (openDays.length > 0) rows.push(['days', openDays.flatMap((text) => wrapAction(text, complete, textWidth))]);
+  if (openDays.length > 0)
+    rows.push(['days', openDays.flatMap((text) => wrapAction(text, { ...style, width: textWidth }))]);
   if (night !== undefined && night.fetched_late.count > 0)
     rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);

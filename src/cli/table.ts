@@ -1,5 +1,4 @@
 import type { ResultTable } from '../archive/query/query.ts';
-import type { CompleteCommands } from './command-name.ts';
 import { createPaints, escapeControls, type Paint, type TerminalStyle } from './terminal-style.ts';
 import { measureText, wrapLines } from './text-width.ts';
 
@@ -143,11 +142,12 @@ export const keepTogether = (name: string): string => name.replaceAll(' ', keptS
  * Wraps a clause that ends with a command, with the commands in it completed. That command is on one line, so that it can be
  * copied. See `wrapText`.
  */
-export function wrapAction(text: string, complete: CompleteCommands, width: number | null, rest = ''): string[] {
+export function wrapAction(text: string, style: TerminalStyle, rest = ''): string[] {
+  const { complete, width } = style;
   const [, clause, original] = /^(.*?:) ((?:oddslake|gzip) .*)$/s.exec(text) ?? [];
   const isOneLine = width === null || measureText(rest + complete(text)) <= width;
   if (clause === undefined || original === undefined || original.includes('. ') || isOneLine)
-    return wrapAdvice(text, complete, width, rest, rest);
+    return wrapAdvice(text, style, rest, rest);
   const command = complete(original);
   const indent = measureText(rest + command) + 2 <= width ? `${rest}  ` : '    ';
   return [...wrapText(clause, width, rest, rest), `${indent}${command}`];
@@ -166,8 +166,7 @@ export function wrapText(text: string, width: number | null, first = '', rest = 
 /** Like wrapText, with the commands in the text completed. A command is not broken, so that it can be copied. */
 export const wrapAdvice = (
   text: string,
-  complete: CompleteCommands,
-  width: number | null,
+  { complete, width }: Pick<TerminalStyle, 'complete' | 'width'>,
   first = '',
   rest = '',
 ): string[] => wrapText(complete(text, keptSpace), width, first, rest);

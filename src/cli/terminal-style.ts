@@ -1,18 +1,22 @@
 import { styleText } from 'node:util';
+import { type CompleteCommands, completeCommands } from './command-name.ts';
 
 export interface TerminalStyle {
   /** Width in columns; null if the output is not a terminal. Then nothing is shortened or omitted. */
   readonly width: number | null;
   readonly hasColour: boolean;
+  /** Completes the commands in a text, so that they can be pasted. */
+  readonly complete: CompleteCommands;
 }
 
-/** Style without a terminal: neither wrapped nor coloured. */
-export const plainStyle: TerminalStyle = { width: null, hasColour: false };
+/** Style without a terminal: neither wrapped nor coloured, and with commands as they are in messages. */
+export const plainStyle: TerminalStyle = { width: null, hasColour: false, complete: (text) => text };
 
 /** Style of a stream. A terminal of unknown width reports 0 columns. */
 export const getTerminalStyle = (stream: NodeJS.WriteStream): TerminalStyle => ({
   width: stream.isTTY && stream.columns > 0 ? stream.columns : null,
   hasColour: hasColours(stream),
+  complete: completeCommands,
 });
 
 /** Whether a stream gets colours, by the rules of Node: terminal support, NO_COLOR, FORCE_COLOR, TERM. */

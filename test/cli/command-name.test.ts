@@ -96,7 +96,12 @@ test.each([
 test('a command in wrapped advice stays on one line', () => {
   const complete = completer('--config', 'a folder/oddslake.yaml');
   expect(
-    wrapAdvice('The next run fetches the missing windows. To list them: oddslake gaps', complete, 40, '→ ', '  '),
+    wrapAdvice(
+      'The next run fetches the missing windows. To list them: oddslake gaps',
+      { complete, width: 40 },
+      '→ ',
+      '  ',
+    ),
   ).toEqual([
     '→ The next run fetches the missing',
     '  windows. To list them:',

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { formatGaps, formatStatus } from '../../src/cli/format-archive.ts';
+import { plainStyle } from '../../src/cli/terminal-style.ts';
 import { createReportData } from '../report/made-gathered.ts';
 
 const provisional = { windows: 0, symbols: 0 };
@@ -66,13 +67,13 @@ test('continues long lines below on a terminal, and breaks no symbol, path or co
   } as const;
   const reasons = [{ reason: 'inferred', symbols: 2, from: 0, to: 1 }] as const;
   const openDays = { open_days: [{ ...day, reasons }], open_days_count: 30 };
-  const wrapped = formatStatus({ ...status, archive, ...openDays }, { width: 80, hasColour: false });
+  const wrapped = formatStatus({ ...status, archive, ...openDays }, { ...plainStyle, width: 80 });
   const plain = formatStatus({ ...status, archive, ...openDays });
   expect(wrapped).toContain(archive);
   expect(plain.split('\n').length).toBeLessThan(wrapped.split('\n').length);
   const gap = { symbol, from: 0, to: 1000, reason: 'failed' as const, detail: 'y '.repeat(60).trim() };
   const list = { from: 0, to: 1000, count: 1, gaps: [gap], provisional, ...openDays };
-  const gaps = formatGaps(list, { width: 80, hasColour: false });
+  const gaps = formatGaps(list, { ...plainStyle, width: 80 });
   const command = 'oddslake backfill --recheck inferred --from 2026-11-20 --to 2026-11-21';
   for (const text of [wrapped, gaps]) {
     expect(text).toMatch(new RegExp(`\\n +${command}\\n`));

@@ -2,6 +2,7 @@ import { stripVTControlCharacters } from 'node:util';
 import stringWidth from 'string-width';
 import { expect, test } from 'vitest';
 import { formatBacktest, formatSparkline } from '../../src/cli/format-backtest.ts';
+import { plainStyle } from '../../src/cli/terminal-style.ts';
 import {
   formatAmount,
   formatDecimals,
@@ -13,7 +14,7 @@ import {
 import { createResult } from '../report/made-result.ts';
 import { rubbish } from '../server/web/lake.ts';
 
-const away = { width: null, hasColour: false };
+const away = plainStyle;
 
 test('prints a summary and tables of a backtest', () => {
   const text = formatBacktest(createResult({ grid: { buy_below: [0.1, 0.2] }, gapShare: 0.25 }), away);
@@ -73,14 +74,14 @@ test('begins with what the result leaves out', () => {
 
 test.each([80, 120])('fits a terminal of %i columns with any symbol names', (width) => {
   const making = { grid: { buy_below: [0.1, 0.2], sell_above: [0.5, 0.6] }, symbols: rubbish.slice(1), lacking: 0.25 };
-  const text = formatBacktest(createResult(making), { width, hasColour: true });
+  const text = formatBacktest(createResult(making), { ...plainStyle, width, hasColour: true });
   const [esc, bell] = ['\u001b', '\u0007'];
   const result = createResult();
   const named = {
     ...result.request,
     entry_executable: { ...result.request.entry_executable, name: `mine${esc}[2J${bell}` },
   };
-  expect(formatBacktest({ ...result, request: named }, { width, hasColour: false })).toMatch(
+  expect(formatBacktest({ ...result, request: named }, { ...plainStyle, width, hasColour: false })).toMatch(
     /^ {2}strategy +mine\\u001b\[2J\\u0007$/m,
   );
   for (const line of stripVTControlCharacters(text).split('\n'))

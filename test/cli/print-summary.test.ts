@@ -5,6 +5,7 @@ import type { FailureLine, NightSummary, Summary } from '../../src/archive/journ
 import { explainSummary } from '../../src/cli/commands/demo.ts';
 import { formatRepair } from '../../src/cli/format-repair.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
+import { plainStyle } from '../../src/cli/terminal-style.ts';
 import type { RunFacts } from '../../src/collector/run/summary.ts';
 import { emptyBookCounts, summarize } from '../../src/collector/run/summary.ts';
 
@@ -116,7 +117,7 @@ const night = (facts: Partial<RunFacts> = {}): Summary => ({
   next_action: 'Look at it: oddslake symbols KXOLD',
 });
 const linesOf = (summary: Summary, width: number | null, colour = false): string[] =>
-  formatSummary(summary, '/lake', { width, hasColour: colour }).split('\n');
+  formatSummary(summary, '/lake', { ...plainStyle, width, hasColour: colour }).split('\n');
 
 test('prints a nightly summary with medians, without empty parts', () => {
   expect(linesOf(night(), 80)).toEqual([
@@ -259,13 +260,9 @@ test('prints the result of a repair first, then what was damaged, then what stay
     lost: [{ dataset: 'ticks', symbol: `A ${'long '.repeat(12)}\u001b[2J`, from: 0, to: 60_000, ticks: 351 }],
   } as const;
   const of = (repaired: RepairReport): string[] =>
-    formatSummary(
-      night({ failures: [fall] }),
-      '/lake',
-      { width: 80, hasColour: false },
-      (text) => text,
-      formatRepair(repaired),
-    ).split('\n');
+    formatSummary(night({ failures: [fall] }), '/lake', { ...plainStyle, width: 80 }, formatRepair(repaired)).split(
+      '\n',
+    );
   const lines = of(report);
   expect(lines[0]).toBe('nightly done after 4 min 5 s, but incomplete');
   expect(lines.slice(1, 3)).toEqual([

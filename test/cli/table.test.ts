@@ -3,6 +3,7 @@ import stringWidth from 'string-width';
 import { describe, expect, test } from 'vitest';
 import type { ResultTable } from '../../src/archive/query/query.ts';
 import { renderTable } from '../../src/cli/table.ts';
+import { plainStyle } from '../../src/cli/terminal-style.ts';
 
 const ticks: ResultTable = {
   columns: [
@@ -26,7 +27,7 @@ const one = (text: string, name = 'question'): ResultTable => ({
   plan: null,
 });
 
-const away = { width: null, hasColour: false };
+const away = plainStyle;
 
 test('aligns columns, with numbers at the right and wide characters', () => {
   expect(renderTable(ticks, away)).toBe(`symbol       t                         p
@@ -52,7 +53,7 @@ test('the footer shows the number of rows', () => {
 
 test('writes escape codes only with colour', () => {
   expect(renderTable(ticks, away)).not.toContain('\u001b');
-  const coloured = renderTable(ticks, { width: 80, hasColour: true });
+  const coloured = renderTable(ticks, { ...plainStyle, width: 80, hasColour: true });
   expect(coloured).toContain('\u001b[1msymbol\u001b[22m');
   expect(coloured).toContain('\u001b[2mNULL\u001b[22m');
   expect(stripVTControlCharacters(coloured)).toBe(renderTable(ticks, away));
@@ -75,7 +76,7 @@ describe('on a narrow terminal', () => {
   };
 
   test('shortens long text, but not numbers and times', () => {
-    const text = renderTable(wide, { width: 70, hasColour: false });
+    const text = renderTable(wide, { ...plainStyle, width: 70 });
     expect(widest(text)).toBeLessThanOrEqual(70);
     expect(text).toContain('2026-07-01T12:00:00Z  0.123456789  Will 漢字');
     expect(text).toContain('…');
@@ -85,7 +86,7 @@ describe('on a narrow terminal', () => {
     const words = Array.from({ length: 30 }, (_, n) => `word${n}`).join(' ');
     const row = ['KXFED-26SEP', '2026-07-01T12:00:00Z', '0.5', words];
     const reasons: ResultTable = { ...wide, rows: [row, [null, '2026-07-02T12:00:00Z', '0.25', null]] };
-    const lines = renderTable(reasons, { width: 70, hasColour: false }, undefined, 20).split('\n');
+    const lines = renderTable(reasons, { ...plainStyle, width: 70 }, undefined, 20).split('\n');
     expect(
       lines
         .slice(2, -3)
@@ -96,19 +97,19 @@ describe('on a narrow terminal', () => {
     expect(lines[3]).toMatch(/^ {41}word\d/);
     expect(lines.at(-3)).toMatch(/^NULL /);
     expect(Math.max(...lines.map((line) => stringWidth(line)))).toBeLessThanOrEqual(70);
-    const cut = renderTable(reasons, { width: 70, hasColour: false }, undefined, 3).split('\n');
+    const cut = renderTable(reasons, { ...plainStyle, width: 70 }, undefined, 3).split('\n');
     expect(cut).toHaveLength(8);
     expect(cut[4]).toMatch(/^ {41}word\d.*…$/);
   });
 
   test('omits columns that do not fit, and says so in the footer', () => {
-    const text = renderTable(wide, { width: 50, hasColour: false });
+    const text = renderTable(wide, { ...plainStyle, width: 50 });
     expect(widest(text)).toBeLessThanOrEqual(50);
     expect(text).toContain('1 row, 3 of 4 columns');
   });
 
   test('always shows one column', () => {
-    expect(renderTable(one('x'.repeat(100)), { width: 5, hasColour: false })).toContain('…');
+    expect(renderTable(one('x'.repeat(100)), { ...plainStyle, width: 5 })).toContain('…');
   });
 });
 
@@ -122,5 +123,7 @@ test('escapes control characters and line breaks', () => {
 });
 
 test('prints a query plan unchanged', () => {
-  expect(renderTable({ ...one('x'), plan: '┌──┐\n└──┘\n' }, { width: 2, hasColour: true })).toBe('┌──┐\n└──┘\n');
+  expect(renderTable({ ...one('x'), plan: '┌──┐\n└──┘\n' }, { ...plainStyle, width: 2, hasColour: true })).toBe(
+    '┌──┐\n└──┘\n',
+  );
 });

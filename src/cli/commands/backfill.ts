@@ -15,7 +15,6 @@ import {
   readSymbolsFile,
   type TimeRangeFlags,
 } from '../shared-options.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 
 interface BackfillOptions extends CommonFlags, TimeRangeFlags {
   readonly symbol: string[];
@@ -62,7 +61,7 @@ async function createPlanPrinter(flags: BackfillOptions): Promise<(plan: Backfil
   const { formatPlan, toPlanJson } = await import('../format-plan.ts');
   return ({ source, rate, plans: _, ...ticks }) => {
     const plan = { source, rate, ticks, others: [] };
-    printResult(flags, { plan: toPlanJson(plan) }, () => formatPlan(plan, getTerminalStyle(process.stdout)));
+    printResult(flags, { plan: toPlanJson(plan) }, (style) => formatPlan(plan, style));
   };
 }
 

@@ -21,7 +21,6 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
 import {
   createCsvSafeOption,
@@ -31,7 +30,6 @@ import {
   createSymbolOption,
   createToOption,
 } from '../shared-options.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 
 interface ListFlags extends CommonFlags {
   readonly rows: number;
@@ -61,8 +59,8 @@ export function addBacktest(backtest: Command, shell: CliContext): void {
       ]);
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
       const entries = rows.map(toBacktestListEntry);
-      printResult(flags, { backtests: entries, count: entries.length, more }, () =>
-        formatBacktestList(entries, more, getTerminalStyle(process.stdout), completeCommands),
+      printResult(flags, { backtests: entries, count: entries.length, more }, (style) =>
+        formatBacktestList(entries, more, style),
       );
     }),
   );

@@ -18,7 +18,7 @@ import {
 import { toShortPath } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { renderList, wrapText } from '../table.ts';
-import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from '../terminal-style.ts';
+import { createPaints, escapeControls, type TerminalStyle } from '../terminal-style.ts';
 
 interface ShowFlags extends CommonFlags {
   readonly all?: boolean;
@@ -44,8 +44,8 @@ function addShow(config: Command): void {
     const { config, settings } = await listSettings(sources);
     const shown = flags.all === true ? settings : settings.filter(isChanged);
     warnOfUnreadConfig(config, flags);
-    printResult(flags, { config, settings: shown, settings_count: settings.length }, () =>
-      formatSettings({ config, settings: shown, totalCount: settings.length }, getTerminalStyle(process.stdout)),
+    printResult(flags, { config, settings: shown, settings_count: settings.length }, (style) =>
+      formatSettings({ config, settings: shown, totalCount: settings.length }, style),
     );
   });
 }
@@ -65,7 +65,7 @@ function addCheck(cli: CliContext, config: Command): void {
     const exitCode = problems.length === 0 ? exitCodes.done : exitCodes.usage;
     warnOfUnreadConfig(config, flags);
     const result = { config, valid: problems.length === 0, problems, warnings, exit_code: exitCode };
-    printResult(flags, result, () => formatProblems({ config, problems, warnings }, getTerminalStyle(process.stdout)));
+    printResult(flags, result, (style) => formatProblems({ config, problems, warnings }, style));
     cli.setExitCode(exitCode);
   });
 }

@@ -16,7 +16,6 @@ import {
 import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser } from '../shared-options.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 
 interface CreateFlags extends CommonFlags {
   readonly name: string;
@@ -96,9 +95,7 @@ export function addKeys(keys: Command, shell: CliContext): void {
       ]);
       const nowMs = context.clock.nowMs();
       const keyList = await withWorkspace(context, (workspace) => workspace.listKeys(nowMs));
-      printResult(flags, { keys: keyList, count: keyList.length }, () =>
-        formatKeys(keyList, nowMs, getTerminalStyle(process.stdout), completeCommands),
-      );
+      printResult(flags, { keys: keyList, count: keyList.length }, (style) => formatKeys(keyList, nowMs, style));
     }),
   );
 
@@ -179,8 +176,7 @@ function addUsage(keys: Command, version: string): void {
       ]);
       const since = flags.since === undefined ? null : floorToDay(parseTime(flags.since, '--since'));
       const keyUsage = await withWorkspace(context, (workspace) => workspace.readUsage(idOrName ?? null, since ?? 0));
-      const style = getTerminalStyle(process.stdout);
-      printResult(flags, { since, keys: keyUsage, count: keyUsage.length }, () =>
+      printResult(flags, { since, keys: keyUsage, count: keyUsage.length }, (style) =>
         idOrName === undefined ? formatKeyUsage(keyUsage, style) : formatKeyUsageByDay(keyUsage, style),
       );
     }),
@@ -281,8 +277,8 @@ function addTokenRevocations(tokens: Command, version: string): void {
       ]);
       const nowMs = context.clock.nowMs();
       const revocations = await withWorkspace(context, (workspace) => workspace.listTokenRevocations(nowMs));
-      printResult(flags, { revocations, count: revocations.length }, () =>
-        formatTokenRevocations(revocations, getTerminalStyle(process.stdout), completeCommands),
+      printResult(flags, { revocations, count: revocations.length }, (style) =>
+        formatTokenRevocations(revocations, style),
       );
     }),
   );

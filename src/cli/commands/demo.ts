@@ -46,7 +46,7 @@ export function addDemo(command: Command, shell: CliContext): void {
           const summary = await nightly.run(context, { day: null });
           const root = context.settings.archive.output;
           if (flags.json === true) return reportSummary(shell, flags, summary, root);
-          process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), completeCommands)}\n`);
+          process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
           if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context, summary));
           shell.setExitCode(summary.exit_code);
         },

@@ -10,10 +10,8 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createSourceOption } from '../shared-options.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 
 interface DoctorFlags extends CommonFlags {
   readonly offline?: boolean;
@@ -27,7 +25,7 @@ export function addDoctor(command: Command, shell: CliContext): void {
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
     const diagnosis = await runDiagnosis(shell, flags);
     const { formatDiagnosis } = await import('../format-doctor.ts');
-    printResult(flags, diagnosis, () => formatDiagnosis(diagnosis, getTerminalStyle(process.stdout), completeCommands));
+    printResult(flags, diagnosis, (style) => formatDiagnosis(diagnosis, style));
     shell.setExitCode(diagnosis.exit_code);
   });
 }

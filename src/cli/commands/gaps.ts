@@ -12,7 +12,6 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
   createFromOption,
@@ -25,7 +24,7 @@ import {
   parseTimeWindow,
   type TimeRangeFlags,
 } from '../shared-options.ts';
-import { escapeControls, getTerminalStyle } from '../terminal-style.ts';
+import { escapeControls } from '../terminal-style.ts';
 
 interface AcceptFlags extends CommonFlags, TimeRangeFlags {
   readonly reason: string;
@@ -68,7 +67,7 @@ export function addGaps(command: Command, shell: CliContext): void {
         flags.dataset === 'ticks'
           ? listGaps(archive, selection, rules, nowMs)
           : listDatasetGaps(archive, flags.dataset, selection, rules, nowMs);
-      printResult(flags, gaps, () => formatGaps(gaps, getTerminalStyle(process.stdout), completeCommands));
+      printResult(flags, gaps, (style) => formatGaps(gaps, style));
     }),
   );
   addGapsAccept(shell, command);

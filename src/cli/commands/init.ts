@@ -99,14 +99,14 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
       warnings,
     };
     const complete = createCommandCompleter(getCommandName, ['--config', relative('.', file)]);
-    printResult(flags, result, () =>
+    printResult(flags, result, (style) =>
       [
         `wrote ${file}`,
         created
           ? `created the archive ${archive.output} for ${name}`
           : `the archive ${archive.output} for ${name} already exists and was not changed`,
         '',
-        formatDiagnosis(diagnosis, getTerminalStyle(process.stdout), complete),
+        formatDiagnosis(diagnosis, { ...style, complete }),
         ...listNextSteps(file, upstream.apiKey !== null, complete),
         '',
       ].join('\n'),

@@ -12,7 +12,6 @@ import {
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import { createSourceOption, createSymbolOption } from '../shared-options.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `nightly`: the main job. */
 export function addNightly(command: Command, shell: CliContext): void {
@@ -59,10 +58,9 @@ const printNightlyPlan = (shell: CliContext, flags: NightlyOptions, day: number 
         ],
       }),
     );
-    const style = getTerminalStyle(process.stdout);
     const [first] = shown;
     const result = first?.source === null ? { plan: toPlanJson(first) } : { plans: shown.map(toPlanJson) };
-    printResult(flags, result, () => shown.map((plan) => formatPlan(plan, style)).join('\n'));
+    printResult(flags, result, (style) => shown.map((plan) => formatPlan(plan, style)).join('\n'));
   });
 
 const nightlyNotes = `

@@ -10,10 +10,8 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withExamples } from '../help.ts';
 import { createSourceOption } from '../shared-options.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 
 interface StatusFlags extends CommonFlags, SourceFlags {
   readonly maxLag?: string;
@@ -37,7 +35,7 @@ export function addStatus(command: Command, shell: CliContext): void {
       requireKnownSources(archive, context);
       const rules = toCompletenessRules(context.settings);
       const status = readStatus(archive, rules, context.clock.nowMs(), flags.source);
-      printResult(flags, status, () => formatStatus(status, getTerminalStyle(process.stdout), completeCommands));
+      printResult(flags, status, (style) => formatStatus(status, style));
       const isLate = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (isLate) process.stderr.write(`oddslake: the lag exceeds --max-lag ${flags.maxLag}.\n`);
       shell.setExitCode(isLate ? exitCodes.incomplete : exitCodes.done);

@@ -8,11 +8,9 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import { createIntegerParser, createSourceOption } from '../shared-options.ts';
-import { getTerminalStyle } from '../terminal-style.ts';
 import { addSymbolsForget, addSymbolsWatch } from './symbol-subcommands.ts';
 
 interface SymbolsFlags extends CommonFlags, SourceFlags {
@@ -42,9 +40,7 @@ export function addSymbols(command: Command, shell: CliContext): void {
       ]);
       requireKnownSources(archive, context);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs(), flags.source);
-      printResult(flags, list, () =>
-        formatSymbols(list, flags.rows, getTerminalStyle(process.stdout), completeCommands),
-      );
+      printResult(flags, list, (style) => formatSymbols(list, flags.rows, style));
     }),
   );
   addSymbolsRetry(shell, command);

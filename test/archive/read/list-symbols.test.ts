@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { ensureSymbols, recordMarkets, recordRecognition } from '../../../src/archive/journal/symbol-store.ts';
 import { listSymbols } from '../../../src/archive/read/list-symbols.ts';
 import { formatSymbols } from '../../../src/cli/format-lists.ts';
+import { plainStyle } from '../../../src/cli/terminal-style.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../scratch.ts';
 
 async function archiveOfAll() {
@@ -57,7 +58,7 @@ test('venues have a column if there are several, and a search without a match sa
   const facts = [market('A', { source: 'kalshi' }), market('B', { source: 'polymarket' })];
   recordMarkets(archive.state.db, facts, now, true);
   const show = (text: string) =>
-    formatSymbols(listSymbols(archive, text, now), 50, { width: 80, hasColour: false }, (given) => `<${given}>`);
+    formatSymbols(listSymbols(archive, text, now), 50, { ...plainStyle, width: 80, complete: (given) => `<${given}>` });
   expect(show('').split('\n')[0]).toMatch(/^symbol +question +venue +state +ticks +last tick$/);
   expect(show('')).toMatch(/^B .* polymarket +active/m);
   expect(show('a kalshi')).not.toContain('venue');
@@ -68,11 +69,11 @@ test('venues have a column if there are several, and a search without a match sa
 
 test('a narrow terminal keeps the symbol whole and leaves out what is least needed; none cuts nothing', async () => {
   const list = listSymbols(await archiveOfAll(), '', now);
-  const narrow = formatSymbols(list, 50, { width: 70, hasColour: false }).split('\n');
+  const narrow = formatSymbols(list, 50, { ...plainStyle, width: 70 }).split('\n');
   expect(narrow[0]).toMatch(/^symbol +question +state +ticks +last tick$/);
   for (const line of narrow) expect(line.length).toBeLessThanOrEqual(70);
   expect(narrow.some((line) => line.startsWith('E-unknown '))).toBe(true);
-  const wide = formatSymbols(list, 50, { width: null, hasColour: false });
+  const wide = formatSymbols(list, 50, plainStyle);
   expect(wide).toMatch(/B-resolved .* resolved 1 +0\n/);
   expect(wide).toContain('2026-06-01 … 2026-06-02');
   expect(wide).toContain('Will it rain in São Paulo?');
