@@ -85,19 +85,13 @@ function toProblem(error: UsageError, config: string | null, lines: ReadonlyMap<
   return { message, key, value, expected, suggestion, from: toOrigin(from, key, config, lines) };
 }
 
-/** @param named the source of a value as messages name it */
-function toOrigin(
-  named: string,
-  key: string,
-  config: string | null,
-  lines: ReadonlyMap<string, number>,
-): SettingOrigin {
-  const from = named.replace(/, source [a-z0-9-]+$/, '');
+/** @param from the source of a value as messages name it */
+function toOrigin(from: string, key: string, config: string | null, lines: ReadonlyMap<string, number>): SettingOrigin {
   if (from === defaultLayer.from) return { kind: 'default', name: null, line: null };
   if (from === config) return { kind: 'config', name: config, line: findLine(lines, key) };
   if (from.startsWith('--')) return { kind: 'flag', name: from, line: null };
   if (/^ODDSLAKE_[A-Z0-9_]+$/.test(from)) return { kind: 'environment', name: from, line: null };
-  // A key file, or a source of the config.
+  // A key file.
   return { kind: 'config', name: from, line: null };
 }
 

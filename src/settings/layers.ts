@@ -32,16 +32,6 @@ export const sourceSettings: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** The section of one of several sources. */
-const sourceSection: SectionSchema = {
-  type: 'object',
-  properties: Object.fromEntries(
-    Object.entries({ ...settingsSchema.properties.upstream.properties, ...settingsSchema.properties.source.properties })
-      // A section such as field_paths has all of its settings.
-      .filter(([, schema]) => !('isOfArchive' in schema)),
-  ),
-};
-
 /** The section in which each key is the name of a source. */
 export const sourcesKey = 'sources';
 
@@ -64,43 +54,52 @@ export function parseDocumentLayer(
   report: ReportProblem = throwProblem,
 ): SettingsLayer {
   const values = new Map<string, unknown>();
-  const target = { from, into: values, report };
-  const hasSources = typeof document === 'object' && document !== null && Object.hasOwn(document, sourcesKey);
-  if (!hasSources) collectValues(settingsSchema, document, '', target);
-  else {
-    const { [sourcesKey]: sources, ...rest } = document as Record<string, unknown>;
-    collectValues(settingsSchema, rest, '', target);
-    attemptStep(report, () => collectSources(sources, target));
-  }
+  const visit = (path: string, value: unknown): void => {
+    const leaf = findSettingSchema(path);
+    if (leaf !== undefined) {
+      attemptStep(report, () => {
+        checkValue(path, leaf, value, from);
+        values.set(path, value);
+      });
+      return;
+    }
+    const expected = describeSection(path);
+    if (expected === null) report(createUnknownKeyError(path, from));
+    // YAML parses a section as null if all of its settings are commented out.
+    else if (value === null || value === undefined) return;
+    else if (typeof value !== 'object' || Array.isArray(value))
+      report(createBadValueError(path || 'the file', value, from, expected));
+    else for (const [key, inner] of Object.entries(value)) visitMember(path, key, inner);
+  };
+  const visitMember = (section: string, key: string, value: unknown): void => {
+    const path = section === '' ? key : `${section}.${key}`;
+    if (section === sourcesKey && !isSourceName(key)) report(createSourceNameError(key, from));
+    else if (!/^[^.]+$/s.test(key)) report(createUnknownKeyError(path, from));
+    else {
+      // A source without any setting is known too: variables may set its address.
+      if (section === sourcesKey) values.set(`${path}.base_url`, null);
+      visit(path, value);
+    }
+  };
+  visit('', document);
   return { from, values };
 }
 
-/** Where the values of a document go, and its problems. */
-interface CollectTarget {
-  readonly from: string;
-  readonly into: Map<string, unknown>;
-  readonly report: ReportProblem;
+/** What a section consists of; null if there is no such section. */
+function describeSection(path: string): string | null {
+  if (path === sourcesKey)
+    return 'a section with one section for each source, e.g. alpha: {base_url: https://example.org}';
+  const prefix = path === '' ? '' : `${path}.`;
+  const inside = listKnownPaths(path).filter((known) => known.startsWith(prefix));
+  const names = new Set(inside.map((known) => known.slice(prefix.length).replace(/\..*/s, '')));
+  return names.size === 0 ? null : `a section with ${[...names].join(', ')}`;
 }
 
-/** Validates the section of the sources. A source without any setting is known too: variables may set its address. */
-function collectSources(value: unknown, target: CollectTarget): void {
-  const { from, into, report } = target;
-  if (value === null || value === undefined) return;
-  if (typeof value !== 'object' || Array.isArray(value))
-    throw createBadValueError(
-      sourcesKey,
-      value,
-      from,
-      'a section with one section for each source, e.g. alpha: {base_url: https://example.org}',
-    );
-  for (const [name, section] of Object.entries(value)) {
-    if (!isSourceName(name)) {
-      report(createSourceNameError(name, from));
-      continue;
-    }
-    into.set(`${sourcesKey}.${name}.base_url`, null);
-    collectValues(sourceSection, section, `${sourcesKey}.${name}.`, target);
-  }
+/** The paths of all settings: those of its source for a path of one, otherwise those of the only service. */
+function listKnownPaths(path: string): string[] {
+  const source = parseSourceName(path);
+  if (source === null) return [...settingSchemas.keys()];
+  return [...sourceSettings.keys()].map((name) => `${sourcesKey}.${source}.${name}`);
 }
 
 function createSourceNameError(name: string, from: string): UsageError {
@@ -152,28 +151,6 @@ function listLeaves(section: SectionSchema, prefix: string): [string, LeafSchema
   );
 }
 
-function collectValues(section: SectionSchema, value: unknown, prefix: string, target: CollectTarget): void {
-  const { from, into, report } = target;
-  // YAML parses a section as null if all of its settings are commented out.
-  if (value === null || value === undefined) return;
-  if (typeof value !== 'object' || Array.isArray(value)) {
-    const name = prefix === '' ? 'the file' : prefix.slice(0, -1);
-    report(createBadValueError(name, value, from, `a section with ${Object.keys(section.properties).join(', ')}`));
-    return;
-  }
-  for (const [key, inner] of Object.entries(value)) {
-    const path = prefix + key;
-    const schema = Object.hasOwn(section.properties, key) ? section.properties[key] : undefined;
-    if (schema === undefined) report(createUnknownKeyError(path, from));
-    else if (isSection(schema)) collectValues(schema, inner, `${path}.`, target);
-    else
-      attemptStep(report, () => {
-        checkValue(path, schema, inner, from);
-        into.set(path, inner);
-      });
-  }
-}
-
 function checkValue(path: string, leaf: LeafSchema, value: unknown, from: string): void {
   if (isValid(leaf, value)) return;
   if (leaf.type !== 'array' || !Array.isArray(value)) {
@@ -196,10 +173,7 @@ function createUnknownKeyError(path: string, from: string): UsageError {
   const key = clipText(path);
   const sourceName = parseSourceName(path);
   if (sourceName !== null && !isSourceName(sourceName)) return createSourceNameError(sourceName, from);
-  const known =
-    sourceName === null
-      ? [...settingSchemas.keys()]
-      : [...sourceSettings.keys()].map((name) => `${sourcesKey}.${sourceName}.${name}`);
+  const known = listKnownPaths(path);
   const inside = known.filter((name) => name.startsWith(`${path}.`));
   if (inside.length > 0) {
     const expected = `one of ${inside.join(', ')}`;

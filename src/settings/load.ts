@@ -29,11 +29,13 @@ import {
   type UpstreamOrigins,
 } from './settings.ts';
 
-/** A value and its source, as messages name it. */
+/** A value, its setting and its source, as messages name them. */
 interface SourcedValue {
   readonly value: unknown;
+  readonly path: string;
   readonly from: string;
 }
+/** By path; those of one of several sources by that of the only service's setting. */
 type MergedSettings = Map<string, SourcedValue>;
 
 /** The sources of settings. Their texts are not parsed yet. */
@@ -94,8 +96,7 @@ export async function resolveSettings(
     outputFlagged: from === '--output',
     bucketUrl: output.startsWith('s3://') ? output : null,
   };
-  const nameOrigins = (paths?: ReadonlyMap<string, string>) =>
-    nameUpstreamOrigins(merged, base, configFile, lines, paths);
+  const nameOrigins = (settings: MergedSettings) => nameUpstreamOrigins(settings, base, configFile, lines);
   return freezeDeep({
     ...nested,
     archive: { ...nested.archive, ...named },
@@ -103,7 +104,7 @@ export async function resolveSettings(
     configFile,
     sources: sourceNames.map((name) => resolveSource(merged, name, base, nameOrigins, report)),
     sourceName: null,
-    upstreamFrom: nameOrigins(),
+    upstreamFrom: nameOrigins(own),
   });
 }
 
@@ -162,21 +163,18 @@ function resolveSource(
   merged: MergedSettings,
   name: string,
   base: string,
-  nameOrigins: (paths: ReadonlyMap<string, string>) => UpstreamOrigins,
+  nameOrigins: (settings: MergedSettings) => UpstreamOrigins,
   report: ReportProblem,
 ): SourceSettings {
   const own: MergedSettings = new Map([...merged].filter(([path]) => /^(upstream|source)\./.test(path)));
-  // What the user can set: the only service's address and key are refused.
-  const paths = new Map<string, string>();
   for (const [key, path] of sourceSettings) {
-    const sourced = merged.get(`${sourcesKey}.${name}.${key}`);
-    if (sourced !== undefined) own.set(path, { ...sourced, from: `${sourced.from}, source ${name}` });
-    paths.set(path, `${sourcesKey}.${name}.${key}`);
+    // What the user can set: the only service's address and key are refused.
+    const ownPath = `${sourcesKey}.${name}.${key}`;
+    own.set(path, merged.get(ownPath) ?? { ...own.get(path)!, path: ownPath });
   }
   attemptStep(report, () => checkAtMost(own, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'));
-  const values = resolveValues(own, base, report, (path) => paths.get(path) ?? path);
-  const { upstream, source } = nestSettings(values);
-  return { name, upstream, source, upstreamFrom: nameOrigins(paths) };
+  const { upstream, source } = nestSettings(resolveValues(own, base, report));
+  return { name, upstream, source, upstreamFrom: nameOrigins(own) };
 }
 
 /**
@@ -259,7 +257,8 @@ function mergeLayers(
   const merged: MergedSettings = new Map();
   for (const level of levels) {
     const levelValues: MergedSettings = new Map();
-    for (const { from, values } of level) for (const [path, value] of values) levelValues.set(path, { value, from });
+    for (const { from, values } of level)
+      for (const [path, value] of values) levelValues.set(path, { value, path, from });
     for (const key of [...secretSettings, ...ofSources])
       attemptStep(report, () => replaceLowerKey(levelValues, merged, key, toFileSetting(key)));
     for (const [path, sourced] of levelValues) merged.set(path, sourced);
@@ -277,7 +276,7 @@ function replaceLowerKey(levelValues: MergedSettings, below: MergedSettings, key
   }
   if (present.length === 0) return;
   const { from } = levelValues.get(present[0]!)!;
-  for (const path of [key, keyFile]) if (path !== present[0]) below.set(path, { value: null, from });
+  for (const path of [key, keyFile]) if (path !== present[0]) below.set(path, { value: null, path, from });
 }
 
 /** Pairs of settings of which the first is at most the second. */
@@ -290,9 +289,9 @@ function checkAtMost(merged: MergedSettings, lower: string, upper: string): void
   const [low, high] = [merged.get(lower)!, merged.get(upper)!];
   if ((low.value as number) <= (high.value as number)) return;
   // Report the value that was set, not a default.
-  const [path, { value, from }] = low.from === defaultLayer.from ? [upper, high] : [lower, low];
-  const expected = `${lower} (${low.value}) to be at most ${upper} (${high.value})`;
-  throw createBadValueError(path, value, from, expected, [lower, upper]);
+  const { path, value, from } = low.from === defaultLayer.from ? high : low;
+  const expected = `${low.path} (${low.value}) to be at most ${high.path} (${high.value})`;
+  throw createBadValueError(path, value, from, expected, [low.path, high.path]);
 }
 
 /** Validates the cron expressions that differ from the defaults. Loads the library only if there is one. */
@@ -314,32 +313,26 @@ async function checkCrons(merged: MergedSettings, report: ReportProblem): Promis
  * Checks and resolves texts that are addresses, keys or paths. Reports each problem; the value is then null.
  * @param own the settings of the only service, or those of a source at the paths of the only service
  * @param base folder of relative paths
- * @param toPath the path of a setting in messages
  */
-function resolveValues(
-  own: MergedSettings,
-  base: string,
-  report: ReportProblem,
-  toPath: (path: string) => string = (path) => path,
-): Map<string, unknown> {
-  const resolveValue = (path: string, { value, from }: SourcedValue): unknown => {
-    const { kind } = settingSchemas.get(path)!;
+function resolveValues(own: MergedSettings, base: string, report: ReportProblem): Map<string, unknown> {
+  const resolveValue = (setting: string, { value, path, from }: SourcedValue): unknown => {
+    const { kind } = settingSchemas.get(setting)!;
     if (kind === 'link' && value === null) return findServiceUrl(own.get('service.host')!, own.get('service.port')!);
-    const file = own.get(toFileSetting(path));
+    const file = own.get(toFileSetting(setting));
     if (typeof file?.value === 'string') {
       const keyFile = resolve(base, file.value);
-      const key = parseKey(readKeyFile(keyFile, toPath(toFileSetting(path))), keyFile, toPath(path));
-      return kind === 'secret-url' ? parseUrl(toPath(path), key, file.from) : key;
+      const key = parseKey(readKeyFile(keyFile, file.path), keyFile, path);
+      return kind === 'secret-url' ? parseUrl(path, key, file.from) : key;
     }
     if (typeof value !== 'string') return value;
     switch (kind) {
       case 'address':
-        return parseAddress(toPath(path), value, from);
+        return parseAddress(path, value, from);
       case 'key':
-        return parseKey(value, from, toPath(path));
+        return parseKey(value, from, path);
       case 'secret-url':
       case 'link':
-        return parseUrl(toPath(path), value.trim(), from);
+        return parseUrl(path, value.trim(), from);
       case 'path':
         return resolve(base, value);
       case 'archive':
@@ -393,20 +386,18 @@ function parseKey(text: string, from: string, key: string): string {
 
 /**
  * Names where the address and the key come from: a variable, a flag, a line of the config file, or a key file.
+ * @param own as for `resolveValues`
  * @param base folder of relative paths
  * @param lines line of each key of the config file, counted from 1
- * @param paths the settings of a source in place of those of the only service
  */
 function nameUpstreamOrigins(
-  merged: MergedSettings,
+  own: MergedSettings,
   base: string,
   configFile: string | null,
   lines: ReadonlyMap<string, number>,
-  paths: ReadonlyMap<string, string> = new Map(),
 ): UpstreamOrigins {
   const name = (setting: string): string | null => {
-    const path = paths.get(setting) ?? setting;
-    const { value = null, from = '' } = merged.get(path) ?? {};
+    const { value, path, from } = own.get(setting)!;
     if (value === null || from === defaultLayer.from) return null;
     if (from === '--set') return `--set ${path}`;
     if (from !== configFile) return from;
@@ -414,7 +405,7 @@ function nameUpstreamOrigins(
     return `${path} in ${shortenPath(from)}${line === undefined ? '' : `:${line}`}`;
   };
   const keyFile = name('upstream.api_key_file');
-  const keyPath = merged.get(paths.get('upstream.api_key_file') ?? 'upstream.api_key_file')?.value;
+  const keyPath = own.get('upstream.api_key_file')!.value;
   return {
     baseUrl: name('upstream.base_url'),
     apiKey: keyFile === null ? name('upstream.api_key') : `${shortenPath(resolve(base, String(keyPath)))} (${keyFile})`,

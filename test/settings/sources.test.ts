@@ -113,9 +113,12 @@ test.each([
   ['sources: {alpha: {linger_days: 3}}', /unknown setting sources\.alpha\.linger_days/],
   ['sources: {alpha: {concurrency: many}}', /sources\.alpha\.concurrency is "many": expected a whole number/],
   ['sources: {alpha: {api_key: 7}}', /sources\.alpha\.api_key is \(hidden\)/],
-  ['sources: {alpha: {base_url: "ftp://a"}}', /source alpha: sources\.alpha\.base_url is "ftp:\/\/a"/],
+  ['sources: {alpha: {base_url: "ftp://a"}}', /: sources\.alpha\.base_url is "ftp:\/\/a"/],
   ['sources: {alpha: {api_key: a, api_key_file: b}}', /either sources\.alpha\.api_key or sources\.alpha\.api_key_file/],
-  ['sources: {alpha: {retry_delay_seconds_min: 99}}', /source alpha: .*retry_delay_seconds_min \(99\) to be at most/],
+  [
+    'sources: {alpha: {retry_delay_seconds_min: 99}}',
+    /sources\.alpha\.retry_delay_seconds_min is 99: expected sources\.alpha\.retry_delay_seconds_min \(99\) to be at most/,
+  ],
   [`${two}symbols: [KX]\n`, /symbols is "KX": expected a symbol with its source, e\.g\. alpha:KX/],
   [`${two}symbols: ["alpha:KX"]\n`, /symbols of every source, or none at all: beta has none/],
 ])('refuses %j', async (text, why) => {
