@@ -1,27 +1,24 @@
 import type { Archive } from '../archive/archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { inferTradesFormat, type TradesFormat } from '../backtest/data/trade-files.ts';
-import type { SymbolRow } from '../backtest/engine/run-series.ts';
 import type { BacktestResult } from '../backtest/result.ts';
 import { UsageError } from '../base/errors.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import type { Context } from '../context/context.ts';
 import {
-  chooseDigits,
-  createObjectiveFormat,
+  calibrationColumns,
+  createGridColumns,
+  createSymbolColumns,
+  type FigureColumn,
   formatAmount,
   formatCosts,
-  formatDecimals,
   formatDollars,
   formatObjective,
-  formatParameter,
   formatParameters,
-  formatPlainNumber,
   formatShare,
   formatStrategyName,
   formatUncoveredWarning,
   formatWindow,
-  noValue,
   sortBestFirst,
 } from '../report/backtest-figures.ts';
 import type { WrittenTrades } from '../server/local-backtests.ts';
@@ -107,55 +104,36 @@ function formatIndented(label: string, value: string, style: TerminalStyle, isSt
   return painted.map((line, i) => `${i === 0 ? label : ' '.repeat(label.length)}${line}\n`).join('');
 }
 
-type CellFormatters<Row> = Readonly<Record<string, (row: Row) => string>>;
+const columnKinds = { left: 'fixed', text: 'text' } as const;
 
-/** A table with a heading. `text` columns can be shortened, `fixed` ones cannot; all others are numbers. */
+/** A table with a heading, and `counted` below it. */
 function formatHeadedTable<Row>(
   heading: string,
   rows: readonly Row[],
-  cells: CellFormatters<Row>,
+  figures: readonly FigureColumn<Row>[],
   style: TerminalStyle,
-  options: { readonly counted: string; readonly text?: readonly string[]; readonly fixed?: readonly string[] },
+  counted: string,
 ): string {
-  const names = Object.keys(cells);
-  const kindOf = (name: string) =>
-    options.text?.includes(name) ? 'text' : options.fixed?.includes(name) ? 'fixed' : 'number';
-  const columns = names.map((name) => ({ name, kind: kindOf(name) }) as const);
-  const cut = {
-    columns,
-    rows: rows.map((row) => names.map((name) => cells[name]!(row))),
+  const table = {
+    columns: figures.map(
+      ({ name, kind }) => ({ name, kind: kind === undefined ? 'number' : columnKinds[kind] }) as const,
+    ),
+    rows: rows.map((row) => figures.map(({ format }) => format(row))),
     isComplete: true,
     plan: null,
   };
-  const table = renderTable(cut, style, { counted: options.counted, advice: 'widen the terminal' });
-  return `${paintBold(heading, style)}\n${table}`;
+  return `${paintBold(heading, style)}\n${renderTable(table, style, { counted, advice: 'widen the terminal' })}`;
 }
 
 function formatGrid({ request, grid }: BacktestResult, style: TerminalStyle): string | null {
   if (grid === null) return null;
-  const names = Object.keys(request.grid);
   const points = sortBestFirst(grid, request.objective);
   const shown = points.slice(0, pointsShown);
-  const formatValue = createObjectiveFormat(
-    request.objective,
-    points.flatMap(({ value, held_out_value }) => [value, held_out_value]),
-  );
-  const cells: CellFormatters<(typeof points)[number]> = {
-    ...Object.fromEntries(
-      names.map((name) => [
-        name,
-        ({ parameters }: (typeof points)[number]) => formatParameter(name, parameters[name]!),
-      ]),
-    ),
-    chosen_by: ({ value }) => formatValue(value),
-    trades: (point) => formatNumber(point.trades),
-    held_out: ({ held_out_value }) => formatValue(held_out_value),
-    held_out_trades: ({ held_out_trades }) => formatNumber(held_out_trades),
-  };
   const hiddenCount = points.length - shown.length;
   const chosenText = grid.best === null ? ', none with a value: the first one was used' : '';
   const countText = `${formatCount(points.length, 'point')}${hiddenCount === 0 ? '' : `, ${formatNumber(hiddenCount)} more in --out and --json`}${chosenText}`;
-  return formatHeadedTable(`Grid by ${request.objective}, best first`, shown, cells, style, { counted: countText });
+  const columns = createGridColumns(grid, request);
+  return formatHeadedTable(`Grid by ${request.objective}, best first`, shown, columns, style, countText);
 }
 
 function formatSymbolResults({ symbols }: BacktestResult, style: TerminalStyle): string | null {
@@ -163,41 +141,18 @@ function formatSymbolResults({ symbols }: BacktestResult, style: TerminalStyle):
   const { items } = symbols;
   const areAllShown = items.length <= 2 * symbolsShown;
   const shown = areAllShown ? items : [...items.slice(0, symbolsShown), ...items.slice(-symbolsShown)];
-  const digits = chooseDigits(shown.map(({ pnl }) => pnl));
-  const cells: CellFormatters<SymbolRow> = {
-    symbol: (row) => row.symbol,
-    pnl: (row) => formatDollars(row.pnl, digits),
-    trades: (row) => formatNumber(row.trades),
-    contracts: (row) => formatDecimals(row.contracts, Number.isInteger(row.contracts) ? 0 : 2),
-    fees: (row) => formatAmount(row.fees, digits),
-    outcome: (row) => (row.outcome === null ? noValue : formatPlainNumber(row.outcome)),
-    ticks: (row) => formatNumber(row.ticks),
-  };
   const countText = `${areAllShown ? '' : `${shown.length} of `}${formatCount(symbols.count, 'symbol')} with a trade`;
   const heading = areAllShown ? 'Symbols by pnl' : 'Best and worst symbols by pnl';
-  return formatHeadedTable(heading, shown, cells, style, { counted: countText, text: ['symbol'] });
+  return formatHeadedTable(heading, shown, createSymbolColumns(shown), style, countText);
 }
 
 function formatCalibration({ calibration }: BacktestResult, style: TerminalStyle): string | null {
   const rows = calibration.filter(({ ticks }) => ticks > 0);
   if (rows.length === 0) return null;
-  const cells: CellFormatters<(typeof rows)[number]> = {
-    price: ({ price_from, price_to }) => `${price_from.toFixed(1)} – ${price_to.toFixed(1)}`,
-    ticks: ({ ticks }) => formatNumber(ticks),
-    'mean price': ({ mean_price }) => formatDecimals(mean_price!, 4),
-    'share of yes': ({ mean_outcome }) => formatDecimals(mean_outcome!, 4),
-    'off by': ({ mean_price, mean_outcome }) => formatSigned(mean_outcome! - mean_price!),
-    brier: ({ brier }) => formatDecimals(brier!, 4),
-  };
   const ticks = rows.reduce((sum, row) => sum + row.ticks, 0);
   const countText = `${formatCount(ticks, 'tick')} of symbols that settled in the window`;
-  return formatHeadedTable('Calibration: prices against outcomes', rows, cells, style, {
-    counted: countText,
-    fixed: ['price'],
-  });
+  return formatHeadedTable('Calibration: prices against outcomes', rows, calibrationColumns, style, countText);
 }
-
-const formatSigned = (value: number): string => `${value > 0 ? '+' : ''}${formatDecimals(value, 4)}`;
 
 interface WrittenFile {
   readonly file: string;

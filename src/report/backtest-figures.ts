@@ -1,5 +1,6 @@
 import type { BacktestAssumptions } from '../backtest/assumptions.ts';
 import { objectives } from '../backtest/engine/objectives.ts';
+import type { SymbolRow } from '../backtest/engine/run-series.ts';
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
@@ -126,3 +127,63 @@ export function sortBestFirst({ points }: GridResult, objective: ObjectiveName):
     return isMinimized ? a.value - b.value : b.value - a.value;
   });
 }
+
+/** A column of a table of results, on the terminal and on the page. Without a kind it has numbers; `text` can wrap. */
+export interface FigureColumn<Row> {
+  readonly name: string;
+  readonly kind?: 'left' | 'text';
+  readonly format: (row: Row) => string;
+  readonly isLoss?: (row: Row) => boolean;
+}
+
+export function createGridColumns(
+  { points }: GridResult,
+  { grid, objective }: BacktestResult['request'],
+): FigureColumn<GridPoint>[] {
+  const formatValue = createObjectiveFormat(
+    objective,
+    points.flatMap(({ value, held_out_value }) => [value, held_out_value]),
+  );
+  return [
+    ...Object.keys(grid).map((name) => ({
+      name,
+      format: ({ parameters }: GridPoint) => formatParameter(name, parameters[name]!),
+    })),
+    { name: 'In sample', format: ({ value }) => formatValue(value) },
+    { name: 'Trades', format: ({ trades }) => formatNumber(trades) },
+    { name: 'Held out', format: ({ held_out_value }) => formatValue(held_out_value) },
+    { name: 'Held-out trades', format: ({ held_out_trades }) => formatNumber(held_out_trades) },
+  ];
+}
+
+/** @param shown the rows that are shown, whose dollars have equally many decimals */
+export function createSymbolColumns(shown: readonly SymbolRow[]): FigureColumn<SymbolRow>[] {
+  const digits = chooseDigits(shown.map(({ pnl }) => pnl));
+  return [
+    { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
+    { name: 'P&L', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
+    { name: 'Trades', format: ({ trades }) => formatNumber(trades) },
+    { name: 'Contracts', format: ({ contracts }) => formatDecimals(contracts, Number.isInteger(contracts) ? 0 : 2) },
+    { name: 'Fees', format: ({ fees }) => formatAmount(fees, digits) },
+    { name: 'Outcome', format: ({ outcome }) => (outcome === null ? noValue : formatPlainNumber(outcome)) },
+    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
+  ];
+}
+
+type CalibrationRow = BacktestResult['calibration'][number];
+
+/** Of rows with ticks. */
+export const calibrationColumns: FigureColumn<CalibrationRow>[] = [
+  {
+    name: 'Price',
+    kind: 'left',
+    format: ({ price_from, price_to }) => `${price_from.toFixed(1)} – ${price_to.toFixed(1)}`,
+  },
+  { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
+  { name: 'Mean price', format: ({ mean_price }) => formatDecimals(mean_price!, 4) },
+  { name: 'Share of yes', format: ({ mean_outcome }) => formatDecimals(mean_outcome!, 4) },
+  { name: 'Off by', format: ({ mean_price, mean_outcome }) => formatSigned(mean_outcome! - mean_price!) },
+  { name: 'Brier', format: ({ brier }) => formatDecimals(brier!, 4) },
+];
+
+const formatSigned = (value: number): string => `${value > 0 ? '+' : ''}${formatDecimals(value, 4)}`;

@@ -1,5 +1,4 @@
 import { objectives } from '../backtest/engine/objectives.ts';
-import type { SymbolRow } from '../backtest/engine/run-series.ts';
 import type { Trade } from '../backtest/engine/simulate.ts';
 import type { BacktestResult, GridResult } from '../backtest/result.ts';
 import { formatNumber } from '../base/format-quantity.ts';
@@ -7,8 +6,11 @@ import { type Html, html } from '../base/html.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { ObjectiveName } from '../contract/backtest-request.ts';
 import {
+  calibrationColumns,
   chooseDigits,
+  createGridColumns,
   createObjectiveFormat,
+  createSymbolColumns,
   formatAmount,
   formatCosts,
   formatDecimals,
@@ -23,7 +25,6 @@ import {
   formatUncoveredWarning,
   formatWindow,
   type GridPoint,
-  noValue,
   sortBestFirst,
 } from './backtest-figures.ts';
 import {
@@ -144,17 +145,6 @@ function computeDrawdowns(values: readonly number[]): number[] {
 function renderCalibration({ calibration: all }: BacktestResult): Html[] {
   const rows = all.filter(({ ticks }) => ticks > 0);
   if (rows.length === 0) return [];
-  const columns: HtmlColumn<(typeof rows)[number]>[] = [
-    {
-      name: 'Price',
-      kind: 'left',
-      format: ({ price_from, price_to }) => `${price_from.toFixed(1)} – ${price_to.toFixed(1)}`,
-    },
-    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
-    { name: 'Mean price', format: ({ mean_price }) => formatDecimals(mean_price!, 4) },
-    { name: 'Share of yes', format: ({ mean_outcome }) => formatDecimals(mean_outcome!, 4) },
-    { name: 'Brier', format: ({ brier }) => formatDecimals(brier!, 4) },
-  ];
   const marks = rows.map(({ ticks, mean_price, mean_outcome }) => ({
     price: mean_price!,
     outcome: mean_outcome!,
@@ -166,23 +156,14 @@ function renderCalibration({ calibration: all }: BacktestResult): Html[] {
   return [
     renderSection('Calibration', [
       html`<p class="note">${caption}.</p>
-<div class="beside">${renderCalibrationPlot(caption, marks)}${renderHtmlTable('Calibration', columns, rows)}</div>\n`,
+<div class="beside">${renderCalibrationPlot(caption, marks)}${renderHtmlTable('Calibration', calibrationColumns, rows)}</div>\n`,
     ]),
   ];
 }
 
 function renderSymbols({ symbols: { count, items } }: BacktestResult): Html[] {
   if (count === 0) return [];
-  const digits = chooseDigits(items.map(({ pnl }) => pnl));
-  const columns: HtmlColumn<SymbolRow>[] = [
-    { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
-    { name: 'P&L', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
-    { name: 'Trades', format: (row) => formatNumber(row.trades) },
-    { name: 'Contracts', format: ({ contracts }) => formatDecimals(contracts, Number.isInteger(contracts) ? 0 : 2) },
-    { name: 'Fees', format: ({ fees }) => formatAmount(fees, digits) },
-    { name: 'Outcome', format: ({ outcome }) => (outcome === null ? noValue : formatPlainNumber(outcome)) },
-    { name: 'Ticks', format: ({ ticks }) => formatNumber(ticks) },
-  ];
+  const columns = createSymbolColumns(items);
   const cutText =
     items.length < count ? `; the ${formatNumber(items.length)} with the largest gains and losses are listed` : '';
   const caption = html`<p class="note">${formatNumber(count)} with trades${cutText}, sorted by P&L.</p>\n`;
@@ -266,14 +247,7 @@ function renderGridSection({ request, grid }: BacktestResult): Html[] {
   const names = Object.keys(request.grid);
   const points = sortBestFirst(grid, objective);
   const best = grid.best === null ? undefined : grid.points[grid.best];
-  const formatValue = createPointFormat(grid, objective);
-  const columns: HtmlColumn<GridPoint>[] = [
-    ...names.map((name) => ({ name, format: ({ parameters }: GridPoint) => formatParameter(name, parameters[name]!) })),
-    { name: `${objective}, in sample`, format: ({ value }) => formatValue(value) },
-    { name: 'Trades', format: ({ trades }) => formatNumber(trades) },
-    { name: 'Held out', format: ({ held_out_value }) => formatValue(held_out_value) },
-    { name: 'Held-out trades', format: ({ held_out_trades }) => formatNumber(held_out_trades) },
-  ];
+  const columns = createGridColumns(grid, request);
   const chosenText =
     best === undefined
       ? 'No point has a value before that time, so the first point was used'
@@ -293,12 +267,6 @@ that is best only by chance does not stay best on held-out data.</p>\n`,
   ];
 }
 
-const createPointFormat = ({ points }: GridResult, objective: ObjectiveName) =>
-  createObjectiveFormat(
-    objective,
-    points.flatMap(({ value, held_out_value }) => [value, held_out_value]),
-  );
-
 /** A heat map for two parameters; bars of the best points otherwise. */
 function renderGridPlot(
   grid: GridResult,
@@ -311,7 +279,7 @@ function renderGridPlot(
   if (names.length === 2 && countValues(first) > 1 && countValues(second) > 1 && countValues(second) <= 12) {
     const values = points.flatMap(({ value }) => (value === null ? [] : [value]));
     const rank = (value: number): number => values.indexOf(value) / Math.max(1, values.length - 1);
-    const formatValue = createPointFormat(grid, objective);
+    const formatValue = createObjectiveFormat(objective, values);
     const cells = grid.points.map((point, i) => ({
       x: formatParameter(second, point.parameters[second]!),
       y: formatParameter(first, point.parameters[first]!),

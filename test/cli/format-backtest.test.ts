@@ -36,14 +36,14 @@ test('prints a summary and tables of a backtest', () => {
   warning    25.0 % of the symbols' lifetime in the window is not covered: prices may be missing
 
 Grid by total_pnl, best first
-buy_below  chosen_by  trades  held_out  held_out_trades
+buy_below  In sample  Trades  Held out  Held-out trades
 ─────────  ─────────  ──────  ────────  ───────────────
       0.1     +10.00     100     +5.00               50
       0.2      +9.00     101     +4.00               51
 2 points
 
 Best and worst symbols by pnl
-symbol      pnl  trades  contracts    fees  outcome  ticks
+Symbol      P&L  Trades  Contracts    Fees  Outcome  Ticks
 ──────  ───────  ──────  ─────────  ──────  ───────  ─────
 SYM-0   +5.0000       2          2  0.0000        0  1,000
 SYM-1   +4.9000       2          2  0.0000        1  1,001
@@ -58,7 +58,7 @@ SYM-99  -4.9000       2          2  0.0000        1  1,099
 10 of 100 symbols with a trade
 
 Calibration: prices against outcomes
-price       ticks  mean price  share of yes   off by   brier
+Price       Ticks  Mean price  Share of yes   Off by   Brier
 ─────────  ──────  ──────────  ────────────  ───────  ──────
 `.concat(text.slice(text.indexOf('0.0 – 0.1'))),
   );

@@ -197,7 +197,7 @@ test('a grid is chosen in sample, listed best first, and evaluated on held-out d
   expect(strategy.parameters.contracts).toBe(1);
   const { stdout } = await backtest(lake, 'run', ...args, to);
   expect(stdout).toContain('held out');
-  expect(stdout).toMatch(/Grid by total_pnl, best first\ncontracts +chosen_by +trades +held_out +held_out_trades\n/);
+  expect(stdout).toMatch(/Grid by total_pnl, best first\ncontracts +In sample +Trades +Held out +Held-out trades\n/);
 });
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
