@@ -219,12 +219,20 @@ export const withReadableArchive = <T>(
 ): Promise<T> =>
   withContext(flags, version, false, (context) => openReadableArchive(context, (archive) => work(archive, context)));
 
-/** Opens the archive of the settings, in a folder or in object storage, for work that changes nothing. */
+/**
+ * Opens the archive of the settings, in a folder or in object storage, for work that changes nothing.
+ * @throws UsageError if --source names a source that the archive does not have
+ */
 export async function openReadableArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
   const { bucketUrl } = context.settings.archive;
-  if (bucketUrl === null) return await withLocalArchive(context, work);
+  const { requireKnownSources } = await import('../context/open-configured.ts');
+  const workOn = (archive: Archive): T | Promise<T> => {
+    requireKnownSources(archive, context);
+    return work(archive);
+  };
+  if (bucketUrl === null) return await withLocalArchive(context, workOn);
   const { withBucketArchive } = await import('../collector/steps/bucket-access.ts');
-  return await withBucketArchive(context, bucketUrl, work);
+  return await withBucketArchive(context, bucketUrl, workOn);
 }
 
 /** Prints a result to standard output: with `--json` as one JSON line, otherwise as text, which ends with a newline. */

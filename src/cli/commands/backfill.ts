@@ -3,6 +3,7 @@ import { systemClock } from '../../base/system.ts';
 import type { BackfillFlags } from '../../collector/job.ts';
 import type { BackfillPlan } from '../../collector/steps/estimate-step.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags } from '../command-context.ts';
+import { formatPlan, toPlanJson } from '../format-plan.ts';
 import { withExamples } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import {
@@ -48,7 +49,7 @@ export function addBackfill(command: Command, shell: CliContext): void {
     const parse = async (): Promise<BackfillFlags> => {
       const window = parseTimeWindow(flags, systemClock.nowMs(), 'backfill');
       const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
-      const showPlan = flags.dryRun === true ? await createPlanPrinter(flags) : null;
+      const showPlan = flags.dryRun === true ? createPlanPrinter(flags) : null;
       const options = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
       const recheckInferred = flags.recheck === 'inferred';
       return { window, symbols: [...flags.symbol, ...fileSymbols], ...options, recheckInferred };
@@ -57,13 +58,12 @@ export function addBackfill(command: Command, shell: CliContext): void {
   });
 }
 
-async function createPlanPrinter(flags: BackfillOptions): Promise<(plan: BackfillPlan) => void> {
-  const { formatPlan, toPlanJson } = await import('../format-plan.ts');
-  return ({ source, rate, plans: _, ...ticks }) => {
+const createPlanPrinter =
+  (flags: BackfillOptions) =>
+  ({ source, rate, plans: _, ...ticks }: BackfillPlan): void => {
     const plan = { source, rate, ticks, others: [] };
     printResult(flags, { plan: toPlanJson(plan) }, (style) => formatPlan(plan, style));
   };
-}
 
 const examples = `
   oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08 --dry-run

@@ -21,6 +21,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
+import { formatBacktestList, toBacktestListEntry } from '../format-lists.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
 import {
   createCsvSafeOption,
@@ -53,10 +54,7 @@ export function addBacktest(backtest: Command, shell: CliContext): void {
     .option('--rows <n>', 'maximum number of rows', createIntegerParser(1, rowsMax), 50);
   withCommonFlags(list, flagsUnusedByReaders).action((flags: ListFlags) =>
     withArchive(flags, version, async (archive, context) => {
-      const [{ listSavedBacktests }, { toBacktestListEntry, formatBacktestList }] = await Promise.all([
-        import('../../server/local-backtests.ts'),
-        import('../format-lists.ts'),
-      ]);
+      const { listSavedBacktests } = await import('../../server/local-backtests.ts');
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
       const entries = rows.map(toBacktestListEntry);
       printResult(flags, { backtests: entries, count: entries.length, more }, (style) =>
@@ -159,7 +157,8 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
   if (flags.user === '') throw new UsageError('--user must not be empty.');
   if (flags.csvSafe === true && flags.trades === undefined) throw new UsageError('--csv-safe requires --trades.');
   const request = await buildBacktestRequest(strategy, flags, systemClock.nowMs());
-  await withContext(flags, shell.version, false, async (context) => {
+  // Its --source is the venue of a market.
+  await withContext({ ...flags, source: [] }, shell.version, false, async (context) => {
     const { bucketUrl } = context.settings.archive;
     if (flags.save === true && bucketUrl !== null)
       throw new UsageError(

@@ -4,6 +4,7 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc, parseDuration, parseTime } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import { keyScopes } from '../../contract/key-scopes.ts';
+import type { Workspace } from '../../server/workspace/workspace.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -14,6 +15,7 @@ import {
   withContext,
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
+import { formatKeys, formatKeyUsage, formatKeyUsageByDay, formatTokenRevocations } from '../format-lists.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser } from '../shared-options.ts';
 
@@ -42,6 +44,17 @@ const parseExpiry = (text: string, nowMs: number): number =>
 
 const requestsMax = 10_000_000;
 
+/** Runs work that uses the database of the service, which `open` opens. */
+const withService = (
+  flags: CommonFlags,
+  version: string,
+  work: (open: <T>(use: (workspace: Workspace) => Promise<T>) => Promise<T>, nowMs: number) => Promise<void>,
+): Promise<void> =>
+  withContext(flags, version, false, async (context) => {
+    const { withWorkspace } = await import('../../server/open-workspace.ts');
+    await work((use) => withWorkspace(context, use), context.clock.nowMs());
+  });
+
 /** `keys create`, `list`, `rotate`, `usage`, `revoke`: API keys for market data. */
 export function addKeys(keys: Command, shell: CliContext): void {
   const { version } = shell;
@@ -68,15 +81,13 @@ export function addKeys(keys: Command, shell: CliContext): void {
   withNotes(create, createNotes);
   withExamples(create, createExamples);
   withCommonFlags(create, flagsUnusedByReaders).action((flags: CreateFlags) =>
-    withContext(flags, version, false, async (context) => {
-      const { withWorkspace } = await import('../../server/open-workspace.ts');
-      const nowMs = context.clock.nowMs();
+    withService(flags, version, async (open, nowMs) => {
       const expiresAt = flags.expires === undefined ? null : parseExpiry(flags.expires, nowMs);
       const scopes = flags.scope.length === 0 ? keyScopes : keyScopes.filter((scope) => flags.scope.includes(scope));
       const datasets = flags.dataset.length === 0 ? null : [...new Set(flags.dataset)];
       const requestsPerMinute = flags.requestsPerMinute ?? null;
       const keyOptions = { name: flags.name, expiresAt, requestsPerMinute, scopes, datasets };
-      const { id, key } = await withWorkspace(context, (workspace) => workspace.createKey(keyOptions, nowMs));
+      const { id, key } = await open((workspace) => workspace.createKey(keyOptions, nowMs));
       const keyFacts = { created_at: nowMs, expires_at: expiresAt, requests_per_minute: requestsPerMinute };
       printResult(flags, { id, name: flags.name, key, scopes, datasets, ...keyFacts }, () => `${key}\n`);
       const expiry = expiresAt === null ? 'does not expire' : `expires ${formatIsoUtc(expiresAt)}`;
@@ -88,13 +99,8 @@ export function addKeys(keys: Command, shell: CliContext): void {
     .command('list')
     .description('list all keys without their secrets, newest first, with state, permissions and last use');
   withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
-    withContext(flags, version, false, async (context) => {
-      const [{ withWorkspace }, { formatKeys }] = await Promise.all([
-        import('../../server/open-workspace.ts'),
-        import('../format-lists.ts'),
-      ]);
-      const nowMs = context.clock.nowMs();
-      const keyList = await withWorkspace(context, (workspace) => workspace.listKeys(nowMs));
+    withService(flags, version, async (open, nowMs) => {
+      const keyList = await open((workspace) => workspace.listKeys(nowMs));
       printResult(flags, { keys: keyList, count: keyList.length }, (style) => formatKeys(keyList, nowMs, style));
     }),
   );
@@ -108,9 +114,8 @@ export function addKeys(keys: Command, shell: CliContext): void {
     .argument('<id...>', 'IDs as shown by oddslake keys list, or the keys themselves');
   withExamples(revoke, revokeExamples);
   withCommonFlags(revoke, flagsUnusedByReaders).action((ids: readonly string[], flags: CommonFlags) =>
-    withContext(flags, version, false, async (context) => {
-      const { withWorkspace } = await import('../../server/open-workspace.ts');
-      const revoked = await withWorkspace(context, (workspace) => workspace.revokeKeys(ids, context.clock.nowMs()));
+    withService(flags, version, async (open, nowMs) => {
+      const revoked = await open((workspace) => workspace.revokeKeys(ids, nowMs));
       const lines = revoked.map(
         ({ id, name, revoked_at: at }) => `key ${id} (${name}) was revoked at ${formatIsoUtc(at)}\n`,
       );
@@ -131,15 +136,13 @@ function addRotate(keys: Command, version: string): void {
   withNotes(rotate, rotateNotes);
   withExamples(rotate, rotateExamples);
   withCommonFlags(rotate, flagsUnusedByReaders).action((idOrName: string, flags: RotateFlags) =>
-    withContext(flags, version, false, async (context) => {
-      const { withWorkspace } = await import('../../server/open-workspace.ts');
-      const nowMs = context.clock.nowMs();
+    withService(flags, version, async (open, nowMs) => {
       const rotation = {
         idOrName,
         overlapMs: parseDuration(flags.overlap, '--overlap'),
         expiresAt: flags.expires === undefined ? undefined : parseExpiry(flags.expires, nowMs),
       };
-      const rotated = await withWorkspace(context, (workspace) => workspace.rotateKey(rotation, nowMs));
+      const rotated = await open((workspace) => workspace.rotateKey(rotation, nowMs));
       printResult(flags, rotated, () => `${rotated.key}\n`);
       const { id, previous_until: until } = rotated;
       const earlier =
@@ -169,13 +172,9 @@ function addUsage(keys: Command, version: string): void {
   withNotes(usage, usageNotes);
   withExamples(usage, usageExamples);
   withCommonFlags(usage, flagsUnusedByReaders).action((idOrName: string | undefined, flags: UsageFlags) =>
-    withContext(flags, version, false, async (context) => {
-      const [{ withWorkspace }, { formatKeyUsage, formatKeyUsageByDay }] = await Promise.all([
-        import('../../server/open-workspace.ts'),
-        import('../format-lists.ts'),
-      ]);
+    withService(flags, version, async (open) => {
       const since = flags.since === undefined ? null : floorToDay(parseTime(flags.since, '--since'));
-      const keyUsage = await withWorkspace(context, (workspace) => workspace.readUsage(idOrName ?? null, since ?? 0));
+      const keyUsage = await open((workspace) => workspace.readUsage(idOrName ?? null, since ?? 0));
       printResult(flags, { since, keys: keyUsage, count: keyUsage.length }, (style) =>
         idOrName === undefined ? formatKeyUsage(keyUsage, style) : formatKeyUsageByDay(keyUsage, style),
       );
@@ -270,13 +269,8 @@ function addTokenRevocations(tokens: Command, version: string): void {
     .description('list the revocations of user tokens that are in force, newest first');
   withNotes(list, tokenListNotes);
   withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
-    withContext(flags, version, false, async (context) => {
-      const [{ withWorkspace }, { formatTokenRevocations }] = await Promise.all([
-        import('../../server/open-workspace.ts'),
-        import('../format-lists.ts'),
-      ]);
-      const nowMs = context.clock.nowMs();
-      const revocations = await withWorkspace(context, (workspace) => workspace.listTokenRevocations(nowMs));
+    withService(flags, version, async (open, nowMs) => {
+      const revocations = await open((workspace) => workspace.listTokenRevocations(nowMs));
       printResult(flags, { revocations, count: revocations.length }, (style) =>
         formatTokenRevocations(revocations, style),
       );
@@ -292,12 +286,8 @@ function addTokenRevocations(tokens: Command, version: string): void {
   withNotes(revoke, tokenRevokeNotes);
   withExamples(revoke, tokenRevokeExamples);
   withCommonFlags(revoke, flagsUnusedByReaders).action((ids: readonly string[], flags: RevokeTokensFlags) =>
-    withContext(flags, version, false, async (context) => {
-      const [{ withWorkspace }, { parseRevokedToken }] = await Promise.all([
-        import('../../server/open-workspace.ts'),
-        import('../../server/workspace/user-tokens.ts'),
-      ]);
-      const nowMs = context.clock.nowMs();
+    withService(flags, version, async (open, nowMs) => {
+      const { parseRevokedToken } = await import('../../server/workspace/user-tokens.ts');
       const { user, issuedBefore } = flags;
       if (user === undefined && issuedBefore !== undefined) throw new UsageError('--issued-before requires --user.');
       const issuedBeforeMs = issuedBefore === undefined ? nowMs : parseTime(issuedBefore, '--issued-before');
@@ -305,7 +295,7 @@ function addTokenRevocations(tokens: Command, version: string): void {
         tokens: ids.map(parseRevokedToken),
         user: user === undefined ? null : { user, issuedBefore: issuedBeforeMs },
       };
-      await withWorkspace(context, (workspace) => workspace.revokeTokens(revocation, nowMs));
+      await open((workspace) => workspace.revokeTokens(revocation, nowMs));
       const jtis = revocation.tokens.map(({ jti }) => jti);
       const json = { revoked: jtis, user: user ?? null, issued_before: user === undefined ? null : issuedBeforeMs };
       const ofUser = `tokens of user ${JSON.stringify(user)} that were issued before ${formatIsoUtc(issuedBeforeMs)} are revoked\n`;

@@ -4,10 +4,12 @@ import type { Summary } from '../../archive/journal/run-summary.ts';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
+import { systemClock } from '../../base/system.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { formatSummary, reportSummary } from '../print-summary.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: runs the nightly job against the sandbox. */
@@ -15,11 +17,7 @@ export function addDemo(command: Command, shell: CliContext): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action(async (flags: CommonFlags) => {
-    const [{ startSandbox }, { systemClock }, { formatSummary, reportSummary }] = await Promise.all([
-      import('../../sandbox/sandbox.ts'),
-      import('../../base/system.ts'),
-      import('../print-summary.ts'),
-    ]);
+    const { startSandbox } = await import('../../sandbox/sandbox.ts');
     const sandbox = await startSandbox({ markets: 30, seed: 7, cap: 1000 }, { clock: systemClock });
     // Settings of the real upstream must not apply to the sandbox.
     const overrides = [

@@ -10,6 +10,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
+import { formatDiagnosis } from '../format-doctor.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createSourceOption } from '../shared-options.ts';
 
@@ -24,7 +25,6 @@ export function addDoctor(command: Command, shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
     const diagnosis = await runDiagnosis(shell, flags);
-    const { formatDiagnosis } = await import('../format-doctor.ts');
     printResult(flags, diagnosis, (style) => formatDiagnosis(diagnosis, style));
     shell.setExitCode(diagnosis.exit_code);
   });

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { datasetNames, datasets } from '../../archive/format/datasets.ts';
 import type { ExportResult } from '../../archive/query/export.ts';
 import { UsageError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
@@ -61,14 +62,7 @@ export function addExport(command: Command, shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, ['--wait', '--strict'], true).action((flags: ExportFlags) =>
     withContext(flags, shell.version, false, async (context) => {
-      const [
-        { requireKnownSources },
-        { datasetNames, datasets },
-        { inferExportFormat, requireWritableTarget },
-        { writeExport },
-      ] = await Promise.all([
-        import('../../context/open-configured.ts'),
-        import('../../archive/format/datasets.ts'),
+      const [{ inferExportFormat, requireWritableTarget }, { writeExport }] = await Promise.all([
         import('../../archive/read/export-file.ts'),
         import('../../archive/query/export.ts'),
       ]);
@@ -87,7 +81,6 @@ export function addExport(command: Command, shell: CliContext): void {
       await openReadableArchive(context, async (archive) => {
         const file = requireWritableTarget(archive.disk, archive.layout.root, flags.out);
         const symbols = findKnownSymbols(archive, flags.symbol).map((facts) => facts.symbol);
-        requireKnownSources(archive, context);
         const display = await context.startDisplay('export', 1, 'rows');
         const exported = await writeExport(
           archive,

@@ -12,6 +12,7 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
+import { formatGaps } from '../format-archive.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
   createFromOption,
@@ -52,15 +53,13 @@ export function addGaps(command: Command, shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: GapsFlags) =>
     withReadableArchive(flags, shell.version, async (archive, context) => {
-      const [{ listGaps }, { listDatasetGaps }, { formatGaps }, configured] = await Promise.all([
+      const [{ listGaps }, { listDatasetGaps }, { toCompletenessRules }] = await Promise.all([
         import('../../archive/read/gaps.ts'),
         import('../../archive/read/dataset-gaps.ts'),
-        import('../format-archive.ts'),
         import('../../context/open-configured.ts'),
       ]);
-      configured.requireKnownSources(archive, context);
       const { source: sources } = flags;
-      const [rules, nowMs] = [configured.toCompletenessRules(context.settings), context.clock.nowMs()];
+      const [rules, nowMs] = [toCompletenessRules(context.settings), context.clock.nowMs()];
       const range = parseTimeRange(flags, nowMs);
       const selection = { ...range, sources, symbols: findKnownSymbols(archive, flags.symbol), explainsDays: true };
       const gaps =

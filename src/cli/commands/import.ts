@@ -18,6 +18,7 @@ import {
 import type { ImportFlags } from '../../collector/import/prepare-import.ts';
 import type { Job } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
+import { formatArchivePlan, formatDryRun } from '../format-dry-run.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
   findDatasets,
@@ -29,6 +30,7 @@ import {
 } from '../import-mapping.ts';
 import { runJobCommand } from '../run-job.ts';
 import { createSourceOption } from '../shared-options.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface ImportOptions extends CommonFlags {
   readonly dataset?: string;
@@ -125,7 +127,7 @@ export function addImport(command: Command, shell: CliContext): void {
         const target = flags.saveMapping;
         const onPrepared = target === undefined ? null : () => saveMapping(target, mapping);
         const parsed = { ...toImportFlags(paths, flags, mapping), onPrepared };
-        return flags.dryRun === true ? { ...parsed, showCheck: await openDryRunPrinter(flags) } : parsed;
+        return flags.dryRun === true ? { ...parsed, showCheck: createDryRunPrinter(flags) } : parsed;
       },
       flags.dryRun,
     ),
@@ -133,7 +135,7 @@ export function addImport(command: Command, shell: CliContext): void {
 }
 
 /** @throws UsageError if a flag for files is given */
-async function toArchiveFlags(place: string, flags: ImportOptions): Promise<ImportFlags> {
+function toArchiveFlags(place: string, flags: ImportOptions): ImportFlags {
   const { where, format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping } = flags;
   const { covers, prefer, allowRejected } = flags;
   const ofRows = { format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping };
@@ -143,7 +145,6 @@ async function toArchiveFlags(place: string, flags: ImportOptions): Promise<Impo
     throw new UsageError(
       `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not apply to ${place}: an archive is taken as it is.`,
     );
-  const { formatArchivePlan } = await import('../format-dry-run.ts');
   const showPlan = (plan: ArchivePlan): void => void process.stdout.write(formatArchivePlan(plan, flags.json === true));
   return { ...toImportFlags([], flags, {}), archive: { place, showPlan: flags.dryRun === true ? showPlan : null } };
 }
@@ -163,14 +164,11 @@ const withScratchArchive = (job: Job<ImportFlags>): Job<ImportFlags> => ({
   },
 });
 
-/** Prints the result of a dry run. Loaded on demand, because it draws tables. */
-async function openDryRunPrinter({ json }: ImportOptions): Promise<ImportFlags['showCheck']> {
-  const [{ formatDryRun }, { getTerminalStyle }] = await Promise.all([
-    import('../format-dry-run.ts'),
-    import('../terminal-style.ts'),
-  ]);
-  return (files) => process.stdout.write(formatDryRun(files, json === true, getTerminalStyle(process.stdout)));
-}
+/** Prints the result of a dry run. */
+const createDryRunPrinter =
+  ({ json }: ImportOptions): ImportFlags['showCheck'] =>
+  (files) =>
+    process.stdout.write(formatDryRun(files, json === true, getTerminalStyle(process.stdout)));
 
 function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: ImportMapping): ImportFlags {
   return {

@@ -10,6 +10,7 @@ import type { SettingsLayer } from '../../settings/layers.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, configFileDefault, createRepeatableOption, printResult } from '../command-context.ts';
 import { type CompleteCommands, createCommandCompleter, getCommandName } from '../command-name.ts';
+import { formatDiagnosis } from '../format-doctor.ts';
 import { withNotes } from '../help.ts';
 import type { Prompter } from '../init-config.ts';
 import { runJobCommand } from '../run-job.ts';
@@ -87,7 +88,6 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
     const text = formatConfig(chosen, dirname(file));
     const created = writeConfig(systemDisk, file, text, await prepareArchive(answers.settings, shell));
     const diagnosis = await diagnoseConfig(file, shell, terminal?.signal);
-    const { formatDiagnosis } = await import('../format-doctor.ts');
     const name = source.name ?? new URL(upstream.baseUrl!).origin;
     const { problems, warnings } = diagnosis;
     const result = {

@@ -9,6 +9,7 @@ import {
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
+import { formatPlan, toPlanJson } from '../format-plan.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import { createSourceOption, createSymbolOption } from '../shared-options.ts';
@@ -40,10 +41,7 @@ interface NightlyOptions extends CommonFlags, SourceFlags {
 /** Prints the plans of a night: as text, or as one JSON line. */
 const printNightlyPlan = (shell: CliContext, flags: NightlyOptions, day: number | null): Promise<void> =>
   withArchive(flags, shell.version, async (archive, context) => {
-    const [{ planNightly }, { formatPlan, toPlanJson }] = await Promise.all([
-      import('../../collector/steps/nightly-plan-step.ts'),
-      import('../format-plan.ts'),
-    ]);
+    const { planNightly } = await import('../../collector/steps/nightly-plan-step.ts');
     const shown = planNightly(context, archive, day).map(
       ({ source, ticks, rate, isFirst, unmatchedSelectors, ...counts }) => ({
         source,

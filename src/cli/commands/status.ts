@@ -10,6 +10,7 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
+import { formatStatus } from '../format-archive.ts';
 import { withExamples } from '../help.ts';
 import { createSourceOption } from '../shared-options.ts';
 
@@ -27,12 +28,10 @@ export function addStatus(command: Command, shell: CliContext): void {
     // A usage error must end the command before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
     return withReadableArchive(flags, shell.version, async (archive, context) => {
-      const [{ readStatus }, { requireKnownSources, toCompletenessRules }, { formatStatus }] = await Promise.all([
+      const [{ readStatus }, { toCompletenessRules }] = await Promise.all([
         import('../../archive/read/status.ts'),
         import('../../context/open-configured.ts'),
-        import('../format-archive.ts'),
       ]);
-      requireKnownSources(archive, context);
       const rules = toCompletenessRules(context.settings);
       const status = readStatus(archive, rules, context.clock.nowMs(), flags.source);
       printResult(flags, status, (style) => formatStatus(status, style));

@@ -8,6 +8,7 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
+import { formatSymbols } from '../format-lists.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import { createIntegerParser, createSourceOption } from '../shared-options.ts';
@@ -33,12 +34,7 @@ export function addSymbols(command: Command, shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((text: readonly string[], flags: SymbolsFlags) =>
     withReadableArchive(flags, shell.version, async (archive, context) => {
-      const [{ listSymbols }, { formatSymbols }, { requireKnownSources }] = await Promise.all([
-        import('../../archive/read/list-symbols.ts'),
-        import('../format-lists.ts'),
-        import('../../context/open-configured.ts'),
-      ]);
-      requireKnownSources(archive, context);
+      const { listSymbols } = await import('../../archive/read/list-symbols.ts');
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs(), flags.source);
       printResult(flags, list, (style) => formatSymbols(list, flags.rows, style));
     }),

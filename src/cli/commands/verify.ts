@@ -6,6 +6,7 @@ import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
+import { formatRepair } from '../format-repair.ts';
 import { withExamples, withNotes } from '../help.ts';
 import type { SummaryDetails } from '../print-summary.ts';
 import { runJobCommand } from '../run-job.ts';
@@ -43,7 +44,6 @@ async function runBucketVerify(shell: CliContext, url: string, flags: VerifyOpti
 }
 
 async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void> {
-  const { formatRepair } = await import('../format-repair.ts');
   let details: SummaryDetails | null = null;
   const parse = (): RepairFlags => ({
     fromUrl: flags.fromUrl ?? null,
