@@ -6,8 +6,6 @@ type AddCommand = (command: Command, cli: CliContext) => void;
 
 interface ListedCommand {
   readonly name: string;
-  /** Its flags and arguments as the list of commands shows them. */
-  readonly usage: string;
   readonly description: string;
   readonly load: () => Promise<AddCommand>;
 }
@@ -22,59 +20,50 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'init',
-        usage: '[options] [file]',
         description:
           'write a config file from flags and environment, with prompts on a terminal, and create the archive',
         load: async () => (await import('./commands/init.ts')).addInit,
       },
       {
         name: 'nightly',
-        usage: '[options]',
         description:
           'run the main job: poll the market lists, the new ticks of every live symbol and (if configured) the order books; then publish and verify',
         load: async () => (await import('./commands/jobs.ts')).addNightly,
       },
       {
         name: 'markets',
-        usage: '[options]',
         description: 'poll the market lists once, and publish',
         load: async () => (await import('./commands/jobs.ts')).addMarkets,
       },
       {
         name: 'ticks',
-        usage: '[options]',
         description: 'poll new ticks once, and publish',
         load: async () => (await import('./commands/jobs.ts')).addTicks,
       },
       {
         name: 'orderbook',
-        usage: '[options]',
         description: 'poll the order books of orderbooks.symbols (default: every live symbol) once, and publish them',
         load: async () => (await import('./commands/jobs.ts')).addOrderbook,
       },
       {
         name: 'backfill',
-        usage: '[options]',
         description: 'fetch past windows that are not covered; resumes after an interruption',
         load: async () => (await import('./commands/backfill.ts')).addBackfill,
       },
       {
         name: 'import',
-        usage: '[options] <archive|file|dir...>',
         description:
           'import recordings from files: saved pages, CSV, NDJSON or Parquet, optionally compressed with gzip or zstd',
         load: async () => (await import('./commands/import.ts')).addImport,
       },
       {
         name: 'schedule',
-        usage: '[options]',
         description:
           'run jobs at the times in the settings (schedule.nightly and others, cron expressions in UTC) until stopped',
         load: async () => (await import('./commands/schedule.ts')).addSchedule,
       },
       {
         name: 'publish',
-        usage: '[options]',
         description: 'merge the journal into the day partitions',
         load: async () => (await import('./commands/jobs.ts')).addPublish,
       },
@@ -85,50 +74,42 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'status',
-        usage: '[options]',
         description: 'print cursors, lag, journaled ticks, gaps and the last run; exit 4 if the lag exceeds --max-lag',
         load: async () => (await import('./commands/status.ts')).addStatus,
       },
       {
         name: 'report',
-        usage: '[options]',
         description: 'write an HTML page about the state of the archive: runs, ticks, coverage, gaps, growth',
         load: async () => (await import('./commands/report.ts')).addReport,
       },
       {
         name: 'symbols',
-        usage: '[options] [text...]',
         description: 'list known symbols, live ones first; search by ticker, question, category, market ID or venue',
         load: async () => (await import('./commands/symbols.ts')).addSymbols,
       },
       {
         name: 'gaps',
-        usage: '[options]',
         description: "list the windows of each symbol's lifetime that no request has covered, with the reasons",
         load: async () => (await import('./commands/gaps.ts')).addGaps,
       },
       {
         name: 'tail',
-        usage: '[options] <symbol...>',
         description: 'print new ticks of symbols as they arrive, until stopped',
         load: async () => (await import('./commands/tail.ts')).addTail,
       },
       {
         name: 'sql',
-        usage: '[options] <statement>',
         description: 'run read-only SQL (DuckDB); each dataset is a view: ticks, symbols, markets, …; times are UTC',
         load: async () => (await import('./commands/sql.ts')).addSql,
       },
       {
         name: 'export',
-        usage: '[options]',
         description:
           "export a consistent slice of a dataset to one file, in the dataset's sort order; replaces an existing file atomically",
         load: async () => (await import('./commands/export.ts')).addExport,
       },
       {
         name: 'changes',
-        usage: '[options]',
         description: 'list the published files that changed since a generation, for incremental copies',
         load: async () => (await import('./commands/copies.ts')).addChanges,
       },
@@ -139,7 +120,6 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'backtest',
-        usage: '',
         description: "run trading strategies on the archive's ticks, without look-ahead: run, list, show",
         load: async () => (await import('./commands/backtest.ts')).addBacktest,
       },
@@ -150,38 +130,32 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'doctor',
-        usage: '[options]',
         description: 'check the machine, disk, settings, key, upstream and archive, and suggest fixes',
         load: async () => (await import('./commands/doctor.ts')).addDoctor,
       },
       {
         name: 'config',
-        usage: '',
         description: 'show and check the settings, from all of their sources',
         load: async () => (await import('./commands/config.ts')).addConfig,
       },
       {
         name: 'verify',
-        usage: '[options] [url]',
         description: 'check every published file against the SHA-256 in the manifest; exit 6 if one differs',
         load: async () => (await import('./commands/verify.ts')).addVerify,
       },
       {
         name: 'snapshot',
-        usage: '[options] <dir>',
         description:
           'make a consistent copy of the published archive with hard links, for backups or repeatable studies',
         load: async () => (await import('./commands/copies.ts')).addSnapshot,
       },
       {
         name: 'push',
-        usage: '[options] [url]',
         description: 'upload the published generation to object storage; its readers switch to it in one step',
         load: async () => (await import('./commands/bucket.ts')).addPush,
       },
       {
         name: 'pull',
-        usage: '[options] <url> <dir>',
         description: 'download the generation in object storage as a local archive, or update an earlier pull',
         load: async () => (await import('./commands/bucket.ts')).addPull,
       },
@@ -192,19 +166,16 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'serve',
-        usage: '[options]',
         description: 'serve the archive over HTTP until stopped; clients need a key from oddslake keys create',
         load: async () => (await import('./commands/serve.ts')).addServe,
       },
       {
         name: 'keys',
-        usage: '',
         description: 'create, list, rotate and revoke the market data keys of the service, and show their usage',
         load: async () => (await import('./commands/credentials.ts')).addKeys,
       },
       {
         name: 'tokens',
-        usage: '',
         description: 'issue and revoke user tokens of the service',
         load: async () => (await import('./commands/credentials.ts')).addTokens,
       },
@@ -215,14 +186,12 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'sandbox',
-        usage: '[options]',
         description:
           'run a simulated upstream service on loopback: same interface, deterministic from a seed, with faults on request',
         load: async () => (await import('./commands/sandbox.ts')).addSandbox,
       },
       {
         name: 'demo',
-        usage: '[options]',
         description: 'run the sandbox and one nightly job against it, and print how to load the result (output/demo)',
         load: async () => (await import('./commands/demo.ts')).addDemo,
       },
@@ -233,7 +202,6 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
     commands: [
       {
         name: 'completion',
-        usage: '[options] <shell> [words...]',
         description: 'print a script with which bash, zsh or fish completes commands, flags, values and symbols',
         load: async () => (await import('./commands/completion.ts')).addCompletion,
       },

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError, Help } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { exitCodes, UsageError } from '../base/errors.ts';
 import type { JobLoaders } from '../collector/job.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
@@ -147,14 +147,8 @@ export async function createProgram(
   const cli: CliContext = { program, version, args, jobs, setExitCode };
   const modules = await Promise.all(added.map((one) => one?.load()));
   for (const [i, add] of modules.entries()) add?.(added[i]!.command, cli);
-  const usages = new Map(commandGroups.flatMap(({ commands }) => commands.map(({ name, usage }) => [name, usage])));
   // Commands added before have their own configuration.
-  program.configureHelp({
-    subcommandTerm: (command) =>
-      usages.has(command.name())
-        ? `${command.name()} ${usages.get(command.name())}`.trim()
-        : new Help().subcommandTerm(command),
-  });
+  program.configureHelp({ subcommandTerm: (command) => command.name() });
   for (const command of program.commands.flatMap((each) => [each, ...each.commands])) command.exitOverride();
   if (loaded === 'all') configureUsageErrors(program);
   return program;

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { type Command, Help } from 'commander';
+import type { Command } from 'commander';
 import { expect, test } from 'vitest';
-import { commandGroups } from '../../src/cli/command-list.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import type { JobLoaders } from '../../src/collector/job.ts';
 import { program } from '../docs/program.ts';
@@ -27,12 +26,6 @@ test('help loads no module of a command, nor of what commands do', () => {
   expect(packages).toEqual(['commander']);
   expect(loaded).toContain('src/cli/command-list.ts');
   expect(loaded.filter((name) => name.startsWith('src/cli/commands/'))).toEqual([]);
-});
-
-test('the list of commands shows them as Commander would', () => {
-  const help = new Help();
-  const shown = commandGroups.flatMap(({ commands }) => commands.map(({ name, usage }) => `${name} ${usage}`.trim()));
-  expect(shown).toEqual(program.commands.map((command) => help.subcommandTerm(command)));
 });
 
 test('the help is the same whether the commands are loaded or not', async () => {
