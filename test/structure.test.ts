@@ -93,7 +93,6 @@ const longFunctions: Readonly<Record<string, number>> = {
   'src/backtest/engine/simulate.ts simulateRule': 141,
   'src/archive/query/read-rows.ts openRowReader': 141,
   'src/server/workspace/job-queue.ts createJobQueue': 130,
-  'src/library/archive.ts createReader': 120,
   'src/server/jobs/job-runner.ts startJobRunner': 116,
   'src/archive/publish/publish.ts mergeAndCommit': 109,
   'src/archive/read/read-ticks.ts openTickReader': 107,

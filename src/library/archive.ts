@@ -58,88 +58,64 @@ export interface GapQuery {
   readonly to?: number;
 }
 
-/** An archive that is open for reading. Other processes may collect and publish at the same time. */
-export interface ArchiveReader {
-  /** Absolute path of its root folder. */
-  readonly root: string;
-  /** Reads the manifest of the current generation. */
-  manifest(): Manifest;
-  /** Returns the files of a dataset with absolute paths. A later publish may replace the files. */
-  files(dataset: DatasetName): (PublishedFile & { readonly absolutePath: string })[];
-  /** Returns the symbols whose name, question, category, market ID or source contains every word of `text`; default: all. */
-  symbols(text?: string): Promise<readonly ListedSymbol[]>;
-  /**
-   * Yields the published ticks of one generation, sorted by day. The order within a day is not specified. At most one part
-   * file is in memory. Journaled ticks are not included.
-   * @throws DamageError for a file whose bytes differ from the manifest
-   */
-  ticks(query?: TickQuery): AsyncGenerator<TickBatch, void, undefined>;
-  /** Returns the windows of symbols' lifetimes that are not covered. */
-  gaps(query?: GapQuery): Promise<GapList>;
-  /** Returns the object that `oddslake status --json` prints. */
-  status(): Promise<ArchiveStatus>;
-  /** Compares the hash of every published file with the manifest. Changes nothing. */
-  verify(options?: {
-    readonly onProgress?: (done: number, total: number) => void;
-    readonly signal?: AbortSignal;
-  }): Promise<VerifyResult>;
-  /**
-   * Yields the rows of one SELECT over one generation. Its tables are the datasets and the views. Times are ISO-8601 strings
-   * in UTC. Integers beyond 2^53 lose precision; use `writeSql` for them.
-   * @throws UsageError for any other statement and for bad SQL
-   */
-  sql(statement: string, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>, void, undefined>;
-  /** Writes the rows of one SELECT to `out`. Does not close `out`. */
-  writeSql(statement: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;
-  close(): void;
-  [Symbol.dispose](): void;
-}
-
 /**
  * Opens the archive at `root` for reading.
  * @throws UsageError if there is no archive, or its format is newer; DamageError if its manifest cannot be read
  */
 export function openArchive(root: string, options: OpenOptions = {}): ArchiveReader {
-  return createReader(
-    openArchiveFolder(
-      { root, create: false, upstream: null, parts: 1, writer: 'oddslake/archive', settleMs: 0 },
-      systemDisk,
-    ),
-    options,
+  const archive = openArchiveFolder(
+    { root, create: false, upstream: null, parts: 1, writer: 'oddslake/archive', settleMs: 0 },
+    systemDisk,
   );
+  return new FolderReader(archive, options);
 }
 
-function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader {
-  const [clock, random] = [systemClock, systemRandom];
-  const createId = (): string => Math.floor(random() * 36 ** 8).toString(36);
-  const loadRules = async (): Promise<CompletenessRules> => {
-    const [{ loadSettings }, { toCompletenessRules }] = await Promise.all([
-      import('../settings/load.ts'),
-      import('../context/open-configured.ts'),
-    ]);
-    const settings = await loadSettings({ env: {}, cwd: process.cwd(), ...(config === undefined ? {} : { config }) });
-    return toCompletenessRules(settings);
-  };
-  const findSymbols = async (names: readonly string[]) => {
-    const { readSymbol } = await import('../archive/journal/symbol-store.ts');
-    return names.map((name) => {
-      const facts = readSymbol(archive.state.db, name);
-      if (facts === undefined) throw new UsageError(`The archive has no symbol ${name}.`);
-      return facts;
-    });
-  };
+/** An archive that is open for reading. Other processes may collect and publish at the same time. */
+export type ArchiveReader = FolderReader;
 
-  async function* readTicks({
-    symbols = [],
-    from,
-    to,
-    signal,
-  }: TickQuery = {}): AsyncGenerator<TickBatch, void, undefined> {
-    const manifest = archive.readManifest();
+class FolderReader {
+  readonly #archive: Archive;
+  readonly #config: string | undefined;
+  /** Absolute path of its root folder. */
+  readonly root: string;
+
+  constructor(archive: Archive, { config }: OpenOptions) {
+    this.#archive = archive;
+    this.#config = config;
+    this.root = archive.layout.root;
+  }
+
+  /** Reads the manifest of the current generation. */
+  manifest(): Manifest {
+    return this.#archive.readManifest();
+  }
+
+  /** Returns the files of a dataset with absolute paths. A later publish may replace the files. */
+  files(dataset: DatasetName): (PublishedFile & { readonly absolutePath: string })[] {
+    if (!datasetNames.includes(dataset))
+      throw new UsageError(`There is no dataset ${dataset}. The datasets are ${datasetNames.join(', ')}.`);
+    const { files } = this.manifest().datasets[dataset];
+    return files.map((file) => ({ ...file, absolutePath: join(this.root, file.path) }));
+  }
+
+  /** Returns the symbols whose name, question, category, market ID or source contains every word of `text`; default: all. */
+  async symbols(text = ''): Promise<readonly ListedSymbol[]> {
+    const { listSymbols } = await import('../archive/read/list-symbols.ts');
+    return listSymbols(this.#archive, text, systemClock.nowMs()).symbols;
+  }
+
+  /**
+   * Yields the published ticks of one generation, sorted by day. The order within a day is not specified. At most one part
+   * file is in memory. Journaled ticks are not included.
+   * @throws DamageError for a file whose bytes differ from the manifest
+   */
+  async *ticks({ symbols = [], from, to, signal }: TickQuery = {}): AsyncGenerator<TickBatch, void, undefined> {
+    const manifest = this.manifest();
     if (manifest.generation === 0) return;
     const wanted = createFileFilter(manifest, 'ticks', symbols, { from: from ?? null, to: to ?? null });
     const chosen = symbols.length === 0 ? null : new Set(symbols);
-    const pin = pinGeneration(archive, ['ticks'], createId(), wanted);
+    const pinId = Math.floor(systemRandom() * 36 ** 8).toString(36);
+    const pin = pinGeneration(this.#archive, ['ticks'], pinId, wanted);
     try {
       for (const file of pin.manifest.datasets.ticks.files.filter(wanted)) {
         signal?.throwIfAborted();
@@ -160,25 +136,58 @@ function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader 
     }
   }
 
-  async function writeSql(statement: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void> {
-    const { openArchiveQuery } = await import('../archive/query/pinned-query.ts');
-    const { query, close } = await openArchiveQuery(archive, statement, random);
-    try {
-      await query.write(statement, format, out, signal);
-    } finally {
-      await close();
-    }
+  /** Returns the windows of symbols' lifetimes that are not covered. */
+  async gaps({ symbols = [], from, to }: GapQuery = {}): Promise<GapList> {
+    const [{ listGaps }, { readSymbol }] = await Promise.all([
+      import('../archive/read/gaps.ts'),
+      import('../archive/journal/symbol-store.ts'),
+    ]);
+    const found = symbols.map((name) => {
+      const facts = readSymbol(this.#archive.state.db, name);
+      if (facts === undefined) throw new UsageError(`The archive has no symbol ${name}.`);
+      return facts;
+    });
+    const query = { from: from ?? null, to: to ?? null, symbols: found };
+    return listGaps(this.#archive, query, await this.#loadRules(), systemClock.nowMs());
   }
 
-  async function* readSql(
-    statement: string,
-    signal?: AbortSignal,
-  ): AsyncGenerator<Record<string, unknown>, void, undefined> {
+  /** Returns the object that `oddslake status --json` prints. */
+  async status(): Promise<ArchiveStatus> {
+    const { readStatus } = await import('../archive/read/status.ts');
+    return readStatus(this.#archive, await this.#loadRules(), systemClock.nowMs());
+  }
+
+  async #loadRules(): Promise<CompletenessRules> {
+    const [{ loadSettings }, { toCompletenessRules }] = await Promise.all([
+      import('../settings/load.ts'),
+      import('../context/open-configured.ts'),
+    ]);
+    return toCompletenessRules(await loadSettings({ env: {}, cwd: process.cwd(), config: this.#config }));
+  }
+
+  /** Compares the hash of every published file with the manifest. Changes nothing. */
+  async verify({
+    onProgress,
+    signal,
+  }: {
+    readonly onProgress?: (done: number, total: number) => void;
+    readonly signal?: AbortSignal;
+  } = {}): Promise<VerifyResult> {
+    const { verifyArchive } = await import('../archive/integrity/verify.ts');
+    return verifyArchive(this.#archive, null, onProgress, signal);
+  }
+
+  /**
+   * Yields the rows of one SELECT over one generation. Its tables are the datasets and the views. Times are ISO-8601 strings
+   * in UTC. Integers beyond 2^53 lose precision; use `writeSql` for them.
+   * @throws UsageError for any other statement and for bad SQL
+   */
+  async *sql(statement: string, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>, void, undefined> {
     const out = new PassThrough();
     // If the reader stops early, `stop` cancels the query.
     const stop = new AbortController();
     const both = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
-    const writing = writeSql(statement, 'ndjson', out, both).then(
+    const writing = this.writeSql(statement, 'ndjson', out, both).then(
       () => out.end(),
       (error: Error) => out.destroy(error),
     );
@@ -196,36 +205,22 @@ function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader 
     }
   }
 
-  return {
-    root: archive.layout.root,
-    manifest: () => archive.readManifest(),
-    files(dataset) {
-      if (!datasetNames.includes(dataset))
-        throw new UsageError(`There is no dataset ${dataset}. The datasets are ${datasetNames.join(', ')}.`);
-      const { files } = archive.readManifest().datasets[dataset];
-      return files.map((file) => ({ ...file, absolutePath: join(archive.layout.root, file.path) }));
-    },
-    async symbols(text = '') {
-      const { listSymbols } = await import('../archive/read/list-symbols.ts');
-      return listSymbols(archive, text, clock.nowMs()).symbols;
-    },
-    ticks: readTicks,
-    async gaps({ symbols = [], from, to } = {}) {
-      const { listGaps } = await import('../archive/read/gaps.ts');
-      const query = { from: from ?? null, to: to ?? null, symbols: await findSymbols(symbols) };
-      return listGaps(archive, query, await loadRules(), clock.nowMs());
-    },
-    async status() {
-      const { readStatus } = await import('../archive/read/status.ts');
-      return readStatus(archive, await loadRules(), clock.nowMs());
-    },
-    async verify({ onProgress, signal } = {}) {
-      const { verifyArchive } = await import('../archive/integrity/verify.ts');
-      return verifyArchive(archive, null, onProgress, signal);
-    },
-    sql: readSql,
-    writeSql,
-    close: () => archive.close(),
-    [Symbol.dispose]: () => archive.close(),
-  };
+  /** Writes the rows of one SELECT to `out`. Does not close `out`. */
+  async writeSql(statement: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void> {
+    const { openArchiveQuery } = await import('../archive/query/pinned-query.ts');
+    const { query, close } = await openArchiveQuery(this.#archive, statement, systemRandom);
+    try {
+      await query.write(statement, format, out, signal);
+    } finally {
+      await close();
+    }
+  }
+
+  close(): void {
+    this.#archive.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

@@ -10,7 +10,7 @@ import type { ObjectiveName } from '../contract/backtest-request.ts';
 // Formats of backtest numbers, shared by the terminal and the HTML page.
 
 /** Shown instead of a missing value. */
-export const noValue = '–';
+const noValue = '–';
 
 /** Number of decimals for a set of values: 2 for large values, otherwise 4. */
 export const chooseDigits = (values: readonly number[]): number =>
