@@ -23,9 +23,6 @@ export interface ProgressOptions {
   readonly isShown: boolean;
 }
 
-/** Call `stop` even after a failure. Updates after `stop` have no effect. */
-type Progress = ProgressDisplay;
-
 /** Minimum time between two log lines, in milliseconds. */
 const lineIntervalMs = 10_000;
 
@@ -36,43 +33,46 @@ const remainingMemoryMs = minuteMs;
 const widthDefault = 80;
 
 /** Shows the progress of a long task: a bar on a terminal, otherwise at most one log line per 10 s. */
-export async function startProgress(options: ProgressOptions): Promise<Progress> {
+export async function startProgress(options: ProgressOptions): Promise<ProgressDisplay> {
   if (!options.isShown) return { update: () => {}, stop: () => {} };
-  return options.canDraw === true ? await drawBar(options) : logProgress(options);
+  return options.canDraw === true ? drawBar(options) : logProgress(options);
 }
 
-async function drawBar(options: ProgressOptions): Promise<Progress> {
-  const { stream, total } = options;
-  const { default: cliProgress } = await import('cli-progress');
+/** Time between two drawings of the bar, in milliseconds. */
+const drawIntervalMs = 200;
+
+function drawBar(options: ProgressOptions): ProgressDisplay {
+  const { stream } = options;
   const meter = createMeter(options);
-  const bar = new cliProgress.SingleBar({
-    // One column stays free: some terminals wrap after the last one.
-    format: () => formatProgressLine(meter.facts(), (stream.columns || widthDefault) - 1),
-    stream: ignoreCursorRestore(stream),
-    fps: 5,
-    // A log line may have cleared the bar. Signals are handled by the program.
-    forceRedraw: true,
-    gracefulExit: false,
-  });
-  let isDrawn = false;
-  const draw = (): void => {
-    if (!isDrawn) bar.start(total, 0);
-    isDrawn = true;
+  let timer: NodeJS.Timeout | null = null;
+  // One column stays free: some terminals wrap after the last one. A log line may have cleared the bar.
+  const draw = (): void =>
+    void stream.write(`\r\u001b[2K${formatProgressLine(meter.facts(), (stream.columns || widthDefault) - 1)}`);
+  const start = (): void => {
+    timer = setInterval(draw, drawIntervalMs);
+    draw();
   };
   // A request may take a long time, so a task with requests shows its bar at once. Any other task may turn out to be
   // empty, so its bar appears with the first update.
-  if (options.getRequestRate !== undefined) draw();
+  if (options.getRequestRate !== undefined) start();
+  let isStopped = false;
   return {
     update(update) {
       meter.note(update);
-      draw();
-      bar.update(update.share === undefined ? update.done : update.share * total);
+      if (timer === null && !isStopped) start();
     },
-    stop: () => bar.stop(),
+    stop() {
+      isStopped = true;
+      if (timer === null) return;
+      clearInterval(timer);
+      timer = null;
+      draw();
+      stream.write('\n');
+    },
   };
 }
 
-function logProgress(options: ProgressOptions): Progress {
+function logProgress(options: ProgressOptions): ProgressDisplay {
   const { label, clock, log } = options;
   const meter = createMeter(options);
   let writtenMs = clock.monotonicMs();
@@ -152,15 +152,6 @@ function createMeter({ label, total, unit, getRequestRate, clock }: ProgressOpti
       };
     },
   };
-}
-
-/**
- * Drops the escape codes that save and restore the cursor. The bar would overwrite log lines that were written after
- * it.
- */
-function ignoreCursorRestore(stream: ProgressOptions['stream']): NodeJS.WritableStream {
-  const write = (text: string) => text === '\u001b7' || text === '\u001b8' || stream.write(text);
-  return Object.create(stream, { write: { value: write } });
 }
 
 /** Progress of a task at one moment. */
