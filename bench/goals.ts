@@ -8,32 +8,20 @@ import type { PeerName } from './peers.ts';
 
 export interface Goal {
   readonly text: string;
-  readonly isHigherBetter: boolean;
   met(value: number): boolean;
 }
 
-export const atLeast = (times: number, text = `${times} ×`): Goal => ({
-  text,
-  isHigherBetter: true,
-  met: (value) => value >= times,
-});
-export const atMost = (share: number, text = `at most ${share}`): Goal => ({
-  text,
-  isHigherBetter: false,
-  met: (value) => value <= share,
-});
+export const atLeast = (times: number, text = `${times} ×`): Goal => ({ text, met: (value) => value >= times });
+export const atMost = (share: number, text = `at most ${share}`): Goal => ({ text, met: (value) => value <= share });
 export const under = (limit: number, unit: string): Goal => ({
   text: `under ${limit} ${unit}`,
-  isHigherBetter: false,
   met: (value) => value < limit,
 });
-export const faster: Goal = { text: 'faster', isHigherBetter: true, met: (times) => times > 1 };
+export const faster: Goal = { text: 'faster', met: (times) => times > 1 };
 export const noSlower: Goal = atLeast(1, 'no slower');
 
 /** A figure that is compared and judged by no goal. */
-export const noGoal: Goal = { text: '–', isHigherBetter: true, met: () => true };
-/** `noGoal` for a figure that should be small. */
-export const noGoalLower: Goal = { ...noGoal, isHigherBetter: false };
+export const noGoal: Goal = { text: '–', met: () => true };
 export const isJudged = ({ text }: Goal): boolean => text !== noGoal.text;
 
 /** Speed of an import relative to each peer. */

@@ -1,7 +1,7 @@
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
-import { atLeast, atMost, type ImportGoals, importBytes, noGoal, noGoalLower } from './goals.ts';
+import { atLeast, atMost, type ImportGoals, importBytes, noGoal } from './goals.ts';
 import { alternate, type Contender, computeSpeedup, isMeasured, processTimings, summarise } from './harness.ts';
 import type { Measured } from './measure.ts';
 import type { Peer, PeerName } from './peers.ts';
@@ -148,7 +148,7 @@ function time(
     ours: figure(ours),
     peer: { name: 'the limit program', figure: figure(theirs) },
     ratio,
-    goal: limitTimes === undefined ? noGoalLower : atMost(limitTimes, `at most ${limitTimes} ×`),
+    goal: limitTimes === undefined ? noGoal : atMost(limitTimes, `at most ${limitTimes} ×`),
     headline: true,
     value: ratio?.median ?? null,
     missing: missing.get('oddslake') ?? missing.get(name) ?? null,

@@ -1,4 +1,3 @@
-import { type Change, type EarlierResults, findChanges, splitRow } from './changes.ts';
 import { type Goal, isJudged } from './goals.ts';
 import type { Measured } from './measure.ts';
 import type { LoadResult } from './request-load.ts';
@@ -84,16 +83,11 @@ const parseSections = (text: string): Map<string, string> =>
       .map((part) => [part.slice(0, part.indexOf('\n')), `## ${part.trimEnd()}\n`]),
   );
 
-/** The section of a benchmark in a results text; undefined if there is none. */
-export const findSection = (text: string, name: string): string | undefined => parseSections(text).get(name);
-
 /** What a run of one benchmark gave. */
 export interface Ran {
   readonly name: string;
   readonly circumstances: Circumstances;
   readonly reports: readonly Report[];
-  /** What the results stated before; null if nothing. */
-  readonly earlier: EarlierResults | null;
 }
 
 /**
@@ -117,25 +111,27 @@ function formatGoals(before: string, names: readonly string[], { name, reports }
   return `## ${goalsName}\n\n${table(goalsHead, names.flatMap(rowsOf))}\n`;
 }
 
-function formatSection({ name, circumstances, reports, earlier }: Ran): string {
+/** Cells of a row of a Markdown table; empty for any other line. */
+const splitRow = (line: string): string[] =>
+  line.startsWith('| ')
+    ? line
+        .slice(2, -2)
+        .split(/(?<!\\) \| /)
+        .map((cell) => cell.replaceAll('\\|', '|').trim())
+    : [];
+
+function formatSection({ name, circumstances, reports }: Ran): string {
   const { date, machine, versions, accounting, seed, runs, seconds, short } = circumstances;
   const comparisons = reports.flatMap((report) => report.comparisons);
   const timings = reports.flatMap((report) => report.timings);
   const loads = reports.flatMap((report) => report.loads ?? []);
   const notes = reports.flatMap((report) => report.notes ?? []);
-  const changes = earlier === null ? [] : findChanges(earlier.section, comparisons);
   const tables = [
     table(['what', 'input', 'ours', 'peer', 'ratio', 'goal', ''], comparisons.map(comparisonCells)),
     ...(timings.length === 0
       ? []
       : [table(['what', 'input', 'process', 'wall', 'CPU', 'peak memory', 'runs'], timings.map(timingCells))]),
     ...(loads.length === 0 ? [] : [table(loadHead, loads.map(loadCells))]),
-    ...(changes.length === 0
-      ? []
-      : [
-          `Ratios against those of ${earlier!.commit}:`,
-          table(['what', 'input', 'peer', 'before', 'now', ''], changes.map(changeCells)),
-        ]),
     ...notes,
   ];
   return `## ${name}
@@ -145,18 +141,6 @@ ${short.length === 0 ? '' : `\n**A short run: ${short.join('; ')}. Its figures s
 ${tables.join('\n\n')}
 `;
 }
-
-const changeCells = ({ what, input, peer, before, now, verdict }: Change): string[] => [
-  what,
-  input,
-  peer,
-  ratioText(before),
-  ratioText(now),
-  verdict === 'worse' ? '**worse**' : verdict,
-];
-
-/** A change as a line for the terminal. */
-export const changeLine = (change: Change): string => changeCells(change).join(', ');
 
 /** The figures of a report, with the reason why its goals are not judged. */
 export const withoutVerdicts = (report: Report, missing: string): Report => ({

@@ -15,11 +15,9 @@ import { parseArgs } from 'node:util';
 import { againstNames, benchAgainst } from './against.ts';
 import type { Bench } from './bench.ts';
 import { createBenchmarks, fullSizes, normalSizes, quickSizes } from './benchmarks.ts';
-import { findChanges } from './changes.ts';
-import { findEarlier } from './earlier.ts';
 import { findAccounting } from './measure.ts';
 import { findPeers } from './peers.ts';
-import { changeLine, comparisonLine, resultsText, withoutVerdicts } from './results.ts';
+import { comparisonLine, resultsText, withoutVerdicts } from './results.ts';
 
 const root = join(import.meta.dirname, '..');
 const [runsNormal, runsQuick] = [5, 2];
@@ -85,7 +83,6 @@ async function runBenchmarks(): Promise<void> {
   const resultsFile = quick ? join(root, 'output', 'bench-quick.md') : join(root, 'bench', 'RESULTS.md');
   mkdirSync(dirname(resultsFile), { recursive: true });
   if (quick) rmSync(resultsFile, { force: true });
-  const committed = join('bench', 'RESULTS.md');
   const startedAt = performance.now();
   let failures = 0;
   for (const { name, peers, run } of benchmarks.filter((one) => isSelected(one.name))) {
@@ -97,10 +94,6 @@ async function runBenchmarks(): Promise<void> {
     const seconds = (performance.now() - begunAt) / 1000;
     const comparisons = reports.flatMap((report) => report.comparisons);
     for (const comparison of comparisons) console.log(comparisonLine(comparison));
-    // Figures of small inputs are not comparable.
-    const earlier = quick ? null : findEarlier(root, committed, name);
-    for (const change of earlier === null ? [] : findChanges(earlier.section, comparisons))
-      if (change.verdict !== 'within the noise') console.log(`against ${earlier!.commit}: ${changeLine(change)}`);
     bench.tell(`${name}: ${seconds.toFixed(0)} s`);
     failures += reports.reduce((sum, { failed }) => sum + failed.length, 0);
     // After each benchmark, so that an interrupted run keeps what it has.
@@ -115,7 +108,7 @@ async function runBenchmarks(): Promise<void> {
       seconds,
       short: listShortcomings(),
     };
-    writeFileSync(resultsFile, resultsText(before, names, { name, circumstances, reports, earlier }));
+    writeFileSync(resultsFile, resultsText(before, names, { name, circumstances, reports }));
   }
   bench.tell(`${((performance.now() - startedAt) / 60_000).toFixed(1)} minutes, written to ${resultsFile}`);
   // A missed goal is a result; a failed program is not.

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { findWrongCandles } from './candle-files.ts';
 import { repairNow } from './damaged.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
@@ -19,6 +18,7 @@ import {
   scratchFolder,
 } from './scratch.ts';
 import { trade, tradeAnswer } from './trades.ts';
+import { readOwn } from './views-folder.ts';
 
 // Volume, trades and vwap of candles, whichever of their datasets a publish changes.
 
@@ -87,9 +87,7 @@ describe('volume, trades and vwap of candles', () => {
   test('are the same in the macro candles()', async () => {
     const archive = await fill(scratchFolder(), ['ticks', 'trades', 'quotes', 'publish']);
     const sql = `SELECT epoch_ms(t)::DOUBLE AS t, volume, trades, vwap FROM candles('1h') ORDER BY t`;
-    const { query, close } = await openArchiveQuery(archive, sql, () => 0.5);
-    const rows = await query.readRows(sql);
-    await close();
+    const rows = await readOwn(archive, sql);
     expect(rows.map((row) => [row.t, row.volume, row.trades, row.vwap])).toEqual(hours);
   });
 

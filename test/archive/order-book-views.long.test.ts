@@ -3,10 +3,9 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type PriceLevel, toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
-import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from './scratch.ts';
-import { inFolder, type Row } from './views-folder.ts';
+import { inFolder, type Row, readBoth, readOwn } from './views-folder.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`order book views: SEED=${seed}`);
@@ -45,22 +44,6 @@ async function publishBooks(books: readonly Book[]): Promise<{ root: string; arc
 /** The columns of a view, with times as a reader in JSON and one of our own both have them. */
 const select = (view: string): string =>
   `SELECT symbol, epoch_ms(t)::DOUBLE AS t, * EXCLUDE (symbol, t, date), date::VARCHAR AS date FROM ${view} ORDER BY symbol, t`;
-
-/** Reads the rows with the archive's views.sql and, if they are the same, with `oddslake sql`. */
-async function readBoth(root: string, archive: Archive, sql: string): Promise<Row[]> {
-  const [rows] = inFolder(root, [sql]);
-  expect(await readOwn(archive, sql)).toEqual(rows);
-  return rows!;
-}
-
-async function readOwn(archive: Archive, sql: string): Promise<Row[]> {
-  const { query, close } = await openArchiveQuery(archive, sql, () => 0.5);
-  try {
-    return await query.readRows(sql);
-  } finally {
-    await close();
-  }
-}
 
 const formatDate = (t: number): string => new Date(t).toISOString().slice(0, 10);
 

@@ -1,11 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { appendQuotes, type Quote, quote } from './quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder } from './scratch.ts';
-import { inFolder, type Row } from './views-folder.ts';
+import { inFolder, type Row, readBoth, readOwn } from './views-folder.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`quote views: SEED=${seed}`);
@@ -40,22 +39,6 @@ const isoDate = 'date::VARCHAR AS date';
 const selectSpreads = `SELECT symbol, epoch_ms(t)::DOUBLE AS t, * EXCLUDE (symbol, t, date), ${isoDate} FROM spreads ORDER BY symbol, t`;
 const selectJoined = `SELECT symbol, epoch_ms(t)::DOUBLE AS t, * EXCLUDE (symbol, t, tick_t, date),
   epoch_ms(tick_t)::DOUBLE AS tick_t, ${isoDate} FROM quotes_with_ticks ORDER BY symbol, t`;
-
-/** Reads the rows with the archive's views.sql and, if they are the same, with `oddslake sql`. */
-async function readBoth(root: string, archive: Archive, sql: string): Promise<Row[]> {
-  const [rows] = inFolder(root, [sql]);
-  expect(await readOwn(archive, sql)).toEqual(rows);
-  return rows!;
-}
-
-async function readOwn(archive: Archive, sql: string): Promise<Row[]> {
-  const { query, close } = await openArchiveQuery(archive, sql, () => 0.5);
-  try {
-    return await query.readRows(sql);
-  } finally {
-    await close();
-  }
-}
 
 const formatDate = (t: number): string => new Date(t).toISOString().slice(0, 10);
 

@@ -8,7 +8,6 @@ import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { createFileFilter, listChangedFiles } from '../../src/archive/publish/prune-files.ts';
-import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
@@ -29,6 +28,7 @@ import {
   publishNow,
   scratchFolder,
 } from './scratch.ts';
+import { readOwn } from './views-folder.ts';
 
 // An archive that has quotes and nothing else, read by everything that lists datasets.
 
@@ -141,19 +141,11 @@ test('the README and the catalogue page have the number of quotes', async () => 
 
 test('SQL sees each dataset with its columns, quotes with their rows', async () => {
   const archive = await published();
-  const count = async (sql: string) => {
-    const { query, close } = await openArchiveQuery(archive, sql, () => 0.5);
-    try {
-      return await query.readRows(sql);
-    } finally {
-      await close();
-    }
-  };
-  expect(await count('SELECT count(*)::INTEGER AS n, count(ask)::INTEGER AS asks FROM quotes')).toEqual([
+  expect(await readOwn(archive, 'SELECT count(*)::INTEGER AS n, count(ask)::INTEGER AS asks FROM quotes')).toEqual([
     { n: 10, asks: 5 },
   ]);
   for (const name of ['quotes', 'quote_conflicts'] as const) {
-    const columns = await count(`SELECT column_name FROM (DESCRIBE ${name})`);
+    const columns = await readOwn(archive, `SELECT column_name FROM (DESCRIBE ${name})`);
     const names = datasets[name].columns.map((column) => column.name);
     expect(columns.map((row) => row.column_name)).toEqual(isDated(name) ? [...names, 'date'] : names);
   }

@@ -31,7 +31,7 @@ const comparison: Comparison = {
 };
 /** The text of one benchmark only. */
 const textOf = (reports: readonly Report[], of: Partial<Ran> = {}, before = '') =>
-  resultsText(before, ['import', 'help'], { name: 'import', circumstances, reports, earlier: null, ...of });
+  resultsText(before, ['import', 'help'], { name: 'import', circumstances, reports, ...of });
 const report = (...comparisons: Comparison[]): Report => ({ comparisons, timings: [], failed: [] });
 
 describe('a goal', () => {
@@ -61,14 +61,6 @@ describe('the results', () => {
     expect(comparisonLine(kept!)).toMatch(/ratio 3\.00 \(2\.50–3\.25\), goal 3 ×: not judged: small$/);
   });
 
-  test('compare the ratios with those of an earlier commit', () => {
-    const section = textOf([report({ ...comparison, ratio: { median: 4, min: 3.5, max: 4.5 } })]);
-    const earlier = { commit: 'c0ffee1 (2026-11-01)', section };
-    expect(textOf([report(comparison)], { earlier })).toContain(
-      '| import, speed | 1,000 generated pages | duckdb | 4.00 (3.50–4.50) | 3.00 (2.50–3.25) | **worse** |',
-    );
-  });
-
   test('show why a figure was not measured', () => {
     const missing = {
       peer: { name: 'polars', figure: '–' },
@@ -88,7 +80,6 @@ describe('the results', () => {
         name,
         circumstances: { ...circumstances, date },
         reports: [report({ ...comparison, ours, headline: true })],
-        earlier: null,
       });
     const first = write('', 'help', '81 ms', '2026-11-01');
     const both = write(first, 'import', '5 M ticks/s', '2026-11-02');

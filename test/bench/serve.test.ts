@@ -71,7 +71,7 @@ test('the results list every load with its CPU time per request', () => {
     short: [],
   };
   const report = { comparisons: [], timings: [], loads: summariseLoads(measurements), notes: ['A note.'], failed: [] };
-  const text = resultsText('', ['serve'], { name: 'serve', circumstances, reports: [report], earlier: null });
+  const text = resultsText('', ['serve'], { name: 'serve', circumstances, reports: [report] });
   expect(text).toContain(
     '| /ticks, warm, 16 connections | oddslake | 5,000 | 1.00 ms | 9.00 ms | 0.100 ms | 0.050 ms | 9.3 kB |',
   );

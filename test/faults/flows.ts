@@ -15,7 +15,6 @@ import { openArchive } from '../../src/archive/open-archive.ts';
 import { writeExport } from '../../src/archive/query/export.ts';
 import { requireWritableTarget } from '../../src/archive/read/export-file.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
-import { defaultRowRules } from '../../src/collector/import/import-rows.ts';
 import { runJob } from '../../src/collector/job.ts';
 import { formatErrorMessage } from '../../src/collector/run/error-message.ts';
 import { toExitCode } from '../../src/collector/run/summary.ts';
@@ -28,6 +27,7 @@ import { readLeaseId } from '../../src/server/jobs/archive-lease.ts';
 import { appendQuotes, quote, quoteAnswer } from '../archive/quotes.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { trade, tradeAnswer } from '../archive/trades.ts';
+import { flagsOf } from '../e2e/import-lake.ts';
 import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';
 import { sandboxWire } from './sandbox-wire.ts';
 
@@ -233,19 +233,6 @@ async function damageEverything(place: string): Promise<void> {
 
 const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
 
-const importFlags = {
-  datasets: null,
-  format: null,
-  rows: defaultRowRules,
-  renames: [],
-  filters: [],
-  rejectedShareMax: 1,
-  showCheck: null,
-  onPrepared: null,
-  covers: null,
-  preferred: false,
-};
-
 /** Every flow that changes an archive or derives files from it. A new flow is added here to be tested. */
 export const flows: readonly Flow[] = [
   { name: 'first poll', prepare: async () => {}, run: poll(false), again: poll(true) },
@@ -322,7 +309,7 @@ export const flows: readonly Flow[] = [
     },
     async run(parts) {
       const context = await contextIn(parts);
-      const summary = await importJob.run(context, { ...importFlags, paths: [join(parts.place, 'input')] });
+      const summary = await importJob.run(context, flagsOf([join(parts.place, 'input')]));
       return { exitCode: summary.exit_code, error: summary.error };
     },
   },
@@ -347,7 +334,7 @@ export const flows: readonly Flow[] = [
     async run(parts) {
       const context = await contextIn(parts);
       const archive = { place: archiveOf(join(parts.place, 'other')), showPlan: null };
-      const summary = await importJob.run(context, { ...importFlags, paths: [], archive });
+      const summary = await importJob.run(context, { ...flagsOf([]), archive });
       return { exitCode: summary.exit_code, error: summary.error };
     },
   },
@@ -370,12 +357,13 @@ export const flows: readonly Flow[] = [
     },
     async run(parts) {
       const context = await contextIn(parts);
-      const summary = await importJob.run(context, {
-        ...importFlags,
-        paths: [join(parts.place, 'input')],
-        datasets: ['ticks', 'quotes'],
-        covers: { from: day0, to: day0 + 48 * hourMs },
-      });
+      const summary = await importJob.run(
+        context,
+        flagsOf([join(parts.place, 'input')], {
+          datasets: ['ticks', 'quotes'],
+          covers: { from: day0, to: day0 + 48 * hourMs },
+        }),
+      );
       return { exitCode: summary.exit_code, error: summary.error };
     },
   },

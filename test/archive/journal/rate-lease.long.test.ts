@@ -11,7 +11,7 @@ import { countMaxWithin } from '../../client/sliding.ts';
 import { waitFor } from '../../harness/limits.ts';
 import { scratchFolder } from '../scratch.ts';
 
-const seed = Number(process.env.SEED || 11);
+const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`rate lease: SEED=${seed}`);
 
 const rate = 20;
@@ -106,7 +106,7 @@ async function runRound(url: string, fault: 'SIGKILL' | 'SIGSTOP', random: () =>
   return { starts, alone: alone!.starts, seconds: (systemClock.monotonicMs() - beganMs) / 1000 };
 }
 
-test.each([1, 2, 3, 4, 5, 6])(
+test.each([1, 2])(
   'processes that are killed or suspended within a lease never exceed the rate at the service: %i',
   async (round) => {
     const arrivals: number[] = [];

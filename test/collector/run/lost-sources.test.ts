@@ -6,9 +6,9 @@ import { job as importFiles } from '../../../jobs/import.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import { readSymbol } from '../../../src/archive/journal/symbol-store.ts';
 import { systemClock } from '../../../src/base/system.ts';
-import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import { startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { hashes } from '../../archive/scratch.ts';
+import { flagsOf } from '../../e2e/import-lake.ts';
 import { at, backfilled, damaged, gapsOf, lostWarning, only, repaired, thinned, withArchive } from './lost-lake.ts';
 import { hourMs } from './nights.ts';
 
@@ -35,19 +35,7 @@ test('imported files with all lost ticks restore a loss, and those with fewer ar
   const rowsOf = async (count: number, nowMs: number) => {
     const rows = [...truth.t.slice(0, count)].map((t, i) => `${symbol},${t},${truth.p[i]}\n`);
     writeFileSync(file, `symbol,t,p\n${rows.join('')}`);
-    return importFiles.run(await nights.contextAt(nowMs, ...only(symbols)), {
-      paths: [file],
-      datasets: null,
-      format: null,
-      rows: defaultRowRules,
-      renames: [],
-      filters: [],
-      rejectedShareMax: 1,
-      showCheck: null,
-      onPrepared: null,
-      covers: lost,
-      preferred: false,
-    });
+    return importFiles.run(await nights.contextAt(nowMs, ...only(symbols)), flagsOf([file], { covers: lost }));
   };
   const few = await rowsOf(10, at(1) + hourMs);
   expect(few).toMatchObject({ exit_code: 4, warnings: [lostWarning] });

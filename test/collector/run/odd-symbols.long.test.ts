@@ -11,8 +11,8 @@ import { listGaps } from '../../../src/archive/read/gaps.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
 import { systemRandom } from '../../../src/base/system.ts';
 import { union } from '../../../src/base/window.ts';
-import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import { clockAt, hashes, opened, publishedRows } from '../../archive/scratch.ts';
+import { flagsOf } from '../../e2e/import-lake.ts';
 import { coverageOf, ticksOf } from '../../e2e/lake.ts';
 import { run } from '../../e2e/run-program.ts';
 import { serving } from '../../server/serving.ts';
@@ -226,20 +226,7 @@ describe('symbols of any name', () => {
         );
       }
       const context = await contextOf(back.output, box.url, () => box.nowMs, [allParts]);
-      const flags = {
-        paths: [file],
-        datasets: null,
-        format: null,
-        rows: defaultRowRules,
-        renames: [],
-        filters: [],
-        rejectedShareMax: 1,
-        showCheck: null,
-        onPrepared: null,
-        covers: null,
-        preferred: false,
-      };
-      const summary = await importJob.run(context, flags);
+      const summary = await importJob.run(context, flagsOf([file]));
       expect(summary, JSON.stringify(summary, null, 1)).toMatchObject({
         exit_code: 0,
         warnings: [],

@@ -7,9 +7,9 @@ import { job as publish } from '../../../jobs/publish.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import { floorToDay } from '../../../src/base/window.ts';
-import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 // Loaded on first use, which takes real time.
 import '../../../src/client/client.ts';
+import { flagsOf } from '../../e2e/import-lake.ts';
 import type { Lake, Started } from './lake.ts';
 import type { Strike } from './machine.ts';
 import { drawSeriesInput } from './series-files.ts';
@@ -125,20 +125,8 @@ export function startImport(lake: Lake): Started {
     return service.page(draw.one(world.markets), from, to, atMs);
   };
   const paths = Array.from({ length: 1 + draw.below(3) }, () => lake.recording(page()));
-  return schedule(lake, 'import', importing.run, { ...importFlags, paths, preferred: draw.chance(0.4) });
+  return schedule(lake, 'import', importing.run, flagsOf(paths, { preferred: draw.chance(0.4) }));
 }
-
-const importFlags = {
-  datasets: null,
-  format: null,
-  rows: defaultRowRules,
-  renames: [],
-  filters: [],
-  rejectedShareMax: 1,
-  showCheck: null,
-  onPrepared: null,
-  covers: null,
-};
 
 /** Files of quotes and trades. If it does not wait for the lock of another run, it journals them. */
 export function startSeriesImport(lake: Lake): Started {
@@ -147,6 +135,6 @@ export function startSeriesImport(lake: Lake): Started {
   if (input === null) return startPublish(lake);
   const { paths, dataset, covers } = input;
   const datasets = dataset === null ? null : [dataset];
-  const flags = { ...importFlags, paths, datasets, covers, preferred: draw.chance(0.3) };
+  const flags = flagsOf(paths, { datasets, covers, preferred: draw.chance(0.3) });
   return schedule(lake, 'series', importing.run, flags, draw.chance(0.3) ? 0 : undefined);
 }
