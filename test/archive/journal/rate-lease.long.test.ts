@@ -135,6 +135,5 @@ test.each([1, 2])(
     if (lateMs > lateMsMax) return console.log(`seconds not checked: the machine was ${lateMs} ms late`);
     expect(started).toBeLessThanOrEqual(rate);
     expect(arrived).toBeLessThanOrEqual(rate);
-    expect(last!.atMs - first!.atMs).toBeLessThan((1000 * 18) / rate / 0.95);
   },
 );
