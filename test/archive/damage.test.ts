@@ -48,7 +48,7 @@ function flip(path: string): void {
 }
 
 describe('damaged candles', () => {
-  test.each(['damaged', 'missing'])('that are %s are made anew as soon as their day is merged again', async (how) => {
+  test.each(['damaged', 'missing'])('that are %s are rebuilt as soon as their day is merged again', async (how) => {
     const root = scratchFolder();
     const archive = await filled(root);
     const path = toDayPath('candles_1h', day0, computePartNumber('AAA', 4));

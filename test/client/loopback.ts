@@ -78,10 +78,10 @@ export const openTransportWithHeadHook =
     const wire = openTransport(options, clock);
     return {
       ...wire,
-      get: (path, signal, heed) =>
+      get: (path, signal, onResponseHead) =>
         wire.get(path, signal, (head) => {
           onHead();
-          heed(head);
+          onResponseHead(head);
         }),
     };
   };

@@ -95,7 +95,7 @@ test('after the state is lost, published ticks stay and the others come with the
       const isEmpty = readdirSync(root).every((name) => name === '.oddslake');
       if (!isEmpty)
         expect(() => opened({ root, parts: 2 }), label).toThrow(/holds other files .* and is not an archive/);
-      note(isEmpty ? 'begins anew' : 'is none yet, and stated so');
+      note(isEmpty ? 'starts again' : 'is none yet, and stated so');
       killed.close();
       return;
     }

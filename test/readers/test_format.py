@@ -212,7 +212,7 @@ def test_the_checker_knows_each_invariant_of_the_page():
     assert known == set(told)
 
 
-# Damage. Where a file is written anew, the manifest says of it what it is: only its rows are wrong.
+# Damage. Where a file is rewritten, the manifest says of it what it is: only its rows are wrong.
 
 
 def flip(path: Path) -> None:
@@ -450,7 +450,7 @@ def test_there_is_damage_for_each_invariant():
 
 
 def test_the_archive_that_is_damaged_was_not(contested, tmp_path):
-    """So that what the tests above find is what they did; writing a file anew alone is no damage."""
+    """So that what the tests above find is what they did; rewriting a file alone is no damage."""
     harmless = copied(contested, tmp_path / "harmless")
     for dataset in DATASETS:
         for at in range(len(harmless.files(dataset))):

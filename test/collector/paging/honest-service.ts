@@ -30,7 +30,7 @@ export interface PagingTraits {
   /** Latency of a response, in ms of our clock. */
   readonly latencyMs: number;
   /** Which part of the requested window it respects. It returns as many of all ticks as fit. */
-  readonly heeds: 'window' | 'end' | 'nothing';
+  readonly respects: 'window' | 'end' | 'nothing';
 }
 
 export const plainTraits: PagingTraits = {
@@ -45,7 +45,7 @@ export const plainTraits: PagingTraits = {
   longest: null,
   gaps: [],
   latencyMs: 2,
-  heeds: 'window',
+  respects: 'window',
 };
 
 export interface ManualTime {
@@ -107,8 +107,8 @@ function firstAt(rows: readonly Row[], t: number): number {
 
 function pageOf(rows: readonly Row[], query: TicksQuery, ways: PagingTraits, asOfMs: number): TickPage {
   const servedWindow = computeServedWindow(query, ways);
-  const from = ways.heeds === 'window' ? servedWindow.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
-  const to = ways.heeds === 'nothing' ? Number.POSITIVE_INFINITY : servedWindow.to + (ways.toInclusive ? 1 : 0);
+  const from = ways.respects === 'window' ? servedWindow.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
+  const to = ways.respects === 'nothing' ? Number.POSITIVE_INFINITY : servedWindow.to + (ways.toInclusive ? 1 : 0);
   const matching = visible(rows, { from, to }, asOfMs).filter((row) => !ways.gaps.some((gap) => isWithin(row.t, gap)));
   const rowsMax = Math.min(ways.cap, query.limit);
   const truncated = matching.length > rowsMax;

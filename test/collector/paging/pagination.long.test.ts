@@ -53,7 +53,7 @@ const sane: fc.Arbitrary<PagingTraits> = fc.record({
   longest: fc.constant(null),
   gaps: fc.constant([]),
   latencyMs: fc.constantFrom(0, 3, 25),
-  heeds: fc.constant('window'),
+  respects: fc.constant('window'),
 });
 
 const plans: fc.Arbitrary<Window[]> = fc.oneof(
@@ -222,7 +222,7 @@ describe('paging', () => {
         fc.constantFrom('nothing' as const, 'end' as const),
         fc.constantFrom('requested' as const, 'none' as const),
       )
-      .map(([ways, heeds, echo]): PagingTraits => ({ ...ways, heeds, echo }));
+      .map(([ways, respects, echo]): PagingTraits => ({ ...ways, respects, echo }));
     // Each response contains a tick outside of the window, whichever side it keeps.
     const framed = scenarios(deaf).map((scenario): Scenario => {
       const [before, after] = [start - 3000, start + 50_000].map((t): Row => ({ t, p: 0, seenFrom: 0, usable: true }));

@@ -23,7 +23,7 @@ export interface AcceptedRows {
   readonly listings: ReadonlyMap<number, ReadonlyMap<string, readonly Listing[]>>;
   /** By symbol and time. */
   readonly books: ReadonlyMap<string, readonly Book[]>;
-  heed(db: Database): void;
+  observe(db: Database): void;
   /** The state is lost; its journal was empty. */
   forget(): void;
 }
@@ -38,7 +38,7 @@ export function trackAccepted(): AcceptedRows {
   const books = new Map<string, Book[]>();
   let last = 0;
 
-  function heedMarkets(db: Database): void {
+  function observeMarkets(db: Database): void {
     const polls = db.all<{ record_id: number; observed_at: number; payload: Uint8Array } & Record<string, never>>(
       'select record_id, observed_at, payload from journal_markets where record_id > ?',
       last,
@@ -57,7 +57,7 @@ export function trackAccepted(): AcceptedRows {
     }
   }
 
-  function heedBooks(db: Database): void {
+  function observeBooks(db: Database): void {
     interface Row {
       record_id: number;
       symbol: string;
@@ -82,12 +82,12 @@ export function trackAccepted(): AcceptedRows {
   return {
     listings,
     books,
-    heed(db) {
+    observe(db) {
       if (db.one("select 1 from sqlite_master where name = 'journal'") === undefined) return;
       const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
       if (id === null || id <= last) return;
-      heedMarkets(db);
-      heedBooks(db);
+      observeMarkets(db);
+      observeBooks(db);
       last = id;
     },
     forget() {

@@ -34,7 +34,7 @@ export interface Audit {
   /** This many published rows are lost, and those that these damaged files lack now. */
   noteLost(lost: Readonly<Record<'ticks' | SeriesName, number>>, damagedPaths: readonly string[]): void;
   /** The state was lost: its counts start again. */
-  beginAnew(): void;
+  reset(): void;
 }
 
 type Rows = readonly CellValue[][];
@@ -297,9 +297,9 @@ export function startAudit(
         seriesAudit.noteLost(lost, damaged, manifest, db);
       });
     },
-    beginAnew() {
+    reset() {
       const manifest = manifestOf();
-      if (manifest !== null) seriesAudit.beginAnew(manifest);
+      if (manifest !== null) seriesAudit.reset(manifest);
       baseRows = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
     },
     findings: (nowMs) =>

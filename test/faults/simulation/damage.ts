@@ -53,7 +53,7 @@ export function damageFiles({ root, draw, machine, trace }: Lake): string[] {
   });
   const paths = [...new Set(drawn)];
   for (const path of paths) trace(`damage ${damageKinds[draw.one(kinds)]!(root, path, draw).description}`);
-  machine.heedDisk();
+  machine.resyncDisk();
   return paths;
 }
 

@@ -105,9 +105,9 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     },
     onCommit(db, name) {
       try {
-        const isCommit = oracle.heed(db, saved.get(name));
-        series.heed(db, isCommit, savedSeries.get(name));
-        acceptedRows.heed(db);
+        const isCommit = oracle.observe(db, saved.get(name));
+        series.observe(db, isCommit, savedSeries.get(name));
+        acceptedRows.observe(db);
       } catch (error) {
         // Thrown here, it would look like an error of the job, which may fail.
         modelErrors.push(error);

@@ -39,9 +39,9 @@ export interface Machine {
   /** What struck since the last restart; null: nothing. */
   struck(): Strike['kind'] | null;
   /** After all processes have ended: restores disk and state as the strike left them, and cancels the plan. */
-  startAnew(draw: Draw): void;
+  restart(draw: Draw): void;
   /** Files were changed outside of the model: their current content is durable. */
-  heedDisk(): void;
+  resyncDisk(): void;
   /** The private folder is lost, with the state. */
   losePrivate(): void;
 }
@@ -173,7 +173,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
       changes = 0;
     },
     struck: () => struck,
-    startAnew(draw) {
+    restart(draw) {
       if (struck === 'power') {
         const loss: Loss = draw.one(['vanished', 'names', 'some']);
         const backup = `${root}.kept`;
@@ -193,7 +193,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
       stateFiles = null;
       living = [];
     },
-    heedDisk() {
+    resyncDisk() {
       model = powerModel(root, unsynced);
     },
     losePrivate() {

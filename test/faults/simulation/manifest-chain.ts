@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
 
 /** Checks each new manifest: it follows the previous one and has its hash. */
-export function startChain(root: string): { readonly wrongs: string[]; onName(path: string): void; beginAnew(): void } {
+export function startChain(root: string): { readonly wrongs: string[]; onName(path: string): void; reset(): void } {
   const wrongs: string[] = [];
   let before: { readonly manifest: Manifest; readonly sha256: string } | null = null;
   return {
@@ -26,7 +26,7 @@ export function startChain(root: string): { readonly wrongs: string[]; onName(pa
       }
       before = { manifest, sha256 };
     },
-    beginAnew() {
+    reset() {
       before = null;
     },
   };

@@ -35,7 +35,7 @@ export interface Oracle {
    * @param saved the input that the process of the transaction has read
    * @returns whether the transaction commits a generation
    */
-  heed(db: Database, saved?: Saved): boolean;
+  observe(db: Database, saved?: Saved): boolean;
   /** These were published and are lost: their next observation counts as the first. */
   lose(ticks: readonly LostTick[]): void;
   /** The state is lost with the journal; `isPublished` tells which rows were in it. */
@@ -75,9 +75,9 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   let last = 0;
   let generation: number | undefined;
 
-  function heed(db: Database, saved?: Saved): boolean {
+  function observe(db: Database, saved?: Saved): boolean {
     if (db.one("select 1 from sqlite_master where name = 'journal'") === undefined) return false;
-    const journaled = heedJournal(db);
+    const journaled = observeJournal(db);
     const now = Number(getMeta(db, 'generation'));
     const committed = generation !== undefined && now > generation;
     generation = now;
@@ -117,7 +117,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   }
 
   /** The symbols and days with new journal records. */
-  function heedJournal(db: Database): Set<string> {
+  function observeJournal(db: Database): Set<string> {
     const days = new Set<string>();
     const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
     if (id === null || id <= last) return days;
@@ -203,7 +203,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     wrongs,
     ever: (symbol, t) => ever.get(`${symbol}\n${t}`) ?? [],
     isLoose: (symbol, t) => loose.has(`${symbol}\n${t}`),
-    heed,
+    observe,
     lose(ticks) {
       for (const { symbol, t } of ticks) {
         seen.get(symbol)?.delete(t);

@@ -26,7 +26,7 @@ interface SeriesAudit {
   /** So many rows are lost, and the conflicts that the damaged files of these datasets lack now. */
   noteLost(lost: Counts, damaged: ReadonlySet<DatasetName>, manifest: Manifest, db: Database): void;
   /** The state was lost: its counts start again. */
-  beginAnew(manifest: Manifest): void;
+  reset(manifest: Manifest): void;
 }
 
 type Counts = Readonly<Record<SeriesName, number>>;
@@ -220,7 +220,7 @@ export function startSeriesAudit(model: SeriesModel, rowsIn: RowsIn): SeriesAudi
         for (const { key } of conflicts(dataset, manifest, published, db)) forgiven.add(keyOf(dataset, key));
       }
     },
-    beginAnew(manifest) {
+    reset(manifest) {
       for (const dataset of seriesNames) baseRows[dataset] = listPublished(dataset, manifest).size;
     },
   };

@@ -52,7 +52,7 @@ export interface SeriesModel {
   /** Whether the precedence of a key is unknown, because the state was lost: any of its rows may win. */
   isLoose(dataset: SeriesName, key: string): boolean;
   /** @param isCommit whether the transaction commits a generation; `saved`: the input of its process */
-  heed(db: Database, isCommit: boolean, saved: SavedSeries | undefined): void;
+  observe(db: Database, isCommit: boolean, saved: SavedSeries | undefined): void;
   /** An import has ended: all of its input is accepted, or it says otherwise. */
   requireTaken(saved: SavedSeries, summary: Summary): void;
   /** These rows were published and are lost: their next observation counts as the first. `left`: the coverage that is left. */
@@ -88,7 +88,7 @@ export function startSeriesModel(): SeriesModel {
   }
 
   /** Reads new journal records. Returns the datasets, symbols and days that they have. */
-  function heedJournal(db: Database, saved: SavedSeries | undefined): Set<string> {
+  function observeJournal(db: Database, saved: SavedSeries | undefined): Set<string> {
     const days = new Set<string>();
     const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
     if (id === null || id <= last) return days;
@@ -139,9 +139,9 @@ export function startSeriesModel(): SeriesModel {
     ever: (dataset, key) => models[dataset].ever.get(key) ?? [],
     claims: (dataset) => models[dataset].claims,
     isLoose: (dataset, key) => models[dataset].loose.has(key),
-    heed(db, isCommit, saved) {
+    observe(db, isCommit, saved) {
       if (db.one("select 1 from sqlite_master where name = 'journal_series'") === undefined) return;
-      const journaled = heedJournal(db, saved);
+      const journaled = observeJournal(db, saved);
       if (isCommit && saved !== undefined) accept(saved, journaled);
     },
     requireTaken(saved, { exit_code: code, ...summary }) {

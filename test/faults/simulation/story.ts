@@ -87,8 +87,8 @@ export async function simulate(
     if (struck !== null) {
       strikes[struck] = (strikes[struck] ?? 0) + 1;
       needsRecovery = true;
-      machine.startAnew(draw);
-      if (struck === 'power') chain.beginAnew();
+      machine.restart(draw);
+      if (struck === 'power') chain.reset();
       if (!isRepairing) {
         reader.lookAtAll(struck === 'power');
         check();
@@ -137,7 +137,7 @@ export async function simulate(
     }
     await session(jobs, true);
     lake.network.weather = noFaults;
-    machine.startAnew(draw);
+    machine.restart(draw);
     if (needsRecovery && draw.chance(0.5)) return;
     if (needsRecovery) await recovered();
     else examine();
@@ -163,7 +163,7 @@ export async function simulate(
     if (draw.chance(chances.strike)) {
       machine.strikeWith(drawStrike(lake));
       await session([startLocalRepair(lake)], true);
-      machine.startAnew(draw);
+      machine.restart(draw);
     }
     await session([startLocalRepair(lake)], true);
     [needsRecovery, isRepairing] = [false, false];
@@ -192,7 +192,7 @@ export async function simulate(
     const { rows, claims } = audit.series();
     series.forget(rows, claims);
     acceptedRows.forget();
-    audit.beginAnew();
+    audit.reset();
     if (draw.chance(0.5)) await recovered();
   }
 
