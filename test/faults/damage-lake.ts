@@ -105,6 +105,7 @@ export const withLock = (manifest: Manifest): string[] => [
   ...listManifestFiles(manifest).map(({ path }) => path),
   'manifest.json',
   'SHA256SUMS',
+  'README.md',
   'views.sql',
 ];
 
