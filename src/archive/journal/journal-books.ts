@@ -5,13 +5,7 @@ import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapsh
 import type { Database } from './database.ts';
 import { appendHeader, type JournalBin, ticksPerCoveredDay, ticksPerRejected, toBytes, toDoubles } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
-import {
-  assertIntact,
-  countJournaledTicks,
-  insertJournalRow,
-  type JoinedHeader,
-  selectWithHeader,
-} from './journal-rows.ts';
+import { countJournaledTicks, insertJournalRow, type JournalRow, readJournalRows } from './journal-rows.ts';
 import { readSeriesLoad } from './journal-series.ts';
 import type { State } from './state.ts';
 
@@ -95,63 +89,36 @@ const listBookBins = (db: Database, end: number): JournalBin[] =>
     end,
   );
 
-interface JournaledBookRow extends JoinedHeader {
-  record_id: number;
-  symbol: string;
-  t: number;
-  observed_at: number;
-  bids: number;
-  n: number;
-  price: Uint8Array;
-  quantity: Uint8Array;
-  checksum: number;
-}
-
-const selectBooks = selectWithHeader(
-  'journal_books',
-  ...['record_id', 'symbol', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
-);
-
 /** Reads the snapshots of one bin in the order of acceptance. @throws JournalDamageError */
-export function readBookBin(db: Database, { day, part }: JournalBin, end: number): ObservedSnapshot[] {
-  const rows = db.iterate<JournaledBookRow>(
-    `${selectBooks} where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    day,
-    part,
-    end,
-  );
-  return [...rows].map((row) => toObservedSnapshot(row, day, part));
-}
+export const readBookBin = (db: Database, { day, part }: JournalBin, end: number): ObservedSnapshot[] =>
+  Array.from(readJournalRows(db, 'journal_books', { day, part }, end), toObservedSnapshot);
 
-function toObservedSnapshot(row: JournaledBookRow, day: number, part: number): ObservedSnapshot {
-  const { record_id, symbol, t, observed_at: observedAt, bids: bidLevels, n, price, quantity } = row;
-  assertIntact('journal_books', row, [record_id, symbol, day, part, t, observedAt, bidLevels, n, price, quantity]);
-  const [prices, quantities] = [toDoubles(price), toDoubles(quantity)];
+function toObservedSnapshot(row: JournalRow<'journal_books'>): ObservedSnapshot {
+  const { symbol, t, observed_at: observedAt, bids } = row;
+  const [prices, quantities] = [toDoubles(row.price), toDoubles(row.quantity)];
   const side = (from: number, to: number): BookSide => ({
     prices: prices.subarray(from, to),
     quantities: quantities.subarray(from, to),
   });
-  return { symbol, observedAt, t, bids: side(0, bidLevels), asks: side(bidLevels, prices.length) };
+  return { symbol, observedAt, t, bids: side(0, bids), asks: side(bids, prices.length) };
 }
 
 /** Reads the journaled snapshots of a symbol that have the latest time; empty if there are none. */
 export function readLatestBooks({ db, identity }: State, symbol: string): ObservedSnapshot[] {
   const part = computePartNumber(symbol, identity.parts);
-  let before = Number.MAX_SAFE_INTEGER;
-  for (;;) {
-    const day = db.one<{ day: number | null }>('select max(day) as day from journal_books where day < ?', before)?.day;
-    if (day === null || day === undefined) return [];
-    const rows = db.all<JournaledBookRow & Record<string, never>>(
-      `${selectBooks}
-       where k.day = ?1 and k.part = ?2 and k.symbol = ?3
-         and k.t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
+  const days = db.all<{ day: number }>('select distinct day from journal_books order by day desc');
+  for (const { day } of days) {
+    const { t } = db.one<{ t: number | null }>(
+      'select max(t) as t from journal_books where day = ? and part = ? and symbol = ?',
       day,
       part,
       symbol,
-    );
-    if (rows.length > 0) return rows.map((row) => toObservedSnapshot(row, day, part));
-    before = day;
+    )!;
+    if (t === null) continue;
+    const rows = readJournalRows(db, 'journal_books', { day, part, symbol, t }, Number.MAX_SAFE_INTEGER);
+    return Array.from(rows, toObservedSnapshot);
   }
+  return [];
 }
 
 /**
@@ -192,22 +159,7 @@ export function readBookResponses(db: Database, bins: readonly JournalBin[], end
         .map(({ id }) => id),
     ),
   );
-  interface AnswerRow extends JoinedHeader {
-    id: number;
-    record_id: number;
-    symbol: string;
-    at: number;
-    snapshots: number;
-    checksum: number;
-  }
-  const rows = db.all<AnswerRow & Record<string, never>>(
-    `${selectWithHeader('journal_book_coverage', 'id', 'record_id', 'symbol', 'at', 'snapshots')}
-     where k.record_id <= ? order by k.id`,
-    end,
-  );
-  for (const row of rows)
-    assertIntact('journal_book_coverage', row, [row.record_id, row.symbol, row.at, row.snapshots]);
-  return rows
+  return [...readJournalRows(db, 'journal_book_coverage', {}, end)]
     .filter((row) => !waitingRecords.has(row.record_id))
     .map(({ id, symbol, at, snapshots }) => ({ id, symbol, at, snapshots }));
 }

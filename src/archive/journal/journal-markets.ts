@@ -1,7 +1,7 @@
 import { zstdDecompressSync } from 'node:zlib';
 import type { MarketFacts } from '../format/market.ts';
 import type { Database } from './database.ts';
-import { assertIntact, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
+import { readJournalRows } from './journal-rows.ts';
 
 // Journaled polls of the market lists.
 
@@ -26,11 +26,8 @@ export function* readMarketPolls(db: Database, end: number): Generator<Journaled
 
 /** Reads one poll; undefined if it was published meanwhile. @throws JournalDamageError */
 function readMarketPoll(db: Database, recordId: number): JournaledMarkets | undefined {
-  const row = db.one<
-    JoinedHeader & { observed_at: number; payload: Uint8Array; checksum: number } & Record<string, never>
-  >(`${selectWithHeader('journal_markets', 'observed_at', 'payload')} where k.record_id = ?`, recordId);
+  const [row] = readJournalRows(db, 'journal_markets', { record_id: recordId }, recordId);
   if (row === undefined) return undefined;
-  assertIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
   const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[];
   return { recordId, observedAt: row.observed_at, markets };
 }

@@ -1,6 +1,6 @@
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { Database } from './database.ts';
-import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
+import { insertJournalRow, readJournalRows } from './journal-rows.ts';
 
 /** The record that rejected input belongs to. */
 interface RejectedRecord {
@@ -48,29 +48,13 @@ export function appendRejected(
     );
 }
 
-interface JournaledRejectedRow {
-  readonly run_id: string;
-  readonly symbol: string | null;
-  readonly at: number;
-  readonly reason: string;
-  readonly raw: string;
-}
-
 export const hasRejected = (db: Database, end: number): boolean =>
   db.one('select 1 from journal_rejected where record_id <= ? limit 1', end) !== undefined;
 
 /** @throws JournalDamageError */
-export function* readRejected(db: Database, end: number): Generator<JournaledRejectedRow> {
-  const rows = db.iterate<JournaledRejectedRow & JoinedHeader & { record_id: number; checksum: number }>(
-    `${selectWithHeader('journal_rejected', 'record_id', 'run_id', 'symbol', 'at', 'reason', 'raw')}
-     where k.record_id <= ? order by k.id`,
-    end,
-  );
-  for (const row of rows) {
-    const { record_id, run_id, symbol, at, reason, raw } = row;
-    assertIntact('journal_rejected', row, [record_id, run_id, symbol, at, reason, raw]);
+export function* readRejected(db: Database, end: number) {
+  for (const { run_id, symbol, at, reason, raw } of readJournalRows(db, 'journal_rejected', {}, end))
     yield { run_id, symbol, at, reason, raw };
-  }
 }
 
 /** Counts the unpublished rejected inputs since `sinceMs` (epoch ms) by reason. */

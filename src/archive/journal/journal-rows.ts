@@ -1,5 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import type { Origin } from '../../contract/raw-page.ts';
+import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
 
 // Each row of the journal has a CRC-32 (gzip's polynomial, RFC 1952) from the moment it is accepted. A row's checksum
@@ -106,19 +109,103 @@ export const insertJournalRow = (
   values: readonly JournalValue[],
 ): void => void db.run(insertSql[table], ...values, computeRowChecksum(header, values));
 
+/** The rows of the tables as they are read, without the columns that all have. */
+interface JournalRows {
+  journal_ticks: BinnedRow & { readonly n: number; readonly t: Uint8Array; readonly p: Uint8Array };
+  journal_coverage: CoverRow;
+  journal_withdrawn: Omit<CoverRow, 'fetched_at' | 'origin' | 'evidence'>;
+  journal_rejected: {
+    readonly run_id: string;
+    readonly symbol: string | null;
+    readonly at: number;
+    readonly reason: string;
+    readonly raw: string;
+  };
+  journal_markets: { readonly observed_at: number; readonly payload: Uint8Array };
+  journal_books: BinnedRow & {
+    readonly t: number;
+    readonly observed_at: number;
+    readonly bids: number;
+    readonly n: number;
+    readonly price: Uint8Array;
+    readonly quantity: Uint8Array;
+  };
+  journal_book_coverage: {
+    readonly id: number;
+    readonly symbol: string;
+    readonly at: number;
+    readonly snapshots: number;
+  };
+  journal_series: BinnedRow & {
+    readonly dataset: SeriesDataset;
+    readonly n: number;
+    readonly t: Uint8Array;
+    readonly v: Uint8Array;
+  };
+  journal_series_coverage: CoverRow & { readonly dataset: SeriesDataset };
+}
+
+interface BinnedRow {
+  readonly symbol: string;
+  readonly day: number;
+  readonly part: number;
+}
+
+interface CoverRow extends BinnedRow {
+  readonly t_from: number;
+  readonly t_to: number;
+  readonly fetched_at: number;
+  readonly origin: Origin;
+  readonly evidence: Evidence;
+}
+
+export const toCoveredWindow = ({ t_from, t_to, fetched_at, origin, evidence }: CoverRow): CoveredWindow => ({
+  from: t_from,
+  to: t_to,
+  fetchedAt: fetched_at,
+  origin,
+  evidence,
+});
+
+/** A row, the ID of its record, and what the record's header says of it. */
+export type JournalRow<T extends JournalRowTable> = JournalRows[T] & {
+  readonly record_id: number;
+  readonly head_run_id: string;
+  readonly head_observed_at: number;
+  readonly head_rank: number;
+};
+
 /**
- * Selects columns of a table, as `k`, and of the record's header, as `j`, for `assertIntact`. Header columns are null if
- * there is no record.
+ * Reads the rows with these values of columns, of records up to `end`, in the order of acceptance.
+ * @throws JournalDamageError if a row or the header of its record does not match its checksum
  */
-export const selectWithHeader = (table: JournalRowTable, ...columns: readonly string[]): string =>
-  `select ${columns.map((name) => `k.${name}`).join(', ')}, k.checksum, ${headerColumns}
-   from ${table} k left join journal j on j.id = k.record_id`;
+export function* readJournalRows<T extends JournalRowTable>(
+  db: Database,
+  table: T,
+  selected: Readonly<Partial<JournalRow<T>>>,
+  end: number,
+): Generator<JournalRow<T>> {
+  const names = Object.keys(selected);
+  const conditions = [...names.map((name) => `k.${name} = ?`), 'k.record_id <= ?'].join(' and ');
+  const rows = db.iterate<JournalRow<T> & StoredRow>(
+    `select k.*, ${headerColumns} from ${table} k left join journal j on j.id = k.record_id
+     where ${conditions} order by k.rowid`,
+    ...(Object.values(selected) as JournalValue[]),
+    end,
+  );
+  for (const row of rows) {
+    // The selected values are those of an index, which may be what is damaged.
+    requireIntact(table, { ...row, ...selected });
+    yield row;
+  }
+}
 
 const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
   j.requested_from as head_from, j.requested_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
   j.rank as head_rank, j.checksum as head_checksum`;
 
-export interface JoinedHeader {
+/** The columns of the header are null if there is no record. */
+type StoredRow = Readonly<Record<string, JournalValue>> & {
   readonly head_run_id: string | null;
   readonly head_kind: string;
   readonly head_symbol: string | null;
@@ -127,15 +214,9 @@ export interface JoinedHeader {
   readonly head_observed_at: number;
   readonly head_origin: string;
   readonly head_rank: number;
-  readonly head_checksum: number;
-}
+};
 
-/** @throws JournalDamageError if a row read with its header, or the header, does not match its checksum */
-export function assertIntact(
-  table: JournalRowTable,
-  row: JoinedHeader & { readonly checksum: number },
-  values: readonly JournalValue[],
-): void {
+function requireIntact(table: JournalRowTable, row: StoredRow): void {
   if (row.head_run_id === null) throw new JournalDamageError(`a row of ${table} has no record`);
   const header = computeHeaderChecksum({
     run_id: row.head_run_id,
@@ -147,6 +228,7 @@ export function assertIntact(
     origin: row.head_origin,
     rank: row.head_rank,
   });
+  const values = journalRowColumns[table].map((name) => row[name]!);
   if (header !== row.head_checksum || computeRowChecksum(header, values) !== row.checksum)
     throw new JournalDamageError(`a row of ${table} does not match its checksum`);
 }

@@ -2,7 +2,7 @@ import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
-import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import type { CoveredWindow } from '../format/coverage.ts';
 import { packTexts, unpackTexts } from '../format/packed-texts.ts';
 import { type SeriesChunk, type SeriesRows, splitSeriesByDay } from '../format/series.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
@@ -10,7 +10,7 @@ import type { Database } from './database.ts';
 import { appendHeader, type JournalBin, ticksPerCoveredDay, toBytes, toDoubles } from './journal.ts';
 import { assertRowCount, type JournalIndex } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
-import { assertIntact, insertJournalRow, type JoinedHeader, selectWithHeader } from './journal-rows.ts';
+import { insertJournalRow, type JournalRow, readJournalRows, toCoveredWindow } from './journal-rows.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbol-store.ts';
@@ -116,83 +116,28 @@ export interface JournaledSeries {
  * @throws JournalDamageError
  */
 export function readSeriesBin(db: Database, bin: JournalBin, index: JournalIndex): JournaledSeries[] {
-  const chunks = [...readSeriesRows(db, bin, index.end)];
-  assertRowCount(index, 'journal_series', bin, chunks.length);
-  const windows = [...readSeriesCoverage(db, bin, index.end)];
+  const { day, part } = bin;
+  const rows = [...readJournalRows(db, 'journal_series', { day, part }, index.end)];
+  assertRowCount(index, 'journal_series', bin, rows.length);
+  const windows = [...readJournalRows(db, 'journal_series_coverage', { day, part }, index.end)];
   assertRowCount(index, 'journal_series_coverage', bin, windows.length);
-  const names = new Set([...chunks, ...windows].map(({ dataset }) => dataset));
-  return [...names].sort().map((dataset) => {
-    const covered = new Map<string, CoveredWindow[]>();
-    for (const { dataset: of, symbol, window } of windows) {
-      if (of !== dataset) continue;
-      const list = covered.get(symbol);
-      if (list === undefined) covered.set(symbol, [window]);
-      else list.push(window);
-    }
-    return { dataset, chunks: chunks.filter((chunk) => chunk.dataset === dataset), covered };
+  const names = new Set([...rows, ...windows].map(({ dataset }) => dataset));
+  return [...names].sort().map((name) => {
+    const bySymbol = Map.groupBy(
+      windows.filter(({ dataset }) => dataset === name),
+      ({ symbol }) => symbol,
+    );
+    return {
+      dataset: name,
+      chunks: rows.filter(({ dataset }) => dataset === name).map(toSeriesChunk),
+      covered: new Map([...bySymbol].map(([symbol, list]) => [symbol, list.map(toCoveredWindow)])),
+    };
   });
 }
 
-function* readSeriesRows(
-  db: Database,
-  { day, part }: JournalBin,
-  end: number,
-): Generator<SeriesChunk & { readonly dataset: SeriesDataset }> {
-  interface SeriesRow extends JoinedHeader {
-    readonly record_id: number;
-    readonly dataset: SeriesDataset;
-    readonly symbol: string;
-    readonly n: number;
-    readonly t: Uint8Array;
-    readonly v: Uint8Array;
-    readonly checksum: number;
-  }
-  const rows = db.iterate<SeriesRow>(
-    `${selectWithHeader('journal_series', 'record_id', 'dataset', 'symbol', 'n', 't', 'v')}
-     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    day,
-    part,
-    end,
-  );
-  for (const row of rows) {
-    const { record_id, dataset, symbol, n } = row;
-    assertIntact('journal_series', row, [record_id, dataset, symbol, day, part, n, row.t, row.v]);
-    const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
-    const columns = unpackColumns(dataset, row.v, n);
-    yield { dataset, symbol, t: toDoubles(row.t), ...columns, runId: runId!, observedAt, rank };
-  }
-}
-
-function* readSeriesCoverage(
-  db: Database,
-  { day, part }: JournalBin,
-  end: number,
-): Generator<{ readonly dataset: SeriesDataset; readonly symbol: string; readonly window: CoveredWindow }> {
-  interface CoverRow extends JoinedHeader {
-    readonly record_id: number;
-    readonly dataset: SeriesDataset;
-    readonly symbol: string;
-    readonly t_from: number;
-    readonly t_to: number;
-    readonly fetched_at: number;
-    readonly origin: Origin;
-    readonly evidence: Evidence;
-    readonly checksum: number;
-  }
-  const columns = ['record_id', 'dataset', 'symbol', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'];
-  const rows = db.iterate<CoverRow>(
-    `${selectWithHeader('journal_series_coverage', ...columns)}
-     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    day,
-    part,
-    end,
-  );
-  for (const row of rows) {
-    const { record_id, dataset, symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence } = row;
-    const values = [record_id, dataset, symbol, day, part, from, to, fetchedAt, origin, evidence];
-    assertIntact('journal_series_coverage', row, values);
-    yield { dataset, symbol, window: { from, to, fetchedAt, origin, evidence } };
-  }
+function toSeriesChunk(row: JournalRow<'journal_series'>): SeriesChunk {
+  const { symbol, head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
+  return { symbol, t: toDoubles(row.t), ...unpackColumns(row.dataset, row.v, row.n), runId, observedAt, rank };
 }
 
 /** Deletes published rows, inside the publish's transaction, before the journal's records are deleted. */

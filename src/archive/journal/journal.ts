@@ -5,7 +5,7 @@ import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
-import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import type { CoveredWindow } from '../format/coverage.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
@@ -14,12 +14,11 @@ import { recordOldestServedTick } from './coverage-store.ts';
 import type { Database } from './database.ts';
 import { appendRejected } from './journal-rejected.ts';
 import {
-  assertIntact,
   computeHeaderChecksum,
   insertJournalRow,
-  type JoinedHeader,
   type JournalHeaderRow,
-  selectWithHeader,
+  readJournalRows,
+  toCoveredWindow,
 } from './journal-rows.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbol-store.ts';
@@ -245,36 +244,24 @@ export const listJournalBins = (db: Database, end: number): JournalBin[] =>
   );
 
 /** Reads the ticks of one bin in the order of acceptance. @throws JournalDamageError */
-export function readBinTicks(db: Database, { day, part }: JournalBin, end: number): TickChunk[] {
-  const rows = db.iterate<JournaledTickRow>(
-    `${selectTicks} where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    day,
-    part,
-    end,
+export const readBinTicks = (db: Database, { day, part }: JournalBin, end: number): TickChunk[] =>
+  readTickChunks(db, { day, part }, end);
+
+/** Reads the journaled ticks of one symbol and day in the order of acceptance. @throws JournalDamageError */
+export const readSymbolDayTicks = (db: Database, symbol: string, day: number, end: number): TickChunk[] =>
+  readTickChunks(db, { symbol, day }, end);
+
+const readTickChunks = (
+  db: Database,
+  selected: Partial<JournalBin & { readonly symbol: string }>,
+  end: number,
+): TickChunk[] =>
+  Array.from(
+    readJournalRows(db, 'journal_ticks', selected, end),
+    ({ symbol, t, p, head_run_id: runId, head_observed_at: observedAt, head_rank: rank }): TickChunk => {
+      return { symbol, t: toDoubles(t), p: toDoubles(p), runId, observedAt, rank };
+    },
   );
-  const chunks: TickChunk[] = [];
-  for (const row of rows) chunks.push(toTickChunk(row, row.symbol, day, part));
-  return chunks;
-}
-
-interface JournaledTickRow extends JoinedHeader {
-  readonly record_id: number;
-  readonly symbol: string;
-  readonly part: number;
-  readonly n: number;
-  readonly t: Uint8Array;
-  readonly p: Uint8Array;
-  readonly checksum: number;
-}
-
-const selectTicks = selectWithHeader('journal_ticks', 'record_id', 'symbol', 'part', 'n', 't', 'p');
-
-/** Decodes a tick row of this symbol, day and part. @throws JournalDamageError if it does not match its checksum */
-function toTickChunk(row: JournaledTickRow, symbol: string, day: number, part: number): TickChunk {
-  assertIntact('journal_ticks', row, [row.record_id, symbol, day, part, row.n, row.t, row.p]);
-  const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
-  return { symbol, t: toDoubles(row.t), p: toDoubles(row.p), runId: runId!, observedAt, rank };
-}
 
 /** A UTC day with journaled ticks of a symbol, and the last record with such ticks. */
 interface JournaledDayTicks {
@@ -312,17 +299,6 @@ export function includeJournaledTicks(db: Database, facts: SymbolFacts): SymbolF
     : { ...facts, lastTick: journaled };
 }
 
-/** Reads the journaled ticks of one symbol and day in the order of acceptance. @throws JournalDamageError */
-export const readSymbolDayTicks = (db: Database, symbol: string, day: number, end: number): TickChunk[] =>
-  db
-    .all<JournaledTickRow & Record<string, never>>(
-      `${selectTicks} where k.symbol = ? and k.day = ? and k.record_id <= ? order by k.id`,
-      symbol,
-      day,
-      end,
-    )
-    .map((row) => toTickChunk(row, symbol, day, row.part));
-
 /**
  * Reads the coverage of one bin by symbol, minus later withdrawals up to `end`, and the number of rows read.
  * @throws JournalDamageError
@@ -332,37 +308,17 @@ export function readBinCoverage(
   bin: JournalBin,
   end: number,
 ): { readonly covered: Map<string, CoveredWindow[]>; readonly rows: number } {
-  const { day, part } = bin;
-  interface CoverRow extends JoinedHeader {
-    record_id: number;
-    symbol: string;
-    t_from: number;
-    t_to: number;
-    fetched_at: number;
-    origin: Origin;
-    evidence: Evidence;
-    checksum: number;
-  }
-  const rows = db.iterate<CoverRow>(
-    `${selectWithHeader('journal_coverage', 'record_id', 'symbol', 't_from', 't_to', 'fetched_at', 'origin', 'evidence')}
-     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    day,
-    part,
-    end,
-  );
   const withdrawals = readWithdrawals(db, bin, end);
   const bySymbol = new Map<string, CoveredWindow[]>();
   let count = 0;
-  for (const row of rows) {
+  for (const row of readJournalRows(db, 'journal_coverage', { day: bin.day, part: bin.part }, end)) {
     count++;
-    const { record_id, symbol, t_from, t_to, fetched_at, origin, evidence } = row;
-    assertIntact('journal_coverage', row, [record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence]);
-    const later = withdrawals.get(symbol)?.filter(({ recordId }) => recordId > record_id) ?? [];
-    for (const window of subtract([{ from: t_from, to: t_to }], later)) {
-      const covered = { ...window, fetchedAt: fetched_at, origin, evidence };
-      const list = bySymbol.get(symbol);
-      if (list === undefined) bySymbol.set(symbol, [covered]);
-      else list.push(covered);
+    const later = withdrawals.get(row.symbol)?.filter(({ recordId }) => recordId > row.record_id) ?? [];
+    const window = toCoveredWindow(row);
+    for (const piece of subtract([window], later)) {
+      const list = bySymbol.get(row.symbol);
+      if (list === undefined) bySymbol.set(row.symbol, [{ ...window, ...piece }]);
+      else list.push({ ...window, ...piece });
     }
   }
   return { covered: bySymbol, rows: count };
@@ -377,31 +333,20 @@ interface Withdrawal extends DatedWindow {
  * Reads the withdrawals of one bin by symbol. They apply to published coverage before the bin's coverage is added.
  * @throws JournalDamageError
  */
-export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map<string, Withdrawal[]> {
-  interface WithdrawnRow extends JoinedHeader {
-    record_id: number;
-    symbol: string;
-    t_from: number;
-    t_to: number;
-    checksum: number;
-  }
-  const { day, part } = bin;
-  const rows = db.iterate<WithdrawnRow>(
-    `${selectWithHeader('journal_withdrawn', 'record_id', 'symbol', 't_from', 't_to')}
-     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    day,
-    part,
-    end,
+export function readWithdrawals(
+  db: Database,
+  { day, part }: JournalBin,
+  end: number,
+): ReadonlyMap<string, readonly Withdrawal[]> {
+  const withdrawals = Array.from(
+    readJournalRows(db, 'journal_withdrawn', { day, part }, end),
+    ({ symbol, record_id: recordId, t_from: from, t_to: to, head_observed_at: at }) => ({
+      symbol,
+      window: { recordId, from, to, at },
+    }),
   );
-  const out = new Map<string, Withdrawal[]>();
-  for (const row of rows) {
-    const { record_id: recordId, symbol, t_from: from, t_to: to } = row;
-    assertIntact('journal_withdrawn', row, [recordId, symbol, day, part, from, to]);
-    const list = out.get(symbol) ?? [];
-    out.set(symbol, list);
-    list.push({ recordId, from, to, at: row.head_observed_at });
-  }
-  return out;
+  const bySymbol = Map.groupBy(withdrawals, ({ symbol }) => symbol);
+  return new Map([...bySymbol].map(([symbol, list]) => [symbol, list.map(({ window }) => window)]));
 }
 
 /** Counts the journaled ticks of a run by bin. */
