@@ -48,7 +48,7 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
       {
         name: 'backfill',
         description: 'fetch past windows that are not covered; resumes after an interruption',
-        load: async () => (await import('./commands/backfill.ts')).addBackfill,
+        load: async () => (await import('./commands/jobs.ts')).addBackfill,
       },
       {
         name: 'import',
@@ -80,7 +80,7 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
       {
         name: 'report',
         description: 'write an HTML page about the state of the archive: runs, ticks, coverage, gaps, growth',
-        load: async () => (await import('./commands/report.ts')).addReport,
+        load: async () => (await import('./commands/status.ts')).addReport,
       },
       {
         name: 'symbols',
@@ -100,7 +100,7 @@ export const commandGroups: readonly { readonly heading: string; readonly comman
       {
         name: 'sql',
         description: 'run read-only SQL (DuckDB); each dataset is a view: ticks, symbols, markets, …; times are UTC',
-        load: async () => (await import('./commands/sql.ts')).addSql,
+        load: async () => (await import('./commands/export.ts')).addSql,
       },
       {
         name: 'export',

@@ -9,12 +9,11 @@ import type {
 } from '../archive/journal/run-summary.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
-import { formatIsoUtc } from '../base/time.ts';
-import { formatCompleteness } from '../contract/completeness-counts.ts';
+import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
+import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { completeCommands } from './command-name.ts';
 import { formatOpenDayLines } from './format-archive.ts';
-import { formatCovered, formatNonzero, formatPublished, isUnpublished } from './format-published.ts';
 import { wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
 import { measureText } from './text-width.ts';
@@ -320,19 +319,11 @@ function formatChanges(
     .filter(([count]) => count > 0)
     .map(([count, what], i) => `${i === 0 ? formatCount(count, 'symbol') : formatNumber(count)} ${what}`);
   if (counts.length === 0) return ['no symbol new, none delisted'];
-  const formatNamed = ([what, { names, count }]: readonly [string, typeof delisted]): string[] => {
+  const formatNamed = (what: string, { names, count }: typeof delisted): string[] => {
     const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
     return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];
   };
-  return [
-    ...joinParts(counts, textWidth),
-    ...(
-      [
-        ['delisted', delisted],
-        ['overdue', overdue],
-      ] as const
-    ).flatMap(formatNamed),
-  ];
+  return [...joinParts(counts, textWidth), ...formatNamed('delisted', delisted), ...formatNamed('overdue', overdue)];
 }
 
 function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (string | null)[] {
@@ -397,3 +388,58 @@ function formatNames(names: readonly string[], count: number, width: number | nu
 
 /** Line width for names without a terminal, in columns. */
 const widthDefault = 100;
+
+// The rows of a summary that are about what is published and covered.
+
+/** A count with its name; null if it is 0. */
+const formatNonzero = (count: number, what: string): string | null =>
+  count > 0 ? `${formatNumber(count)} ${what}` : null;
+
+/**
+ * Whether another run kept this one from publishing before the first generation. The published state then says nothing of what
+ * both have collected.
+ */
+const isUnpublished = ({ outcome, generation }: Summary): boolean => outcome === 'busy' && generation === 0;
+
+/** What a run has published, and the generation of the archive. */
+function formatPublished({ published, generation, outcome }: Summary): string[] {
+  const generationText = `(generation ${formatNumber(generation)})`;
+  if (published.files === 0)
+    return [
+      outcome === 'busy'
+        ? `nothing by this run; what it collected is in the journal ${generationText}`
+        : `nothing new, no file changed ${generationText}`,
+    ];
+  const { dates } = published;
+  // The list is cut, so that the last day may be missing.
+  const days =
+    published.dates_count > dates.length
+      ? `${formatCount(published.dates_count, 'day')} from ${dates[0]}`
+      : [...new Set([dates[0], dates.at(-1)])].filter((date) => date !== undefined).join(' … ');
+  const ticks = [
+    ...(published.added > 0 ? [`${formatCount(published.added, 'tick')} added`] : []),
+    ...(published.lost > 0 ? [`${formatCount(published.lost, 'tick')} lost`] : []),
+  ];
+  const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}${days === '' ? '' : `, ${days}`}`;
+  return [`${[files, ...ticks].join(', ')} ${generationText}`];
+}
+
+/** How far the archive is covered, and what is missing in a night. */
+function formatCovered(summary: Summary): string[] {
+  const { watermark, reached = watermark, night, symbols: symbolCounts, damaged_count: damaged } = summary;
+  const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
+  const hasPolled = symbolCounts.planned > 0 || night !== undefined;
+  const nothingText = hasPolled && !isUnpublished(summary) ? ['nothing yet'] : [];
+  if (reached === null && nothingText.length > 0) return nothingText;
+  const coveredText =
+    reached === null ? [] : [`${formatCoveredSymbols(damaged)} up to ${formatIsoMinute(reached)}${exceptText}`];
+  if (night === undefined) return coveredText;
+  const { symbols, gap_minutes: minutes } = night.covered;
+  // Not all polled symbols needed a request, so that their number is not that of the line "symbols".
+  return [
+    ...coveredText,
+    minutes === 0
+      ? 'no gap in this night'
+      : `in this night ${formatCount(symbols, 'symbol')} without a gap, ${formatCount(minutes, 'minute')} missing in others`,
+  ];
+}

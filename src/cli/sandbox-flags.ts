@@ -1,11 +1,11 @@
 import { UsageError } from '../base/errors.ts';
 import { parseDuration, parseTime } from '../base/time.ts';
-import type { SandboxOptions } from '../sandbox/sandbox-options.ts';
+import { checkSandboxOptions, describeExpected, type SandboxOptions } from '../sandbox/sandbox-options.ts';
 
 /** A flag of `oddslake sandbox` and the option that it sets. */
 interface SandboxFlag {
   readonly flags: string;
-  /** Repeats the default, so that help need not load the sandbox; a test compares them. */
+  /** Ends with the default in words. */
   readonly text: string;
   readonly option: keyof SandboxOptions;
   /** Parses the value; `flag` is for error messages. */
@@ -77,16 +77,10 @@ export const sandboxFlags: readonly SandboxFlag[] = [
 ];
 
 /**
- * Parses the sandbox options from the flags that Commander read. Flags override `--options`, whose names and values are not
- * checked here.
- * @param describeExpected returns what an option expects, null if the value is valid; passed in so that help need not load the
- *   sandbox
- * @throws UsageError with the flag, its value and the expected value
+ * Parses the sandbox options from the flags that Commander read. Flags override `--options`.
+ * @throws UsageError with the flag or the option, its value and the expected value
  */
-export function parseSandboxOptions(
-  values: Readonly<Record<string, unknown>>,
-  describeExpected: (name: keyof SandboxOptions, value: unknown) => string | null,
-): Partial<SandboxOptions> {
+export function parseSandboxOptions(values: Readonly<Record<string, unknown>>): SandboxOptions {
   const out: Record<string, unknown> = parseJsonOptions(values.options);
   for (const { flags, option, parse } of sandboxFlags) {
     const flag = flags.split(' ')[0]!;
@@ -97,7 +91,7 @@ export function parseSandboxOptions(
     if (expected !== null) throw new UsageError(`${flag} ${JSON.stringify(text)}: expected ${expected}`);
     out[option] = value;
   }
-  return out;
+  return checkSandboxOptions(out);
 }
 
 function parseJsonOptions(text: unknown): Record<string, unknown> {

@@ -6,6 +6,7 @@ import { formatIsoUtc } from '../base/time.ts';
 import { planSourceRuns } from '../collector/run/source-runs.ts';
 import type { Context } from '../context/context.ts';
 import { type Environment, settingSchemas } from '../settings/layers.ts';
+import type { ChosenSetting } from '../settings/load.ts';
 import { type ArchiveFacts, judgeArchive, probeArchive, valueOrNull } from './check-archive.ts';
 import { judgeDisk, probeDisk } from './check-disk.ts';
 import { judgeMachine, probeMachine } from './check-machine.ts';
@@ -24,20 +25,11 @@ export interface Diagnosis {
   readonly warnings: number;
   readonly findings: readonly Finding[];
   /** Settings that differ from the default, with their sources. Secrets are hidden. */
-  readonly settings: readonly NonDefaultSetting[];
-}
-
-/** A setting that differs from the default. */
-interface NonDefaultSetting {
-  readonly path: string;
-  /** As JSON; `(hidden)` for a secret. */
-  readonly value: string;
-  /** Source: path of the config file, environment variable or flag. */
-  readonly from: string;
+  readonly settings: readonly ChosenSetting[];
 }
 
 interface DoctorOptions {
-  readonly nonDefaultSettings: readonly NonDefaultSetting[];
+  readonly nonDefaultSettings: readonly ChosenSetting[];
   readonly env: Environment;
   /** Whether the network may be used. */
   readonly isOnline: boolean;
@@ -117,7 +109,7 @@ export function diagnoseUnreadableSettings(
 function buildDiagnosis(
   { version, clock, strict }: Pick<Context, 'version' | 'clock' | 'strict'>,
   findings: readonly Finding[],
-  settings: readonly NonDefaultSetting[],
+  settings: readonly ChosenSetting[],
 ): Diagnosis {
   const count = (severity: Finding['severity']): number => findings.filter((one) => one.severity === severity).length;
   const groups = Object.keys(checkGroups);
@@ -133,7 +125,7 @@ function buildDiagnosis(
 }
 
 /** Files that contain a secret: key files, and the config file if it has one. */
-function listSecretFiles({ settings }: Context, changed: readonly NonDefaultSetting[]): string[] {
+function listSecretFiles({ settings }: Context, changed: readonly ChosenSetting[]): string[] {
   const { configFile, upstream, sources, repair } = settings;
   const isInConfig = changed.some(({ value, from }) => value === '(hidden)' && from === configFile);
   const ofSources = sources.map((source) => source.upstream.apiKeyFile);
@@ -141,7 +133,7 @@ function listSecretFiles({ settings }: Context, changed: readonly NonDefaultSett
   return files.filter((path) => path !== null);
 }
 
-export const judgeSettings = (changed: readonly NonDefaultSetting[]): Finding =>
+export const judgeSettings = (changed: readonly ChosenSetting[]): Finding =>
   ok(
     'settings',
     changed.length === 0

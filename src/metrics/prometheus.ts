@@ -20,6 +20,23 @@ const ensureTrailingNewline = (text: string): string => (text.endsWith('\n') ? t
 /** Content type of the text format, version 0.0.4. */
 export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
 
+interface MetricsText {
+  /** Returns the metrics in the Prometheus text format. */
+  formatText(): Promise<string>;
+  close(): void;
+}
+
+/** A registry with the metrics of the process. */
+function openRegistry() {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return {
+    registry,
+    formatText: async () => ensureTrailingNewline(await registry.metrics()),
+    close: () => registry.clear(),
+  };
+}
+
 /** A request that is finished: its response was sent, or its client disconnected. */
 interface CompletedRequest {
   readonly route: string;
@@ -32,14 +49,11 @@ interface CompletedRequest {
 }
 
 /** Metrics of HTTP requests and of the process, in a separate registry. */
-interface RequestMetrics {
+interface RequestMetrics extends MetricsText {
   recordStart(): void;
   recordEnd(request: CompletedRequest): void;
   /** Counts a connection that the service dropped to protect other clients. */
   recordDrop(reason: string): void;
-  /** Returns the metrics in the Prometheus text format. */
-  formatText(): Promise<string>;
-  close(): void;
 }
 
 const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -52,9 +66,8 @@ export function openRequestMetrics(
   getCacheResults: () => Readonly<Record<string, number>>,
   dropReasons: readonly string[],
 ): RequestMetrics {
-  const registry = new Registry();
+  const { registry, ...text } = openRegistry();
   const registers = [registry];
-  collectDefaultMetrics({ register: registry });
   const requests = new Counter({
     registers,
     name: 'oddslake_http_requests_total',
@@ -104,23 +117,18 @@ export function openRequestMetrics(
       sent.inc(bytes);
     },
     recordDrop: (reason) => drops.inc({ reason }),
-    formatText: async () => ensureTrailingNewline(await registry.metrics()),
-    close: () => registry.clear(),
+    ...text,
   };
 }
 
 /** Metrics of a schedule: its process, and the runs since it started. */
-export interface ScheduleMetrics {
+export interface ScheduleMetrics extends MetricsText {
   recordRun(job: string, outcome: string): void;
-  /** Returns the metrics in the Prometheus text format. */
-  formatText(): Promise<string>;
-  close(): void;
 }
 
 /** @param names the scheduled jobs. Their counters start at 0: Prometheus misses the first increment of a new series. */
 export function openScheduleMetrics(names: readonly string[]): ScheduleMetrics {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  const { registry, ...text } = openRegistry();
   const runs = new Counter({
     registers: [registry],
     name: 'oddslake_schedule_runs_total',
@@ -130,7 +138,6 @@ export function openScheduleMetrics(names: readonly string[]): ScheduleMetrics {
   for (const name of names) for (const outcome of outcomes) runs.inc({ name, outcome }, 0);
   return {
     recordRun: (job, outcome) => runs.inc({ name: job, outcome }),
-    formatText: async () => ensureTrailingNewline(await registry.metrics()),
-    close: () => registry.clear(),
+    ...text,
   };
 }

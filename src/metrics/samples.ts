@@ -1,22 +1,11 @@
 import { outcomes, type Summary } from '../archive/journal/run-summary.ts';
+import type { readArchiveStatus } from '../archive/read/archive-status.ts';
 import type { Log } from '../base/ports.ts';
 import { archiveStates, type CompletenessCounts } from '../contract/completeness-counts.ts';
 import { dayStates, gapReasons } from '../contract/day-reasons.ts';
 import type { Sample } from './metric-definitions.ts';
 
-/** The status of the archive, a subset of archive/read/archive-status.ts. */
-interface ArchiveGauges {
-  readonly generation: number;
-  /** Every live symbol is covered up to here without inferred windows, epoch ms; null if no symbol is live. */
-  readonly watermark: number | null;
-  /** The same, including inferred windows. */
-  readonly reached: number | null;
-  readonly ticksPublished: number;
-  readonly ticksJournaled: number;
-  readonly completeness: CompletenessCounts;
-  /** Every published byte has been hashed since this time, epoch ms; null if some have never been. */
-  readonly verifiedThrough: number | null;
-}
+type ArchiveGauges = ReturnType<typeof readArchiveStatus>;
 
 /** Returns the samples of the archive. If it cannot be read, `archive_readable` is 0 and the others are NaN. */
 export function readArchiveSamples(read: () => ArchiveGauges, nowMs: number, log: Log): Sample[] {

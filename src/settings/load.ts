@@ -177,13 +177,17 @@ function resolveSource(
   return { name, upstream, source, upstreamFrom: nameOrigins(own) };
 }
 
-/**
- * Returns the settings that differ from the default: path, value as JSON (`(hidden)` for a secret) and source. Throws as
- * `loadSettings` does.
- */
-export async function listChosenSettings(
-  sources: SettingSources,
-): Promise<{ path: string; value: string; from: string }[]> {
+/** A setting that differs from the default. */
+export interface ChosenSetting {
+  readonly path: string;
+  /** As JSON; `(hidden)` for a secret. */
+  readonly value: string;
+  /** Source: path of the config file, environment variable or flag. */
+  readonly from: string;
+}
+
+/** Returns the settings that differ from the default. Throws as `loadSettings` does. */
+export async function listChosenSettings(sources: SettingSources): Promise<ChosenSetting[]> {
   const { values } = await loadMergedSettings(sources, findConfigFile(sources));
   return [...values].flatMap(([path, { value, from }]) => {
     const isDefault = JSON.stringify(value) === JSON.stringify(findSettingSchema(path)!.default);

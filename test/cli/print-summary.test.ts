@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
 import type { FailureLine, NightSummary, Summary } from '../../src/archive/journal/run-summary.ts';
 import { explainSummary } from '../../src/cli/commands/demo.ts';
-import { formatRepair } from '../../src/cli/format-repair.ts';
+import { formatRepair } from '../../src/cli/commands/verify.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
 import { plainStyle } from '../../src/cli/terminal-style.ts';
 import type { RunFacts } from '../../src/collector/run/summary.ts';

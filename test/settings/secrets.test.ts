@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { choosePingUrl } from '../../src/collector/notifications/ping.ts';
+import { choosePingUrl } from '../../src/collector/notifications/notify.ts';
 import { settingSchemas } from '../../src/settings/layers.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { createRedactor, listSecrets } from '../../src/settings/settings.ts';

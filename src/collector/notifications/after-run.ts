@@ -24,7 +24,7 @@ const steps: readonly AfterRunStep[] = [
     skipsDryRuns: true,
     async run(context, summary) {
       if (!isPinged(context.settings, summary.job)) return;
-      await (await import('./ping.ts')).pingRunEnd(context, summary);
+      await (await import('./notify.ts')).pingRunEnd(context, summary);
     },
   },
   // Last, because it takes the longest.
@@ -52,7 +52,7 @@ const isPinged = ({ notify }: Settings, job: string): boolean =>
 export async function beforeRun(context: Context, job: string): Promise<void> {
   if (!isPinged(context.settings, job)) return;
   try {
-    await (await import('./ping.ts')).pingRunStart(context);
+    await (await import('./notify.ts')).pingRunStart(context);
   } catch (err) {
     context.log.warn({ err, job }, 'the ping of the start failed; the job continues');
   }

@@ -26,7 +26,7 @@ export async function notifyRunEnd({ settings, clock }: Context, summary: Summar
 }
 
 /** The limits of a notification about the end of a run. */
-export const boundRetries = ({ exit_code }: Pick<Summary, 'exit_code'>): RetryBounds =>
+const boundRetries = ({ exit_code }: Pick<Summary, 'exit_code'>): RetryBounds =>
   exit_code === exitCodes.terminated ? terminatingBounds : defaultBounds;
 
 /** Where a run took place; not part of the summary. */
@@ -100,7 +100,7 @@ const outcomeTexts: Record<Summary['outcome'], string> = {
 };
 
 /** The notification as one line of text, without secrets of the settings. */
-export function formatRunText({ settings }: Pick<Context, 'settings'>, summary: Summary): string {
+function formatRunText({ settings }: Pick<Context, 'settings'>, summary: Summary): string {
   const redact = createRedactor(listSecrets(settings));
   return redact(formatNotificationText(summary, hostname())).replace(/\p{Cc}+/gu, ' ');
 }
@@ -227,4 +227,42 @@ function toAttemptFailure({ status, headers }: Response): AttemptFailure {
     canRetry: status === 408 || status === 429 || status >= 500,
     retryAfterMs: Number.isFinite(seconds) ? Math.max(0, seconds * 1000) : 0,
   };
+}
+
+// Pings a dead man's switch: a service that raises an alarm if no ping has arrived in time, so that a machine that is off is
+// noticed too. The convention is that of healthchecks.io: POST to URL/start, then to URL or URL/fail.
+
+/** Services store at most some 10 kB of the text of a ping. */
+const pingTextLengthMax = 2000;
+const pingOptions = { receiver: 'the ping address', contentType: 'text/plain; charset=utf-8' };
+
+/** Pings the start of a run. @throws Error with the reason and without the URL */
+export async function pingRunStart({ settings, clock }: Context): Promise<void> {
+  const url = choosePingUrl(settings.notify, 'start');
+  if (url !== null) await postWebhook(url, '', boundRetries({ exit_code: exitCodes.done }), clock, pingOptions);
+}
+
+/**
+ * Pings the end of a run: success for exit code 0, otherwise failure. A run that was stopped with Ctrl-C is neither.
+ * @throws Error with the reason and without the URL
+ */
+export async function pingRunEnd(context: Context, summary: Summary): Promise<void> {
+  if (summary.exit_code === exitCodes.interrupted) return;
+  const url = choosePingUrl(context.settings.notify, summary.exit_code === exitCodes.done ? 'success' : 'fail');
+  if (url === null) return;
+  const text = formatRunText(context, summary).slice(0, pingTextLengthMax);
+  await postWebhook(url, text, boundRetries(summary), context.clock, pingOptions);
+}
+
+/** The address of a ping: its own setting, or else one below `ping_url`. Null if there is none. */
+export function choosePingUrl(
+  { pingUrl, pingStartUrl, pingFailUrl }: Pick<Settings['notify'], 'pingUrl' | 'pingStartUrl' | 'pingFailUrl'>,
+  event: 'start' | 'success' | 'fail',
+): string | null {
+  if (event === 'success') return pingUrl;
+  const own = event === 'start' ? pingStartUrl : pingFailUrl;
+  if (own !== null || pingUrl === null) return own;
+  const url = new URL(pingUrl);
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${event}`;
+  return url.href;
 }
