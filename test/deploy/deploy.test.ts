@@ -3,14 +3,80 @@ import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { metricFamilies } from '../../src/metrics/metric-definitions.ts';
 import { openRequestMetrics } from '../../src/metrics/prometheus.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { needsCommands } from '../harness/needs.ts';
 import { findCalls, findErrors, findUnknownNames } from './command-lines.ts';
-import { getArguments, getPod, listContainers, readCompose, readKubernetes } from './documents.ts';
+
+// The parts of the examples that the tests check.
+
+interface Composed {
+  readonly services: Record<
+    string,
+    { command?: string[]; build: { context: string; dockerfile: string }; volumes?: string[]; ports?: string[] }
+  >;
+  readonly volumes: Record<string, unknown>;
+  readonly secrets: Record<string, unknown>;
+}
+
+function readCompose(text: string): Composed {
+  return parse(text, { merge: true }) as Composed;
+}
+
+interface Container {
+  readonly command?: string[];
+  readonly args: string[];
+  readonly securityContext: object;
+  readonly volumeMounts: readonly { name: string }[];
+}
+interface Pod {
+  readonly containers: readonly Container[];
+  readonly initContainers?: readonly Container[];
+  readonly securityContext: object;
+  readonly volumes: readonly {
+    readonly name: string;
+    readonly configMap?: { name: string };
+    readonly secret?: { secretName: string };
+    readonly persistentVolumeClaim?: { claimName: string };
+  }[];
+}
+interface Template {
+  readonly metadata: { readonly labels: object };
+  readonly spec: Pod;
+}
+interface Kubernetes {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly data?: Record<string, string>;
+  readonly spec?: {
+    readonly schedule?: string;
+    readonly selector?: object;
+    readonly template?: Template;
+    readonly jobTemplate?: { readonly spec: { readonly template: Template } };
+  };
+}
+
+function readKubernetes(text: string): Kubernetes[] {
+  return parseAllDocuments(text).map((document) => document.toJS() as Kubernetes);
+}
+
+function getPod({ spec }: Kubernetes): Pod {
+  return (spec!.template ?? spec!.jobTemplate!.spec.template).spec;
+}
+
+function listContainers(document: Kubernetes): Container[] {
+  if (document.kind !== 'CronJob' && document.kind !== 'Deployment') return [];
+  const { containers, initContainers = [] } = getPod(document);
+  return [...containers, ...initContainers];
+}
+
+/** The arguments of the program; for a shell, those of the line that it runs. */
+function getArguments({ command, args }: Container): string[] {
+  return command === undefined ? args : findCalls(args.join(' '))[0]!;
+}
 
 const root = new URL('../../', import.meta.url).pathname;
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');

@@ -10,8 +10,127 @@ import { runJob } from '../e2e/run-program.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsCommands } from '../harness/needs.ts';
 import { readExposition } from '../metrics/exposition.ts';
-import { listTargets, type Panel, readDashboard, replaceVariables } from './dashboard.ts';
-import { collectMetrics, findUnknownParts, type SeenMetrics } from './promql.ts';
+
+// The parts of deploy/grafana/dashboard.json that the tests check.
+
+interface DataSource {
+  readonly type: string;
+  readonly uid: string;
+}
+interface Panel {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly datasource?: DataSource;
+  readonly gridPos: Readonly<Record<'x' | 'y' | 'w' | 'h', number>>;
+  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
+  readonly targets?: readonly Target[];
+}
+interface Target {
+  readonly datasource?: DataSource;
+  readonly expr: string;
+  readonly legendFormat: string;
+}
+interface Dashboard {
+  readonly panels: readonly Panel[];
+  readonly templating: {
+    readonly list: readonly {
+      readonly name: string;
+      readonly type: string;
+      readonly query: string | { query: string };
+    }[];
+  };
+}
+
+const readDashboard = (): Dashboard =>
+  JSON.parse(readFileSync(new URL('../../deploy/grafana/dashboard.json', import.meta.url), 'utf8')) as Dashboard;
+
+const listTargets = ({ panels }: Dashboard): Target[] => panels.flatMap(({ targets = [] }) => targets);
+
+/** Replaces the variables of Grafana as it does for all instances. */
+const replaceVariables = (expression: string): string =>
+  expression.replaceAll(/\$(?:instance|mountpoint)\b/g, '.*').replaceAll('$__rate_interval', '5m');
+
+// The parts of PromQL that the tests of dashboards and alerts compare with the metrics. promtool checks the syntax.
+
+/** A metric that an expression selects. */
+interface Selector {
+  readonly metric: string;
+  readonly matchers: readonly { readonly label: string; readonly operator: string; readonly value: string }[];
+}
+
+const selectorPattern = /\b((?:oddslake|process|nodejs|node)_\w+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?/g;
+const matcherPattern = /(\w+)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"/g;
+
+const listSelectors = (expression: string): Selector[] =>
+  [...expression.matchAll(selectorPattern)].map(([, metric, matchers = '']) => ({
+    metric: metric!,
+    matchers: [...matchers.matchAll(matcherPattern)].map(([, label, operator, value]) => ({
+      label: label!,
+      operator: operator!,
+      value: value!,
+    })),
+  }));
+
+/** The labels of `by`, `on` and similar clauses. */
+const listGroupingLabels = (expression: string): string[] =>
+  [...expression.matchAll(/\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)/g)].flatMap(([, list]) =>
+    list!.split(',').flatMap((name) => name.trim() || []),
+  );
+
+/** Values that were seen, by label, by metric. */
+type SeenMetrics = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+
+/** Reads texts in the Prometheus format. Each one is scraped from a target of its own. */
+function collectMetrics(texts: readonly string[]): SeenMetrics {
+  const seen = new Map<string, Map<string, Set<string>>>();
+  for (const line of texts.join('\n').split('\n')) {
+    const [, metric, labels = ''] = /^(\w+)(?:\{(.*)\})? \S+$/.exec(line) ?? [];
+    if (metric === undefined) continue;
+    const values = seen.get(metric) ?? new Map<string, Set<string>>();
+    seen.set(metric, values);
+    for (const [, label, , value] of labels.matchAll(matcherPattern)) {
+      const known = values.get(label!) ?? new Set();
+      values.set(label!, known.add(value!));
+    }
+  }
+  return seen;
+}
+
+/** Labels that Prometheus adds. */
+const targetLabels = new Set(['instance', 'job']);
+
+/**
+ * What an expression names and the metrics do not have: metrics, labels, and values of a matcher for which there would never be a
+ * series.
+ */
+function findUnknownParts(expression: string, seen: SeenMetrics): string[] {
+  const selectors = listSelectors(expression);
+  if (selectors.length === 0) return [`no metric in ${expression}`];
+  const unknown = selectors.flatMap(({ metric, matchers }) => {
+    const labels = seen.get(metric);
+    if (labels === undefined) return [metric];
+    return matchers.flatMap(({ label, operator, value }) => {
+      if (targetLabels.has(label) || value.startsWith('$')) return [];
+      const values = labels.get(label);
+      if (values === undefined) return [`${metric}{${label}}`];
+      const wanted = operator.endsWith('~') ? splitAlternatives(value) : [value];
+      return wanted
+        .filter((one) => ![...values].some((known) => matches(known, one, operator)))
+        .map((one) => `${metric}{${label}="${one}"}`);
+    });
+  });
+  const labels = new Set(selectors.flatMap(({ metric }) => [...(seen.get(metric)?.keys() ?? [])]));
+  const groupings = listGroupingLabels(expression).filter((label) => !targetLabels.has(label) && !labels.has(label));
+  return [...unknown, ...groupings.map((label) => `by (${label})`)];
+}
+
+const matches = (known: string, wanted: string, operator: string): boolean =>
+  operator.endsWith('~') ? new RegExp(`^(?:${wanted})$`).test(known) : known === wanted;
+
+/** The alternatives of a regular expression such as `a|b`; one with parentheses is one alternative. */
+const splitAlternatives = (pattern: string): string[] => (/[()]/.test(pattern) ? [pattern] : pattern.split('|'));
 
 const root = new URL('../../', import.meta.url).pathname;
 

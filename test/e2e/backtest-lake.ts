@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
-import { answer, append, day0, hourMs, market, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
+import { answer, append, day0, hourMs, market, now, type Pairs, publishNow } from '../archive/scratch.ts';
+import { madeOnce } from '../server/made-once.ts';
 import { folder } from './lake.ts';
 
 // An archive for backtests computed by hand: three symbols with hourly ticks, two of them settled.
@@ -20,9 +21,7 @@ const facts: Readonly<Record<string, LakeFacts>> = {
 /** Time of settlement. Four hours are covered. */
 export const settledAt = day0 + 3 * hourMs;
 
-/** Creates an archive, below `beside` if given, and returns its root. */
-export async function backtestLake(beside = folder()): Promise<string> {
-  const archive = opened({ root: join(beside, 'lake') });
+export const madeBacktestLake = madeOnce(async (archive) => {
   const covered = [{ from: day0, to: day0 + 4 * hourMs }];
   const markets = Object.entries(facts).map(([symbol, { outcome, category, source }]) =>
     market(symbol, {
@@ -41,6 +40,11 @@ export async function backtestLake(beside = folder()): Promise<string> {
   recordMarkets(archive.state.db, markets, now, true);
   appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
   await publishNow(archive);
-  archive.close();
-  return archive.layout.root;
+});
+
+/** Copies it, below `beside` if given, and returns its root. */
+export async function backtestLake(beside = folder()): Promise<string> {
+  const root = join(beside, 'lake');
+  await madeBacktestLake.copyTo(root);
+  return root;
 }

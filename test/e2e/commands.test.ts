@@ -130,8 +130,13 @@ test('--log-level is the minimum level of log lines', async () => {
   const box = await sandbox({ nowMs: now, markets: 3 });
   const info = await runJob('markets', box.url, folder());
   expect(info.stderr).toContain('"level":"info"');
-  const silent = await runJob('markets', box.url, folder(), '--log-level', 'silent');
-  expect([silent.code, silent.stderr]).toEqual([0, '']);
+  for (const flags of [
+    ['--log-level', 'silent'],
+    ['--set', 'log.level=error'],
+  ]) {
+    const { code, stderr } = await runJob('markets', box.url, folder(), ...flags);
+    expect([code, stderr]).toEqual([0, '']);
+  }
 });
 
 test('--help works before and after a command, --version prints a version', async () => {

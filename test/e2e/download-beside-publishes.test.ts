@@ -53,8 +53,8 @@ describe.each([
     expect((await service.ask(url, { headers: { ...range, 'if-match': `"${old}"` } })).status).toBe(412);
     const stale = await service.ask(url, { headers: { ...range, 'if-match': fresh } });
     expect([stale.status, await bodyOf(stale)]).toEqual([206, versions.get(tagOf(stale))!.subarray(100, 200)]);
-    const anew = await service.ask(url, { headers: { ...range, 'if-range': `"${old}"` } });
-    expect([anew.status, anew.headers.get('etag'), sha256(await bodyOf(anew))]).toEqual([
+    const again = await service.ask(url, { headers: { ...range, 'if-range': `"${old}"` } });
+    expect([again.status, again.headers.get('etag'), sha256(await bodyOf(again))]).toEqual([
       200,
       fresh,
       fresh.replaceAll('"', ''),

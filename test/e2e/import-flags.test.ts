@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { defaultRowRules, parsePriceScale, type TickRowRules } from '../../src/collector/import/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { day0, importInto, pageOf, put, sample, type Tick, writeParquet } from './import-lake.ts';
-import { addsUp, coverageOf, dayMs, folder, hashes, ticksOf } from './lake.ts';
+import { addsUp, dayMs, folder, hashes, ticksOf } from './lake.ts';
 import { run } from './run-program.ts';
 
 const rowsOf = (ticks: readonly Tick[], t: (ms: number) => string): string =>
@@ -184,24 +184,6 @@ describe('an import', () => {
       expect(code, flag).toBe(2);
       expect(stderr).toContain(flag);
     }
-  });
-
-  test('of truncated saved pages leaves gaps that a backfill plans', async () => {
-    const files = folder();
-    const all = Array.from({ length: 6604 }, (_, i) => ({ symbol: 'A', t: day0 + i * 20_000, p: (i % 99) / 100 }));
-    // A service that echoes the ends of the request and keeps the earliest 500 ticks.
-    put(files, '1.json', pageOf('A', all.slice(0, 500), { from: day0, to: day0 + dayMs }));
-    const second = all.filter(({ t }) => t >= day0 + dayMs);
-    put(files, '2.json', pageOf('A', second.slice(0, 500), { from: day0 + dayMs, to: day0 + 2 * dayMs }));
-    const output = folder();
-    expect(await importInto(output, [files])).toMatchObject({ exit_code: 0, ticks: { accepted: 1000 } });
-    const range = ['--from', String(day0), '--to', String(day0 + 2 * dayMs), '--symbol', 'A'];
-    const upstream = ['--set', 'upstream.base_url=http://127.0.0.1:9', '--set', 'upstream.api_key=k'];
-    const source = ['--set', 'source.name=box'];
-    const planned = await run(['backfill', '--output', output, ...range, ...upstream, ...source, '--dry-run']);
-    expect(planned.code, planned.stderr).toBe(0);
-    expect(planned.stdout).toMatch(/2026-07-11T00:00:00Z … 2026-07-13T00:00:00Z\n +1 symbol, \d+ requests: A\n/);
-    expect(coverageOf(output)).toEqual([]);
   });
 });
 

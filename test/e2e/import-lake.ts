@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { DuckDBInstance } from '@duckdb/node-api';
+import { expect } from 'vitest';
 import { job } from '../../jobs/import.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
@@ -12,8 +14,8 @@ import type { ImportFlags } from '../../src/collector/import/prepare-import.ts';
 import type { Context } from '../../src/context/context.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { fixedDay, folder, ticksOf } from './lake.ts';
-import { runJob } from './run-program.ts';
+import { type Ended, fixedDay, folder, ticksOf } from './lake.ts';
+import { run, runJob } from './run-program.ts';
 
 // Shared code of the import tests: real files and the real job, in this process where possible.
 
@@ -84,6 +86,44 @@ export async function importInto(
   };
   return await job.run(context, flagsOf(paths, rest));
 }
+
+/** The command `import` on an archive, by default a new one. */
+export const importFile = (path: string, flags: readonly string[] = [], output = folder()): Promise<Ended> =>
+  run(['import', path, '--output', output, '--set', 'source.name=box', ...flags]);
+
+/** Imports a file by the command, and returns the archive. */
+export async function imported(path: string, flags: readonly string[] = [], output = folder()): Promise<string> {
+  const { code, stderr } = await importFile(path, flags, output);
+  expect(code, stderr).toBe(0);
+  return output;
+}
+
+/** Refuses a file, with this sentence in its output, which it returns. */
+export async function refused(path: string, code: number, sentence: RegExp, ...flags: string[]): Promise<string> {
+  const ended = await importFile(path, flags);
+  const printed = ended.stdout + ended.stderr;
+  expect([ended.code, printed], `${path} ${flags.join(' ')}`).toEqual([code, expect.stringMatching(sentence)]);
+  return printed;
+}
+
+/** The flags that a refusal suggests, split as a shell splits them. */
+export function suggestedFlags(text: string): string[] {
+  const flags = /can be read with:\n {2}(--.*)/.exec(text)?.[1] ?? /Use (--.*?)(?:\. |\.?$)/m.exec(text)?.[1];
+  expect(flags, text).toBeDefined();
+  const words = execFileSync('sh', ['-c', `printf '%s\\n' ${flags}`], { encoding: 'utf8' });
+  return words.trimEnd().split('\n');
+}
+
+/** The rows of a query of an archive. */
+export async function select<T = Record<string, unknown>>(output: string, sql: string): Promise<T[]> {
+  const { code, stdout, stderr } = await run(['sql', sql, '--format', 'json', '--output', output]);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout) as T[];
+}
+
+/** The ticks of an archive, by time. */
+export const storedTicks = (output: string): Tick[] =>
+  [...ticksOf(output)].flatMap(([symbol, of]) => of.map(({ t, p }) => ({ symbol, t, p }))).sort((a, b) => a.t - b.t);
 
 export const packings = {
   '': (bytes: Buffer): Buffer => bytes,

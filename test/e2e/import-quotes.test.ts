@@ -1,11 +1,21 @@
-import { execFileSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { quarantineLines } from '../harness/quarantine.ts';
 import { runDocumentedImport } from './documented-import.ts';
-import { day0, put, writeParquet, writtenAt } from './import-lake.ts';
-import { folder, hashes, rowHashes, ticksOf } from './lake.ts';
+import {
+  day0,
+  imported,
+  importFile,
+  put,
+  refused,
+  select,
+  storedTicks,
+  suggestedFlags,
+  writeParquet,
+  writtenAt,
+} from './import-lake.ts';
+import { folder, hashes, rowHashes } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Files with quotes, as feeds write them. Where the first command is refused, the second one adds exactly the flags that the
@@ -37,120 +47,74 @@ const cents = (value: number | null): number | null => (value === null ? null : 
 const lines = (header: string, row: (quote: FeedQuote, i: number) => string): string =>
   `${[header, ...quotes.map(row)].join('\n')}\n`;
 
-const common = ['--set', 'source.name=box'];
-
-async function select(output: string, sql: string): Promise<unknown[]> {
-  const { code, stdout, stderr } = await run(['sql', sql, '--format', 'json', '--output', output]);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout) as unknown[];
-}
-
-const quotesOf = (output: string): Promise<unknown[]> =>
+const quotesOf = (output: string) =>
   select(output, 'SELECT symbol, epoch_ms(t) AS t, bid, ask, bid_size, ask_size FROM quotes ORDER BY t, symbol');
 
-/** The flags that a refusal suggests, split as a shell splits them. */
-function suggestedFlags(text: string): string[] {
-  const flags = /can be read with:\n {2}(--.*)/.exec(text)?.[1] ?? /Use (--.*?)\. /.exec(text)?.[1];
-  expect(flags, text).toBeDefined();
-  return execFileSync('sh', ['-c', `printf '%s\\n' ${flags}`], { encoding: 'utf8' })
-    .trimEnd()
-    .split('\n');
-}
-
-interface Feed {
-  readonly write: (files: string) => string | Promise<string>;
-  readonly flags: string;
-  readonly expected: readonly FeedQuote[];
-}
-
-const feeds: Readonly<Record<string, Feed>> = {
-  'a CSV of best prices': {
-    write: (files) =>
-      put(
-        files,
-        'feed.csv',
-        lines(
-          'ticker,timestamp,best_bid,best_ask,bid_size,ask_qty',
-          (x) =>
-            `${x.symbol},${new Date(x.t).toISOString()},${cell(x.bid)},${cell(x.ask)},${cell(x.bid_size)},${cell(x.ask_size)}`,
-        ),
-      ),
-    flags: '--dataset quotes --columns symbol=ticker,t=timestamp,bid=best_bid,ask=best_ask,ask_size=ask_qty',
-    expected: quotes,
-  },
-  'JSON lines of a websocket, in cents, with prices of NO': {
-    write: (files) =>
-      put(
-        files,
-        'feed.jsonl',
-        lines('{"type":"subscribed","msg":{"channel":"ticker"}}', (x) =>
-          JSON.stringify({
-            type: 'ticker',
-            msg: {
-              market_ticker: x.symbol,
-              ts: x.t,
-              yes_bid: cents(x.bid),
-              yes_ask: cents(x.ask),
-              no_bid: 50,
-              no_ask: 51,
-            },
-          }),
-        ),
-      ),
-    flags:
-      '--dataset quotes --columns symbol=msg/market_ticker,t=msg/ts,bid=msg/yes_bid,ask=msg/yes_ask --where type=ticker --price-scale 0.01',
-    expected: withoutSizes,
-  },
-  'semicolons and decimal commas, NaN for none': {
-    write: (files) =>
-      put(
-        files,
-        'feed.csv',
-        lines('Symbol;T;Bid;Ask', (x) =>
-          [x.symbol, x.t, ...[x.bid, x.ask].map((price) => cell(price, 'NaN').replace('.', ','))].join(';'),
-        ),
-      ),
-    flags: '--decimal-comma',
-    expected: withoutSizes,
-  },
-  'Parquet of pandas, with NaN': {
-    write: (files) =>
-      writeParquet(
-        join(files, 'feed.parquet'),
-        `SELECT symbol AS ticker, make_timestamp(t * 1000) AS ts, bid::DOUBLE AS bid, ask::DOUBLE AS ask, bid_size::BIGINT AS bid_size, ask_size::DECIMAL(10, 1) AS ask_size FROM (VALUES ${quotes
-          .map(
-            (x) =>
-              `('${x.symbol}', ${x.t}::BIGINT, '${cell(x.bid, 'NaN')}', '${cell(x.ask, 'NaN')}', ${cell(x.bid_size, 'NULL')}, ${cell(x.ask_size, 'NULL')})`,
-          )
-          .join(', ')}) v(symbol, t, bid, ask, bid_size, ask_size)`,
-      ),
-    flags: '--dataset quotes --columns symbol=ticker,t=ts --tz UTC',
-    expected: quotes,
-  },
+/** A file of each feed, the flags that are suggested for it, and its quotes. */
+const feeds: Readonly<Record<string, readonly [file: string, text: string, flags: string, readonly FeedQuote[]]>> = {
+  'a CSV of best prices': [
+    'feed.csv',
+    lines('ticker,timestamp,best_bid,best_ask,bid_size,ask_qty', (x) =>
+      [x.symbol, new Date(x.t).toISOString(), ...[x.bid, x.ask, x.bid_size, x.ask_size].map((v) => cell(v))].join(),
+    ),
+    '--dataset quotes --columns symbol=ticker,t=timestamp,bid=best_bid,ask=best_ask,ask_size=ask_qty',
+    quotes,
+  ],
+  'JSON lines of a websocket, in cents, with prices of NO': [
+    'feed.jsonl',
+    lines('{"type":"subscribed","msg":{"channel":"ticker"}}', ({ symbol, t, bid, ask }) => {
+      const msg = { market_ticker: symbol, ts: t, yes_bid: cents(bid), yes_ask: cents(ask), no_bid: 50, no_ask: 51 };
+      return JSON.stringify({ type: 'ticker', msg });
+    }),
+    '--dataset quotes --columns symbol=msg/market_ticker,t=msg/ts,bid=msg/yes_bid,ask=msg/yes_ask --where type=ticker --price-scale 0.01',
+    withoutSizes,
+  ],
+  'semicolons and decimal commas, NaN for none': [
+    'feed.csv',
+    lines('Symbol;T;Bid;Ask', (x) =>
+      [x.symbol, x.t, ...[x.bid, x.ask].map((price) => cell(price, 'NaN').replace('.', ','))].join(';'),
+    ),
+    '--decimal-comma',
+    withoutSizes,
+  ],
 };
 
+async function expectSuggested(path: string, flags: string, expected: readonly FeedQuote[]): Promise<void> {
+  const output = folder();
+  const { code, stdout, stderr } = await importFile(path, [], output);
+  expect(code, stdout).toBeGreaterThanOrEqual(2);
+  expect(existsSync(join(output, 'quotes'))).toBe(false);
+  const suggested = suggestedFlags(stderr + stdout);
+  expect(suggested.join(' ')).toBe(flags);
+  if (flags.includes('yes_bid')) expect(stderr).toContain('msg/no_bid, msg/no_ask: prices of NO');
+  const taken = await importFile(path, [...suggested, '--json'], output);
+  const counts = { fetched: n, accepted: n, duplicates: 0, conflicts: 0, quarantined: 0, recovered: 0 };
+  expect(taken.code, taken.stderr).toBe(0);
+  expect(taken.summary).toMatchObject({ quotes: counts, ticks: { fetched: 0 }, symbols: { planned: 2, done: 2 } });
+  expect(await quotesOf(output)).toEqual(expected);
+  // Again changes nothing.
+  const before = hashes(output, 'quotes', 'coverage', 'quote_conflicts');
+  const again = await importFile(path, [...suggested, '--json'], output);
+  expect(again.summary).toMatchObject({ quotes: { ...counts, accepted: 0, duplicates: n }, published: { files: 0 } });
+  expect(hashes(output, 'quotes', 'coverage', 'quote_conflicts')).toEqual(before);
+  expect((await run(['verify', '--output', output])).code).toBe(0);
+}
+
 describe('a file of quotes is imported by the command that the first one suggests', () => {
-  test.each(Object.entries(feeds))('%s', async (name, { write, flags, expected }) => {
-    const path = await write(folder());
-    const output = folder();
-    const refused = await run(['import', path, '--output', output, ...common]);
-    expect(refused.code, refused.stdout).toBeGreaterThanOrEqual(2);
-    expect(existsSync(join(output, 'quotes'))).toBe(false);
-    const suggested = suggestedFlags(refused.stderr + refused.stdout);
-    expect(suggested.join(' ')).toBe(flags);
-    if (name.includes('NO')) expect(refused.stderr).toContain('msg/no_bid, msg/no_ask: prices of NO');
-    const args = ['import', path, '--output', output, ...common, ...suggested];
-    const taken = await run([...args, '--json']);
-    expect(taken.code, taken.stderr).toBe(0);
-    const counts = { fetched: n, accepted: n, duplicates: 0, conflicts: 0, quarantined: 0, recovered: 0 };
-    expect(taken.summary).toMatchObject({ quotes: counts, ticks: { fetched: 0 }, symbols: { planned: 2, done: 2 } });
-    expect(await quotesOf(output)).toEqual(expected);
-    // Again changes nothing.
-    const before = hashes(output, 'quotes', 'coverage', 'quote_conflicts');
-    const again = await run([...args, '--json']);
-    expect(again.summary).toMatchObject({ quotes: { ...counts, accepted: 0, duplicates: n }, published: { files: 0 } });
-    expect(hashes(output, 'quotes', 'coverage', 'quote_conflicts')).toEqual(before);
-    expect((await run(['verify', '--output', output])).code).toBe(0);
+  test.each(Object.entries(feeds))('%s', (_, [file, text, flags, expected]) =>
+    expectSuggested(put(folder(), file, text), flags, expected),
+  );
+
+  test('Parquet of pandas, with NaN', async () => {
+    const values = quotes.map((x) => {
+      const sizes = [x.bid_size, x.ask_size].map((size) => cell(size, 'NULL')).join();
+      return `('${x.symbol}', ${x.t}::BIGINT, '${cell(x.bid, 'NaN')}', '${cell(x.ask, 'NaN')}', ${sizes})`;
+    });
+    const types =
+      'bid::DOUBLE AS bid, ask::DOUBLE AS ask, bid_size::BIGINT AS bid_size, ask_size::DECIMAL(10, 1) AS ask_size';
+    const sql = `SELECT symbol AS ticker, make_timestamp(t * 1000) AS ts, ${types} FROM (VALUES ${values.join()}) v(symbol, t, bid, ask, bid_size, ask_size)`;
+    const path = await writeParquet(join(folder(), 'feed.parquet'), sql);
+    await expectSuggested(path, '--dataset quotes --columns symbol=ticker,t=ts --tz UTC', quotes);
   });
 });
 
@@ -170,11 +134,11 @@ describe('a wide file', () => {
   test('feeds ticks unless both datasets are named, and the flags for both are reported', async () => {
     const path = write();
     const output = folder();
-    const args = ['import', path, '--output', output, ...common, ...columns, '--allow-rejected', '1'];
+    const flags = [...columns, '--allow-rejected', '1'];
     const hint = '--dataset ticks,quotes --columns symbol=ticker,p=last imports ticks and quotes';
-    const shown = await run([...args, '--dry-run']);
+    const shown = await importFile(path, [...flags, '--dry-run']);
     expect(shown.stdout).toContain(`  not imported: bid, ask, volume\n  ${hint}\n`);
-    const taken = await run([...args, '--json']);
+    const taken = await importFile(path, [...flags, '--json'], output);
     expect(taken.summary.warnings).toContain(`Columns that were not imported: bid, ask, volume (${path}). ${hint}.`);
     expect(taken.summary).toMatchObject({ ticks: { accepted: ticks.length, quarantined: n - ticks.length } });
     expect(taken.summary).not.toHaveProperty('quotes');
@@ -184,29 +148,20 @@ describe('a wide file', () => {
   test('feeds both, and a row may lack either', async () => {
     const path = write();
     const output = folder();
-    const mapping = join(output, 'feed.yaml');
+    const mapping = join(folder(), 'feed.yaml');
     const both = ['--dataset', 'quotes,ticks', ...columns];
-    const args = ['import', path, '--output', output, ...common];
-    const shown = await run([...args, ...both, '--dry-run']);
+    const shown = await importFile(path, [...both, '--dry-run']);
     expect(shown.stdout).toContain(`${path}, ticks: 30 rows, 0 rejected\n  not imported: volume\n`);
     expect(shown.stdout).toMatch(/, quotes: 40 rows, 0 rejected\n(.*\n){2}.*2026-07-11T00:00:00Z +0\.2 +0\.22\n/);
-    const taken = await run([
-      ...args,
-      ...both,
-      '--json',
-      '--save-mapping',
-      mapping,
-      '--covers',
-      '2026-07-11..2026-07-12',
-    ]);
+    const flags = [...both, '--json', '--save-mapping', mapping, '--covers', '2026-07-11..2026-07-12'];
+    const taken = await importFile(path, flags, output);
     expect(taken.code, taken.stderr).toBe(0);
     expect(taken.summary).toMatchObject({
       ticks: { fetched: 30, accepted: 30 },
       quotes: { fetched: n, accepted: n },
       symbols: { planned: 2, done: 2 },
     });
-    const stored = [...ticksOf(output)].flatMap(([symbol, of]) => of.map(({ t, p }) => ({ symbol, t, p })));
-    expect(stored.sort((a, b) => a.t - b.t)).toEqual(ticks);
+    expect(storedTicks(output)).toEqual(ticks);
     expect(await quotesOf(output)).toEqual(withoutSizes);
     const coverage = await select(
       output,
@@ -222,7 +177,7 @@ describe('a wide file', () => {
     ]);
     expect(readFileSync(mapping, 'utf8')).toContain('dataset: ticks,quotes\n');
     const mapped = folder();
-    const again = await run(['import', path, '--output', mapped, ...common, '--mapping', mapping]);
+    const again = await importFile(path, ['--mapping', mapping], mapped);
     expect(again.code, again.stderr).toBe(0);
     expect(again.stdout).toMatch(/ticks +30 new\n +quotes +40 new\n/);
     expect(hashes(mapped, 'ticks', 'quotes')).toEqual(hashes(output, 'ticks', 'quotes'));
@@ -241,47 +196,39 @@ describe('a wide file', () => {
       join(files, 'wide.parquet'),
       `SELECT symbol, t::BIGINT AS t, p::DOUBLE AS p, bid::DOUBLE AS bid, ask::DOUBLE AS ask, bid_size::INTEGER AS bid_size, ask_size::DOUBLE AS ask_size FROM (VALUES ${values.join(', ')}) v(${names.join()})`,
     );
-    const both = ['--dataset', 'ticks,quotes', ...common];
-    const bytesOf = async (...args: readonly string[]): Promise<readonly [string, unknown]> => {
-      const output = folder();
-      const taken = await run(['import', ...args, '--output', output]);
-      expect(taken.code, taken.stderr).toBe(0);
-      return [output, rowHashes(output, 'ticks', 'quotes', 'coverage')];
-    };
-    const [output, expected] = await bytesOf(path, ...both);
-    expect((await bytesOf(path, ...both, '--set', 'publish.journal_ticks_max=1'))[1]).toEqual(expected);
-    expect((await bytesOf(parquet, ...both))[1]).toEqual(expected);
-    const lines = put(files, 'wide.ndjson', nested);
-    expect((await bytesOf(lines, ...both, '--columns', paths.join()))[1]).toEqual(expected);
+    const both = ['--dataset', 'ticks,quotes'];
+    const bytesOf = (output: string) => rowHashes(output, 'ticks', 'quotes', 'coverage');
+    const output = await imported(path, both);
+    const ndjson = put(files, 'wide.ndjson', nested);
+    for (const [of, ...flags] of [
+      [path, '--set', 'publish.journal_ticks_max=1'],
+      [parquet],
+      [ndjson, '--columns', paths.join()],
+    ] as const)
+      expect(bytesOf(await imported(of, [...both, ...flags])), of).toEqual(bytesOf(output));
     const exported = join(files, 'quotes.parquet');
     const export_ = await run(['export', '--out', exported, '--dataset', 'quotes', '--output', output]);
     expect(export_.code, export_.stderr).toBe(0);
-    const [copy] = await bytesOf(exported, ...common);
-    expect(hashes(copy, 'quotes')).toEqual(hashes(output, 'quotes'));
+    expect(hashes(await imported(exported), 'quotes')).toEqual(hashes(output, 'quotes'));
   });
 
   test('is refused if too many rows of one dataset are rejected', async () => {
     const rows = Array.from({ length: 200 }, (_, i) => `A,${day0 + i},0.5,${i < 3 ? 'x' : 0.4}\n`);
     const path = put(folder(), 'a.csv', `symbol,t,p,bid\n${rows.join('')}`);
     const output = folder();
-    const args = ['import', path, '--output', output, ...common, '--dataset', 'ticks,quotes'];
-    const refused = await run([...args, '--json']);
-    expect(refused.code).toBe(4);
-    expect(refused.summary.failures[0]!.reason).toMatch(/3 of 200 quotes rejected.*3 × bid is not a number, first \{/);
-    expect(refused.summary).toMatchObject({ published: { files: 0 } });
-    expect(ticksOf(output).size).toBe(0);
-    const taken = await run([...args, '--json', '--allow-rejected', '0.02']);
+    const flags = ['--dataset', 'ticks,quotes', '--json'];
+    const { summary } = await importFile(path, flags, output);
+    expect(summary).toMatchObject({ exit_code: 4, published: { files: 0 } });
+    expect(summary.failures[0]!.reason).toMatch(/3 of 200 quotes rejected.*3 × bid is not a number, first \{/);
+    expect(storedTicks(output)).toEqual([]);
+    const taken = await importFile(path, [...flags, '--allow-rejected', '0.02'], output);
     expect(taken.summary).toMatchObject({
       exit_code: 0,
       ticks: { fetched: 200, accepted: 200, quarantined: 0 },
       quotes: { fetched: 200, accepted: 197, quarantined: 3 },
       warnings: ['3 unusable quotes were quarantined in .oddslake/quarantine.'],
     });
-    const [kept] = globSync('.oddslake/quarantine/**/*.gz', { cwd: output });
-    const items = gunzipSync(readFileSync(join(output, kept!)))
-      .toString()
-      .trim()
-      .split('\n');
+    const items = quarantineLines(output);
     expect(items).toHaveLength(3);
     expect(JSON.parse(items[0]!)).toMatchObject({ symbol: 'A', at: writtenAt, reason: 'bid is not a number' });
   });
@@ -294,7 +241,7 @@ const write = (name: string, rows: readonly string[], atMs = writtenAt): string 
 test('of the quotes of one time in one file, the last one is kept, and the others are conflicts', async () => {
   const rows = [quote(day0, 0.4, 0.5), quote(day0, 0.41, 0.45), quote(day0, 0.41, 0.44), quote(day0, 0.4, 0.5)];
   const output = folder();
-  const taken = await run(['import', write('a.csv', rows), '--output', output, ...common, '--json']);
+  const taken = await importFile(write('a.csv', rows), ['--json'], output);
   expect(taken.summary).toMatchObject({
     exit_code: 0,
     quotes: { fetched: 4, accepted: 1, duplicates: 1, conflicts: 2, quarantined: 0 },
@@ -309,63 +256,41 @@ test('of the quotes of one time in one file, the last one is kept, and the other
 });
 
 test('an older file replaces quotes only with --prefer import', async () => {
-  const output = folder();
-  const args = ['--output', output, ...common, '--json'];
-  await run(['import', write('new.csv', [quote(day0, 0.4, 0.5)]), ...args]);
+  const output = await imported(write('new.csv', [quote(day0, 0.4, 0.5)]));
   const older = write('old.csv', [quote(day0, 0.6, 0.7), quote(day0 + 1, 0.6, 0.7)], writtenAt - 1000);
-  const filled = await run(['import', older, ...args]);
+  const filled = await importFile(older, ['--json'], output);
   expect(filled.summary).toMatchObject({ quotes: { accepted: 1, conflicts: 1 } });
   expect(await select(output, 'SELECT bid FROM quotes ORDER BY t')).toEqual([{ bid: 0.4 }, { bid: 0.6 }]);
-  const preferred = await run(['import', older, ...args, '--prefer', 'import']);
-  expect(preferred.code, preferred.stderr).toBe(0);
+  await imported(older, ['--prefer', 'import'], output);
   expect(await select(output, 'SELECT bid FROM quotes ORDER BY t')).toEqual([{ bid: 0.6 }, { bid: 0.6 }]);
 });
 
 test('quotes in cents are refused although the first rows do not show them', async () => {
   const penny = Array.from({ length: 1500 }, (_, i) => quote(day0 + i, 1, 1));
   const path = write('a.csv', [...penny, quote(day0 + 5000, 44, 46)]);
-  const output = folder();
-  const refused = await run(['import', path, '--output', output, ...common]);
-  expect(refused.code).toBe(4);
-  expect(refused.stdout + refused.stderr).toMatch(/nothing was imported: the prices look like cents/);
-  expect(existsSync(join(output, 'quotes'))).toBe(false);
-  const first = await run(['import', write('b.csv', [quote(day0, 44, 46)]), '--output', output, ...common]);
-  expect(first.code).toBe(2);
-  expect(first.stderr).toMatch(
-    /the prices look like cents.*bid looks like the bid \(in cents\).*\n {2}--price-scale 0.01/,
-  );
-  expect(await run(['import', path, '--output', output, ...common, '--price-scale', '0.01'])).toMatchObject({
-    code: 0,
-  });
+  await refused(path, 4, /nothing was imported: the prices look like cents/);
+  const first = write('b.csv', [quote(day0, 44, 46)]);
+  await refused(first, 2, /the prices look like cents.*bid looks like the bid \(in cents\).*\n {2}--price-scale 0.01/);
+  const output = await imported(path, ['--price-scale', '0.01']);
   expect(await select(output, 'SELECT max(bid) AS bid FROM quotes')).toEqual([{ bid: 0.44 }]);
 });
 
 test('files that cannot be quotes are refused', async () => {
-  const output = folder();
   const page = put(folder(), 'page.json', '{"symbol":"A","ticks":[]}');
-  const text = await writeParquet(join(folder(), 'a.parquet'), `SELECT 'A' AS symbol, ${day0} AS t, [0.5] AS bid`);
-  for (const [args, reason] of [
-    [[page, '--dataset', 'quotes'], /is a saved page: quotes are imported from rows/],
-    [[write('a.csv', []), '--dataset', 'ticks,quotes'], /missing column p /],
-    [[text, '--dataset', 'quotes'], /column bid is .*\[\], not a number/],
-    [
-      [write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: ticks,markets')],
-      /dataset is "ticks,markets", expected one of ticks, quotes, "ticks,quotes", trades, markets/,
-    ],
-    [[write('a.csv', []), '--mapping', put(folder(), 'a.yaml', 'dataset: quotes, ticks')], /missing column p /],
-    [
-      [write('a.csv', []), '--dataset', 'quotes,markets'],
-      /Allowed choices are ticks, quotes, "ticks,quotes", trades, markets/,
-    ],
-  ] as const) {
-    const refused = await run(['import', ...args, '--output', output, ...common]);
-    expect(refused.code, args.join(' ')).toBe(2);
-    expect(refused.stderr).toMatch(reason);
-  }
+  const lists = await writeParquet(join(folder(), 'a.parquet'), `SELECT 'A' AS symbol, ${day0} AS t, [0.5] AS bid`);
+  const none = write('a.csv', []);
+  const mapping = (text: string): string => put(folder(), 'a.yaml', `dataset: ${text}`);
+  const known = 'ticks, quotes, "ticks,quotes", trades, markets';
+  await refused(page, 2, /is a saved page: quotes are imported from rows/, '--dataset', 'quotes');
+  await refused(lists, 2, /column bid is .*\[\], not a number/, '--dataset', 'quotes');
+  await refused(none, 2, /missing column p /, '--dataset', 'ticks,quotes');
+  await refused(none, 2, /missing column p /, '--mapping', mapping('quotes, ticks'));
+  await refused(none, 2, RegExp(`"ticks,markets", expected one of ${known}`), '--mapping', mapping('ticks,markets'));
+  await refused(none, 2, RegExp(`Allowed choices are ${known}`), '--dataset', 'quotes,markets');
 });
 
 test('the example of docs/IMPORT.md imports ticks and quotes, and prints what the page shows', async () => {
-  const { printed, shown } = await runDocumentedImport('Quotes', common);
+  const { printed, shown } = await runDocumentedImport('Quotes', ['--set', 'source.name=box']);
   expect(printed[0]).toMatch(/ticks +3 new\n +quotes +3 new\n +symbols +1 of 1 done\n/);
   expect(printed[1]).toBe(shown);
 });

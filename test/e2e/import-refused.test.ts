@@ -39,28 +39,6 @@ test('an import for a damaged part file waits in the journal until the repair; t
   for (const symbol of symbols) expect(all.get(symbol)).toHaveLength(100);
 });
 
-/** The coverage of a page, within one day, so that one part file is refused. */
-const ofDay = { to: day0 + 12_000_000 };
-
-test('an import only for a damaged part file publishes nothing and keeps everything', async () => {
-  const [files, later, output] = [folder(), folder(), folder()];
-  put(files, 'a.json', pageOf('alpha', ticks('alpha', 0), ofDay));
-  put(later, 'a.json', pageOf('alpha', ticks('alpha', 7_200_000), ofDay));
-  const set = ['source.name=box', 'archive.parts=1'];
-  await importInto(output, [files], {}, set);
-  const [part] = globSync('ticks/*/part-00.parquet', { cwd: output }).map((path) => join(output, path));
-  const intact = readFileSync(part!);
-  writeFileSync(part!, intact.subarray(0, -3));
-  const refused = await importInto(output, [later], {}, set);
-  // Except for the completeness, which reports the damaged file.
-  expect(refused).toMatchObject({ exit_code: 6, published: { files: 0, rows: 0, added: 0, lost: 0 } });
-  expect(refused.ticks).toMatchObject({ fetched: 50, accepted: 50 });
-  writeFileSync(part!, intact);
-  expect((await run(['verify', '--output', output])).code).toBe(0);
-  expect((await run(['publish', '--output', output, '--json', '--quiet'])).code).toBe(0);
-  expect(ticksOf(output).get('alpha')).toHaveLength(100);
-});
-
 test('an import stays in the journal if another process publishes for too long', async () => {
   const [files, output] = [folder(), folder()];
   put(files, 'a.json', pageOf('alpha', ticks('alpha', 0)));

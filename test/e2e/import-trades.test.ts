@@ -1,15 +1,14 @@
-import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runDocumentedImport } from './documented-import.ts';
-import { day0, put, writeParquet, writtenAt } from './import-lake.ts';
+import { day0, imported, importFile, put, refused, select, suggestedFlags, writeParquet } from './import-lake.ts';
 import { folder, hashes } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Files with trades, as feeds write them.
 
-const common = ['--set', 'source.name=box'];
+const asTrades = ['--dataset', 'trades'];
 const n = 40;
 
 /** Trades of two symbols, some of them several in one millisecond, and some of those equal. */
@@ -22,158 +21,102 @@ const trades = Array.from({ length: n }, (_, i) => ({
   aggressor: i % 3 === 0 ? 'buy' : 'sell',
 }));
 
-async function select(output: string, sql: string): Promise<Record<string, unknown>[]> {
-  const { code, stdout, stderr } = await run(['sql', sql, '--format', 'json', '--output', output]);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout) as Record<string, unknown>[];
-}
-
 const tradesOf = (output: string) =>
   select(
     output,
     'SELECT symbol, epoch_ms(t) AS t, trade_id, price, size, aggressor FROM trades ORDER BY CAST(trade_id AS INTEGER)',
   );
 
-/** The flags that a refusal suggests, split as a shell splits them. */
-function suggestedFlags(text: string): string[] {
-  const flags = /can be read with:\n {2}(--.*)/.exec(text)?.[1];
-  expect(flags, text).toBeDefined();
-  return execFileSync('sh', ['-c', `printf '%s\\n' ${flags}`], { encoding: 'utf8' })
-    .trimEnd()
-    .split('\n');
-}
-
 type FeedTrade = (typeof trades)[number];
-const lines = (header: string, row: (one: FeedTrade) => string): string =>
-  `${[header, ...trades.map(row)].join('\n')}\n`;
+const lines = (row: (one: FeedTrade) => string): string => `${trades.map(row).join('\n')}\n`;
 
-interface Feed {
-  readonly write: (files: string) => string | Promise<string>;
-  readonly flags: string;
-}
-
-const feeds: Readonly<Record<string, Feed>> = {
-  'a CSV of trades in cents': {
-    write: (files) =>
-      put(
-        files,
-        'feed.csv',
-        lines('ticker,created_time,trade_id,yes_price,count,taker_side', (x) =>
-          [
-            x.symbol,
-            new Date(x.t).toISOString(),
-            x.trade_id,
-            Math.round(x.price * 100),
-            x.size,
-            x.aggressor === 'buy' ? 'yes' : 'no',
-          ].join(),
-        ),
-      ),
-    flags: '--columns symbol=ticker,t=created_time,price=yes_price,size=count,aggressor=taker_side --price-scale 0.01',
-  },
-  'JSON lines with nested fields': {
-    write: (files) =>
-      put(
-        files,
-        'feed.jsonl',
-        `${trades
-          .map((x) =>
-            JSON.stringify({
-              asset_id: x.symbol,
-              timestamp: x.t,
-              msg: { price: String(x.price), size: String(x.size), side: x.aggressor.toUpperCase(), id: x.trade_id },
-            }),
-          )
-          .join('\n')}\n`,
-      ),
-    flags: '--columns symbol=asset_id,t=timestamp,price=msg/price,size=msg/size,trade_id=msg/id,aggressor=msg/side',
-  },
-  'Parquet with decimals': {
-    write: (files) =>
-      writeParquet(
-        join(files, 'feed.parquet'),
-        `SELECT symbol AS ticker, make_timestamp(t * 1000) AS ts, id::BIGINT AS trade_id, price::DECIMAL(30, 20) AS price, size::BIGINT AS size, side FROM (VALUES ${trades
-          .map((x) => `('${x.symbol}', ${x.t}::BIGINT, ${x.trade_id}, '${x.price}', ${x.size}, '${x.aggressor}')`)
-          .join(', ')}) v(symbol, t, id, price, size, side)`,
-      ),
-    flags: '--columns symbol=ticker,t=ts,aggressor=side --tz UTC',
-  },
-};
+const inCents = `ticker,created_time,trade_id,yes_price,count,taker_side\n${lines((x) => {
+  const side = x.aggressor === 'buy' ? 'yes' : 'no';
+  return [x.symbol, new Date(x.t).toISOString(), x.trade_id, Math.round(x.price * 100), x.size, side].join();
+})}`;
+const centsFlags =
+  '--columns symbol=ticker,t=created_time,price=yes_price,size=count,aggressor=taker_side --price-scale 0.01';
 
 describe('a file of trades is imported by the command that the first one suggests', () => {
-  test.each(Object.entries(feeds))('%s', async (_, { write, flags }) => {
-    const path = await write(folder());
-    const output = folder();
-    const base = ['import', path, '--dataset', 'trades', '--output', output, ...common];
-    const refused = await run(base);
-    expect(refused.code, refused.stdout).toBe(2);
-    expect(existsSync(join(output, 'trades'))).toBe(false);
-    const suggested = suggestedFlags(refused.stderr);
+  async function expectSuggested(path: string, flags: string): Promise<void> {
+    const suggested = suggestedFlags(await refused(path, 2, /can be read with/, ...asTrades));
     expect(suggested.join(' ')).toBe(flags);
-    const args = [...base, ...suggested, '--covers', '2026-07-11..2026-07-12'];
-    const taken = await run([...args, '--json']);
+    const output = folder();
+    const all = [...asTrades, ...suggested, '--covers', '2026-07-11..2026-07-12', '--json'];
+    const taken = await importFile(path, all, output);
     expect(taken.code, taken.stderr).toBe(0);
     const counts = { fetched: n, accepted: n, duplicates: 0, conflicts: 0, quarantined: 0, recovered: 0 };
     expect(taken.summary).toMatchObject({ trades: counts, ticks: { fetched: 0 }, symbols: { planned: 2, done: 2 } });
     expect(await tradesOf(output)).toEqual(trades);
     const coverage = 'SELECT dataset, symbol, ticks, evidence FROM coverage ORDER BY symbol';
-    expect(await select(output, coverage)).toEqual(
-      ['KXBTCD-26NOV20-B90025', 'KXRAIN-26NOV20'].map((symbol) => ({
-        dataset: 'trades',
-        symbol,
-        ticks: n / 2,
-        evidence: 'declared',
-      })),
-    );
+    const row = { dataset: 'trades', ticks: n / 2, evidence: 'declared' };
+    expect(await select(output, coverage)).toEqual(trades.slice(0, 2).map(({ symbol }) => ({ symbol, ...row })));
     // Again changes nothing.
     const before = hashes(output, 'trades', 'coverage', 'trade_conflicts');
-    const again = await run([...args, '--json']);
+    const again = await importFile(path, all, output);
     expect(again.summary).toMatchObject({ trades: { ...counts, accepted: 0, duplicates: n }, published: { files: 0 } });
     expect(hashes(output, 'trades', 'coverage', 'trade_conflicts')).toEqual(before);
     expect((await run(['verify', '--output', output])).code).toBe(0);
+  }
+
+  test('a CSV of trades in cents', () => expectSuggested(put(folder(), 'feed.csv', inCents), centsFlags));
+
+  test('JSON lines with nested fields', async () => {
+    const text = lines((x) => {
+      const msg = { price: String(x.price), size: String(x.size), side: x.aggressor.toUpperCase(), id: x.trade_id };
+      return JSON.stringify({ asset_id: x.symbol, timestamp: x.t, msg });
+    });
+    const columns = 'symbol=asset_id,t=timestamp,price=msg/price,size=msg/size,trade_id=msg/id,aggressor=msg/side';
+    await expectSuggested(put(folder(), 'feed.jsonl', text), `--columns ${columns}`);
+  });
+
+  test('Parquet with decimals', async () => {
+    const values = trades.map(
+      (x) => `('${x.symbol}', ${x.t}::BIGINT, ${x.trade_id}, '${x.price}', ${x.size}, '${x.aggressor}')`,
+    );
+    const sql = `SELECT symbol AS ticker, make_timestamp(t * 1000) AS ts, id::BIGINT AS trade_id, price::DECIMAL(30, 20) AS price, size::BIGINT AS size, side FROM (VALUES ${values.join()}) v(symbol, t, id, price, size, side)`;
+    const path = await writeParquet(join(folder(), 'feed.parquet'), sql);
+    await expectSuggested(path, '--columns symbol=ticker,t=ts,aggressor=side --tz UTC');
   });
 });
 
 describe('a file of trades that is imported without --dataset', () => {
-  const { write, flags } = feeds['a CSV of trades in cents']!;
-  const hint = `trade_id, count and taker_side look like trades: --dataset trades ${flags} imports them; without it, prices are stored as ticks`;
-  const ticksFlags = flags.replace('price=', 'p=').replace(/,size=count.*taker_side/, '');
-  /** The same without the flags that are given. */
-  const hintFor = (path: string): string =>
-    hint.replace('look like trades', `look like trades (${path})`).replace(' --price-scale 0.01', '');
+  const hint = `trade_id, count and taker_side look like trades: --dataset trades ${centsFlags} imports them; without it, prices are stored as ticks`;
+  const ticksFlags = centsFlags.replace('price=', 'p=').replace(/,size=count.*taker_side/, '');
+  const write = (): string => put(folder(), 'feed.csv', inCents);
 
   test('is refused with the flags for both, of which those for trades import trades', async () => {
-    const path = await write(folder());
-    const refused = await run(['import', path, '--output', folder(), ...common]);
-    expect(refused.code).toBe(2);
-    expect(refused.stderr).toContain(`; ${hint}. Of the first 40 rows`);
-    expect(suggestedFlags(refused.stderr).join(' ')).toBe(ticksFlags);
+    const path = write();
+    const printed = await refused(path, 2, /Of the first 40 rows/);
+    expect(printed).toContain(`; ${hint}. Of the first 40 rows`);
+    expect(suggestedFlags(printed).join(' ')).toBe(ticksFlags);
+    const [, suggested] = /look like trades: (--.*?) imports them/.exec(printed)!;
     const output = folder();
-    const [, suggested] = /look like trades: (--.*?) imports them/.exec(refused.stderr)!;
-    const taken = await run(['import', path, '--output', output, ...common, ...suggested!.split(' '), '--json']);
-    expect(taken.summary).toMatchObject({ exit_code: 0, trades: { accepted: n }, ticks: { fetched: 0 } });
-    expect(taken.summary.warnings).toEqual([]);
+    const { summary } = await importFile(path, [...suggested!.split(' '), '--json'], output);
+    expect(summary).toMatchObject({ exit_code: 0, trades: { accepted: n }, ticks: { fetched: 0 }, warnings: [] });
     expect(await tradesOf(output)).toEqual(trades);
   });
 
   test('is a warning if its prices are imported as ticks, also in a dry run, unless a flag says so', async () => {
-    const path = await write(folder());
-    const args = ['import', path, ...common, ...ticksFlags.split(' ')];
-    const shown = await run([...args, '--output', folder(), '--dry-run']);
-    expect(shown.stdout).toContain(`\n  ${hint.replace(' --price-scale 0.01', '')}\n`);
-    const json = JSON.parse((await run([...args, '--output', folder(), '--dry-run', '--json'])).stdout.split('\n')[0]!);
-    expect(json.files[0].trades_flags.join(' ')).toBe(`--dataset trades ${flags.replace(' --price-scale 0.01', '')}`);
-    const taken = await run([...args, '--output', folder(), '--json']);
+    const path = write();
+    const take = (...flags: string[]) => importFile(path, [...ticksFlags.split(' '), ...flags]);
+    // What is given is not suggested.
+    const scaled = hint.replace(' --price-scale 0.01', '');
+    expect((await take('--dry-run')).stdout).toContain(`\n  ${scaled}\n`);
+    const json = JSON.parse((await take('--dry-run', '--json')).stdout.split('\n')[0]!);
+    expect(json.files[0].trades_flags.join(' ')).toBe(
+      `--dataset trades ${centsFlags.replace(' --price-scale 0.01', '')}`,
+    );
     const unused = `Columns that were not imported: trade_id, count, taker_side (${path}).`;
-    expect(taken.summary).toMatchObject({
+    const named = scaled.replace('look like trades', `look like trades (${path})`);
+    expect((await take('--json')).summary).toMatchObject({
       exit_code: 0,
-      warnings: [unused, `${hintFor(path)}. --dataset ticks confirms that.`],
+      ticks: { fetched: n },
+      warnings: [unused, `${named}. --dataset ticks confirms that.`],
     });
-    expect(taken.summary.ticks.fetched).toBe(n);
-    const reported = await run([...args, '--output', folder(), '--dataset', 'ticks', '--json']);
-    expect(reported.summary).toMatchObject({ exit_code: 0, warnings: [unused] });
-    const quiet = await run([...args, '--output', folder(), '--dataset', 'ticks', '--dry-run']);
-    expect(quiet.stdout).not.toContain('look like trades');
+    const confirmed = await take('--dataset', 'ticks', '--json');
+    expect(confirmed.summary).toMatchObject({ exit_code: 0, warnings: [unused] });
+    expect((await take('--dataset', 'ticks', '--dry-run')).stdout).not.toContain('look like trades');
   });
 
   test('is named in the refusal of its prices or times, in every format', async () => {
@@ -182,9 +125,9 @@ describe('a file of trades that is imported without --dataset', () => {
       const text = name.endsWith('csv')
         ? `${Object.keys(cells).join()}\n${Object.values(cells).join()}\n`
         : `${JSON.stringify(cells)}\n`;
-      const refused = await run(['import', put(folder(), name, text), '--output', folder(), ...common]);
-      expect(refused.code).toBe(2);
-      expect(refused.stderr).toMatch(
+      await refused(
+        put(folder(), name, text),
+        2,
         /the prices look like cents.*\. size and side look like trades: --dataset trades --columns price=p,aggressor=side --price-scale 0\.01 imports them; without it, prices are stored as ticks\. p looks like/s,
       );
     }
@@ -195,11 +138,10 @@ const header = 'symbol,t,price,size,aggressor\n';
 const line = (t: number, price = 0.5, size = 2, aggressor = 'buy'): string => `A,${t},${price},${size},${aggressor}\n`;
 
 describe('trades without identifiers', () => {
-  const importInto = async (output: string, rows: string, atMs = writtenAt) => {
-    const path = put(folder(), 'a.csv', header + rows, atMs);
-    const taken = await run(['import', path, '--dataset', 'trades', '--output', output, ...common, '--json']);
-    expect(taken.code, taken.stderr).toBe(0);
-    return taken.summary.trades!;
+  const importInto = async (output: string, rows: string) => {
+    const { summary } = await importFile(put(folder(), 'a.csv', header + rows), [...asTrades, '--json'], output);
+    expect(summary.exit_code).toBe(0);
+    return summary.trades!;
   };
   const countsOf = (output: string) =>
     select(output, 'SELECT price, CAST(count(*) AS INTEGER) AS n FROM trades GROUP BY price ORDER BY price');
@@ -230,9 +172,7 @@ describe('trades without identifiers', () => {
       const [symbol, t, price, size, aggressor] = one.trim().split(',');
       return `${JSON.stringify({ symbol, t: Number(t), price: Number(price), size: Number(size), aggressor })}\n`;
     });
-    const path = put(folder(), 'a.ndjson', json.join(''));
-    const other = folder();
-    await run(['import', path, '--dataset', 'trades', '--output', other, ...common]);
+    const other = await imported(put(folder(), 'a.ndjson', json.join('')), asTrades);
     expect(hashes(other, 'trades')).toEqual(before);
   });
 });
@@ -248,33 +188,28 @@ test('an export of trades gives the same archive, and needs no flag', async () =
     `B,${day0 + 86_400_000},a,0.5,1,sell,false,`,
   ];
   const path = put(files, 'trades.csv', `${rows.join('\n')}\n`);
-  const taken = await run(['import', path, '--output', output, ...common]);
+  const taken = await importFile(path, [], output);
   expect(taken.code, taken.stderr).toBe(0);
   expect(taken.stdout).toMatch(/^ *trades +4 new$/m);
   for (const format of ['parquet', 'csv', 'ndjson'] as const) {
     const exported = join(files, `trades.out.${format}`);
     const made = await run(['export', '--out', exported, '--dataset', 'trades', '--output', output]);
     expect(made.code, made.stderr).toBe(0);
-    const copy = folder();
-    const back = await run(['import', exported, '--output', copy, ...common]);
-    expect(back.code, `${format}: ${back.stderr}`).toBe(0);
-    expect(hashes(copy, 'trades'), format).toEqual(hashes(output, 'trades'));
+    expect(hashes(await imported(exported), 'trades'), format).toEqual(hashes(output, 'trades'));
   }
 });
 
 test('an identifier keeps its digits in JSON lines', async () => {
-  const output = folder();
   const id = '12345678901234567890';
   const path = put(folder(), 'a.ndjson', `{"symbol":"A","t":${day0},"trade_id":${id},"price":0.50,"size":1}\n`);
-  expect((await run(['import', path, '--dataset', 'trades', '--output', output, ...common])).code).toBe(0);
+  const output = await imported(path, asTrades);
   expect(await select(output, 'SELECT trade_id, price FROM trades')).toEqual([{ trade_id: id, price: 0.5 }]);
 });
 
 test('a dry run shows trades as they would be stored', async () => {
   const path = put(folder(), 'a.csv', header + line(day0) + line(day0, 0.5, 0));
   const output = folder();
-  const args = ['import', path, '--dataset', 'trades', '--output', output, ...common, '--allow-rejected', '1'];
-  const shown = await run([...args, '--dry-run']);
+  const shown = await importFile(path, [...asTrades, '--allow-rejected', '1', '--dry-run'], output);
   expect(shown.stdout).toContain('2 rows, 1 rejected');
   expect(shown.stdout).toContain('size is zero');
   expect(shown.stdout).toMatch(/trade_id +price +size +aggressor/);
@@ -284,41 +219,21 @@ test('a dry run shows trades as they would be stored', async () => {
 
 test('prices of trades in cents are refused', async () => {
   const path = put(folder(), 'a.csv', header + line(day0, 44) + line(day0 + 1, 46));
-  const output = folder();
-  const refused = await run(['import', path, '--dataset', 'trades', '--output', output, ...common]);
-  expect(refused.code).toBe(2);
-  expect(refused.stderr).toMatch(/the prices look like cents.*\n {2}--price-scale 0.01/s);
+  await refused(path, 2, /the prices look like cents.*\n {2}--price-scale 0.01/s, ...asTrades);
 });
 
 test('an unsorted file with too many trades without identifiers is refused, however few of them are rejected', async () => {
-  const place = folder();
   const rows = Array.from({ length: 301_000 }, (_, i) => `A,${day0 + ((i * 7919) % 301_000) * 10},0.5,1`);
-  const file = put(place, 'unsorted.csv', `symbol,t,price,size\n${rows.join('\n')}\n`);
-  const output = join(place, 'lake');
-  const flags = ['import', file, '--dataset', 'trades', '--output', output, ...common];
-  const refused = await run(flags);
-  expect([refused.code, refused.stdout]).toEqual([
-    4,
-    expect.stringContaining('1,000 of 301,000 rows rejected: nothing'),
-  ]);
-  expect(refused.stdout).toContain('sort the file');
-  const allowed = await run([...flags, '--allow-rejected', '0.01']);
-  expect(allowed.code, allowed.stderr).toBe(0);
+  const file = put(folder(), 'unsorted.csv', `symbol,t,price,size\n${rows.join('\n')}\n`);
+  await refused(file, 4, /1,000 of 301,000 rows rejected: nothing.*sort the file/s, ...asTrades);
+  const output = await imported(file, [...asTrades, '--allow-rejected', '0.01']);
   expect(await select(output, 'SELECT count(*) AS n FROM trades')).toEqual([{ n: 300_000 }]);
 });
 
 test('files that cannot be trades are refused', async () => {
-  const output = folder();
   const page = put(folder(), 'page.json', '{"symbol":"A","ticks":[]}');
-  const lacking = put(folder(), 'a.csv', 'symbol,t,price\n');
-  for (const [path, reason] of [
-    [page, /is a saved page: trades are imported from rows/],
-    [lacking, /missing column size /],
-  ] as const) {
-    const refused = await run(['import', path, '--dataset', 'trades', '--output', output, ...common]);
-    expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(reason);
-  }
+  await refused(page, 2, /is a saved page: trades are imported from rows/, ...asTrades);
+  await refused(put(folder(), 'a.csv', 'symbol,t,price\n'), 2, /missing column size /, ...asTrades);
 });
 
 test('views join trades with quotes, and sum their flow by minute', async () => {
@@ -331,10 +246,9 @@ test('views join trades with quotes, and sum their flow by minute', async () => 
   ];
   const path = put(folder(), 'a.csv', header + rows.join(''));
   const block = put(folder(), 'b.csv', `symbol,t,price,size,block\nA,${day0 + 2},0.9,1000,true\n`);
-  const args = ['--dataset', 'trades', '--output', output, ...common];
-  expect((await run(['import', path, block, ...args])).code).toBe(0);
+  for (const file of [path, block]) await imported(file, asTrades, output);
   const quotes = put(folder(), 'q.csv', `symbol,t,bid,ask\nA,${day0 + 1},0.4,0.5\nA,${day0 + 2},0.3,\n`);
-  expect((await run(['import', quotes, '--output', output, ...common])).code).toBe(0);
+  await imported(quotes, [], output);
   expect(await select(output, 'SELECT * EXCLUDE (t, date), epoch_ms(t) AS t FROM order_flow ORDER BY ALL')).toEqual(
     [
       { trades: 3, volume: 8, buy_volume: 4, sell_volume: 4, net_volume: 0, vwap: 0.375, t: day0 },
@@ -360,15 +274,14 @@ test('the gaps of trades are the windows that no import has declared', async () 
   const day = 86_400_000;
   const file = (symbol: string, t: number): string =>
     put(folder(), 'a.csv', `symbol,t,price,size\n${symbol},${t},0.5,1\n`);
-  const args = ['--dataset', 'trades', '--output', output, ...common];
   for (const [path, covers] of [
     [file('A', day0 + 1), '2026-07-11..2026-07-12'],
     [file('A', day0 + 2 * day), '2026-07-13..2026-07-14'],
     [file('B', day0 + day), '2026-07-12..2026-07-14'],
   ] as const)
-    expect((await run(['import', path, ...args, '--covers', covers])).code).toBe(0);
+    await imported(path, [...asTrades, '--covers', covers], output);
   // Rows that nobody declared are known, and covered by nothing.
-  expect((await run(['import', file('C', day0 + 3 * day), ...args])).code).toBe(0);
+  await imported(file('C', day0 + 3 * day), asTrades, output);
   const listed = await run(['gaps', '--dataset', 'trades', '--json', '--output', output]);
   expect(listed.code, listed.stderr).toBe(0);
   const { from, to, gaps } = JSON.parse(listed.stdout) as { from: number; to: number; gaps: Record<string, unknown>[] };
@@ -391,7 +304,7 @@ test('the gaps of trades are the windows that no import has declared', async () 
 });
 
 test('the example of docs/IMPORT.md imports trades, and prints what the page shows', async () => {
-  const { printed, shown } = await runDocumentedImport('Trades', common);
+  const { printed, shown } = await runDocumentedImport('Trades', ['--set', 'source.name=box']);
   expect(printed[0]).toMatch(/trades +3 new\n +symbols +1 of 1 done\n/);
   expect(printed[1]).toBe(shown);
 });

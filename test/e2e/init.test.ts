@@ -44,9 +44,9 @@ describe('init', () => {
       problems: 0,
       warnings: expect.any(Number),
     });
-    const stranger = await init(cwd, ['third.yaml', '--output', 'lake', '--name', 'stranger'], access(box.url));
-    expect(stranger.code).toBe(2);
-    expect(stranger.stderr).toMatch(/belongs to the upstream box, not to stranger/);
+    const other = await init(cwd, ['third.yaml', '--output', 'lake', '--name', 'other'], access(box.url));
+    expect(other.code).toBe(2);
+    expect(other.stderr).toMatch(/belongs to the upstream box, not to other/);
     expect(existsSync(join(cwd, 'third.yaml'))).toBe(false);
   });
 

@@ -53,16 +53,7 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   const other = await keys('create', '--name', 'other', '--json', '--quiet');
   expect(other.stderr).toBe('');
   const second = jsonOf<Record<string, unknown>>(other);
-  expect(Object.keys(second)).toEqual([
-    'id',
-    'name',
-    'key',
-    'scopes',
-    'datasets',
-    'created_at',
-    'expires_at',
-    'requests_per_minute',
-  ]);
+  expect(Object.keys(second).join(' ')).toBe('id name key scopes datasets created_at expires_at requests_per_minute');
 
   const listed = await keys('list');
   const lines = listed.stdout.trimEnd().split('\n');
@@ -73,19 +64,9 @@ test('prints a key once, lists it without its secret, and rejects it once revoke
   expect(lines.at(-1)).toBe('2 keys, 2 active');
   const inJson = jsonOf<{ keys: Record<string, unknown>[]; count: number }>(await keys('list', '--json'));
   expect(inJson.count).toBe(2);
-  expect(Object.keys(inJson.keys[0]!)).toEqual([
-    'id',
-    'name',
-    'state',
-    'scopes',
-    'datasets',
-    'created_at',
-    'expires_at',
-    'revoked_at',
-    'last_used_at',
-    'requests_per_minute',
-    'secrets',
-  ]);
+  expect(Object.keys(inJson.keys[0]!).join(' ')).toBe(
+    'id name state scopes datasets created_at expires_at revoked_at last_used_at requests_per_minute ' + 'secrets',
+  );
   for (const text of [listed.stdout, JSON.stringify(inJson)]) expect(text).not.toContain(key.slice(-43));
 
   const revoked = await keys('revoke', id);
@@ -174,11 +155,21 @@ test('issues tokens signed with the service secret, for thirty days by default',
     ),
   ]);
   const reported = jsonOf<Record<string, unknown>>(
-    await issue('--user', 'alice', '--workspace', 'desk', '--scope', 'research', '--expires', '2099-01-01', '--json'),
+    await issue(
+      '--user',
+      'alice',
+      '--workspace',
+      'trading',
+      '--scope',
+      'research',
+      '--expires',
+      '2099-01-01',
+      '--json',
+    ),
   );
   expect(reported).toMatchObject({
     user: 'alice',
-    workspace: 'desk',
+    workspace: 'trading',
     scopes: ['research'],
     expires_at: Date.UTC(2099, 0, 1),
   });
@@ -258,67 +249,8 @@ test('serve and keys exit 1 if the database is unreachable, without its password
   }
 });
 
-test.each<[string, string[], Record<string, string>, RegExp]>([
-  ['a key without a name', ['keys', 'create'], {}, /--name/],
-  [
-    'a key that is over already',
-    ['keys', 'create', '--name', 'n', '--expires', '2020-01-01'],
-    {},
-    /must be in the future/,
-  ],
-  ['a rate of none', ['keys', 'create', '--name', 'n', '--requests-per-minute', '0'], {}, /1 to 10000000/],
-  ['an unknown scope', ['keys', 'create', '--name', 'n', '--scope', 'write'], {}, /Allowed choices are read, export/],
-  ['an unknown dataset', ['keys', 'create', '--name', 'n', '--dataset', 'deals'], {}, /--dataset deals: .*unknown/],
-  ['the usage of an unknown key', ['keys', 'usage', 'nobody'], {}, /no key with this ID or name/],
-  ['a rotation of an unknown key', ['keys', 'rotate', 'nobody'], {}, /no key with this ID or name/],
-  [
-    'an overlap without a unit',
-    ['keys', 'rotate', 'nobody', '--overlap', '7'],
-    {},
-    /--overlap "?7"?: expected a whole/,
-  ],
-  [
-    'an unknown key',
-    ['keys', 'revoke', 'ffffffffffff'],
-    {},
-    /no key with this ID\. Run \S*bin\/oddslake keys list --output /,
-  ],
-  ['keys without a command', ['keys'], {}, /Usage: oddslake keys/],
-  [
-    'a flag before the command',
-    ['keys', '--json', 'list'],
-    {},
-    /--json must follow the command: oddslake keys COMMAND/,
-  ],
-  ['keys of an archive that is not there', ['keys', 'list', '--output', '/nonexistent/x'], {}, /no archive/],
-  [
-    'a URL of nothing known',
-    ['keys', 'list'],
-    { ODDSLAKE_DATABASE_URL: 'mysql://u:hunter22@h/d' },
-    /postgres:\/\/user/,
-  ],
-  ['a revocation of nothing', ['tokens', 'revoke', '--output', 'LAKE'], {}, /Give the ID of a token/],
-  ['a time without a user', ['tokens', 'revoke', 'a', '--issued-before', '5'], {}, /--issued-before requires --user/],
-  ['a token without a secret', ['tokens', 'issue', '--user', 'a'], {}, /Set ODDSLAKE_TOKEN_SECRET/],
-  [
-    'a token that is over already',
-    ['tokens', 'issue', '--user', 'a', '--expires', '2020-01-01'],
-    { ODDSLAKE_TOKEN_SECRET: secret },
-    /must be in the future/,
-  ],
-  [
-    'a secret and a key set',
-    ['serve', '--set', 'service.tokens.jwks_url=https://example.org/jwks'],
-    { ODDSLAKE_TOKEN_SECRET: secret },
-    /Set only one/,
-  ],
-])('%s is bad usage', async (_, args, env, sentence) => {
-  const output = lake();
-  const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');
-  const given = args.map((arg) => (arg === 'LAKE' ? output : arg));
-  const { code, stdout, stderr } = await run(ownOutput ? given : [...given, '--output', output], env);
-  const printed = args.includes('--json') ? { error: expect.any(String), exit_code: 2 } : '';
-  expect([code, stdout === '' ? '' : JSON.parse(stdout)]).toEqual([2, printed]);
-  expect(stderr).toMatch(sentence);
-  expect(stderr).not.toMatch(/hunter22|\n\s+at /);
+test('a flag before the command of keys is refused in JSON too', async () => {
+  const { code, stdout, stderr } = await run(['keys', '--json', 'list', '--output', lake()]);
+  expect([code, JSON.parse(stdout)]).toEqual([2, { error: expect.any(String), exit_code: 2 }]);
+  expect(stderr).toMatch(/--json must follow the command: oddslake keys COMMAND/);
 });

@@ -104,13 +104,4 @@ describe('orderbook', () => {
     expect(booksOf(output).size).toBe(again.summary.orderbooks.planned);
     expect(again.summary.orderbooks.planned).toBeGreaterThan(had);
   });
-
-  test('ends by the contract where the key is refused, nobody is there, or the setting is no boolean', async () => {
-    const box = await sandbox({ ...input, forbidden: true });
-    expect((await job('orderbook', box.url, folder(), '--symbol', 'A', '--symbol', 'B')).code).toBe(3);
-    const gone = await job('orderbook', 'http://127.0.0.1:9', folder(), '--symbol', 'A', '--symbol', 'B');
-    expect(gone.code, gone.stdout).toBe(7);
-    const wrong = await job('nightly', box.url, folder(), '--set', 'orderbooks.all_live=yes');
-    expect(wrong.summary).toMatchObject({ exit_code: 2, error: expect.stringMatching(/all_live.*true or false/) });
-  });
 });

@@ -1,11 +1,10 @@
-import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import { access, folder, jobArgs, journaledTicks, minuteMs, sandbox, sequentialFlags, start } from './lake.ts';
-import { run, runJob } from './run-program.ts';
+import { runJob } from './run-program.ts';
 
 /** Cron expression of a minute in the past. */
 function cronAgo(ms: number): string {
@@ -121,32 +120,5 @@ describe('schedule', () => {
     const ended = await running.ended;
     expect(ended.code).toBe(0);
     expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ exit_code: 3, outcome: 'credential' })]);
-  });
-
-  const there = 'http://127.0.0.1:9';
-  test.each<[string, string[], RegExp]>([
-    [
-      'an expression that is none',
-      ['--set', 'schedule.ticks=61 * * * *'],
-      /--set: schedule\.ticks is "61 \* \* \* \*"/,
-    ],
-    ['a day that never comes', ['--set', 'schedule.nightly=0 0 31 2 *'], /schedule\.nightly.*never occurs/],
-    ['a job that cannot be scheduled', ['--set', 'schedule.backfill=0 0 * * *'], /unknown setting schedule\.backfill/],
-    ['nothing to do', ['--set', 'schedule.nightly=null'], /Nothing is scheduled: .*schedule\.nightly/],
-    ['an archive that nobody named', [], /no archive/],
-  ])('exits 2 for %s', async (_, flags, sentence) => {
-    const cwd = folder();
-    const ended = await run(['schedule', ...flags], access(there), cwd);
-    expect(ended.code, ended.stdout).toBe(2);
-    expect(ended.stderr).toMatch(sentence);
-    expect(readdirSync(cwd)).toEqual([]);
-  });
-
-  test('names the file of an invalid cron expression for any command', async () => {
-    const config = join(folder(), 'lake.yaml');
-    writeFileSync(config, 'schedule:\n  publish: every night\n');
-    const ended = await run(['nightly', '--config', config, '--output', folder()], access(there));
-    expect(ended.code).toBe(2);
-    expect(ended.stderr).toMatch(/lake\.yaml:2: schedule\.publish is "every night": expected a cron expression/);
   });
 });

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
@@ -149,25 +149,6 @@ describe('source', () => {
     }
     expect(polled[1]).toBeGreaterThan(polled[0]!);
   });
-
-  test('suspend_after_days days on which the service knows no such symbol suspend it', async () => {
-    const box = await sandbox({ nowMs: now - 4 * hourMs, markets: 4 });
-    const output = folder();
-    const common = [...briefly, ...set('source.suspend_after_days=1', 'upstream.retry_attempts_max=1')];
-    await job('nightly', box.url, output, ...common);
-    // One that is over is no more than a gap.
-    const closing = rows(output, 'symbols').filter(({ symbol }) => ticksOf(output).has(symbol as string));
-    const victim = closing.toSorted((a, b) => Number(b.closes_at) - Number(a.closes_at))[0]!.symbol as string;
-    box.set({ faultSymbols: { [victim]: 500 } });
-    const night = (n: number) => {
-      box.set({ nowMs: now - (3 - n) * hourMs });
-      return job('nightly', box.url, output, ...common);
-    };
-    expect((await night(1)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 0 } });
-    box.set({ faultSymbols: { [victim]: 404 } });
-    expect((await night(2)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 1 } });
-    expect((await night(3)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 0, suspended: 1 } });
-  });
 });
 
 test('symbols of the config are polled in place of those of the lists', async () => {
@@ -300,26 +281,6 @@ describe('archive', () => {
       expect(manifestOf(output).days[day]?.state, `${minutes}`).toBe(state);
     }
   });
-
-  test('output is where the archive is, from the folder of the config on', async () => {
-    const box = await sandbox({ nowMs: now, markets: 2 });
-    const home = folder();
-    writeFileSync(join(home, 'mine.yaml'), 'archive: { output: my/lake }\nsource: { name: box }\n');
-    const ended = await run(['markets', '--config', join(home, 'mine.yaml'), '--json'], access(box.url), folder());
-    expect(ended.code, ended.stderr).toBe(0);
-    expect(manifestOf(join(home, 'my/lake')).generation).toBe(1);
-  });
-});
-
-test('log.level is the least level that is logged', async () => {
-  const box = await sandbox({ nowMs: now, markets: 2 });
-  const levels = async (level: string): Promise<Set<string>> => {
-    const { stderr } = await run([...jobArgs('markets', folder()), ...set(`log.level=${level}`)], access(box.url));
-    const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
-    return new Set(lines.map((line) => (JSON.parse(line) as { level: string }).level));
-  };
-  expect(await levels('info')).toContain('info');
-  expect(await levels('error')).toEqual(new Set());
 });
 
 test('log.format is the format of the log, whatever standard error is', async () => {

@@ -6,7 +6,7 @@ import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start }
 import { run } from './run-program.ts';
 
 /** Files of a snapshot that do not match its manifest; expected to be empty. */
-function strangers(snapshot: string): string[] {
+function listUnmatched(snapshot: string): string[] {
   const manifest = manifestOf(snapshot);
   const listed = Object.values(manifest.datasets).flatMap(({ files }) => files);
   const wanted = Object.fromEntries(listed.map((file) => [file.path, file.sha256]));
@@ -40,12 +40,12 @@ test('each snapshot during repeated publishes is of one generation', async () =>
     expect(taken.code, taken.stderr).toBe(0);
     const printed = JSON.parse(taken.stdout) as { folder: string; generation: number; files: number; copied: number };
     expect(printed).toMatchObject({ folder: snap, generation: manifestOf(snap).generation, copied: 0 });
-    expect(strangers(snap)).toEqual([]);
+    expect(listUnmatched(snap)).toEqual([]);
     generations.push(printed.generation);
   } while (child.exitCode === null && generations.length < 8);
   expect((await ended).code).toBe(0);
   // The snapshots have not changed since.
-  for (const i of generations.keys()) expect(strangers(join(parent, `${i}`))).toEqual([]);
+  for (const i of generations.keys()) expect(listUnmatched(join(parent, `${i}`))).toEqual([]);
   const verified = await run(['verify', '--output', join(parent, '0'), '--json']);
   expect(verified.code, verified.stdout).toBe(0);
 

@@ -79,7 +79,7 @@ describe('a webhook gets a message about a run that ended', () => {
   test('before it began: no key, a refused key, an unreachable address, another run that is writing', async () => {
     const [box, output, { url, reported }] = [await sandbox(input), folder(), await receiver()];
     const hook = { ODDSLAKE_WEBHOOK_URL: url };
-    const told1 = () => reported.map(({ body }) => [body.job, body.exit_code]);
+    const notified = () => reported.map(({ body }) => [body.job, body.exit_code]);
     expect((await run(jobArgs('markets', output), { ...hook, ODDSLAKE_BASE_URL: box.url })).code).toBe(2);
     expect((await run(jobArgs('markets', output), { ...hook, ...access(box.url), ODDSLAKE_API_KEY: 'x' })).code).toBe(
       3,
@@ -93,7 +93,7 @@ describe('a webhook gets a message about a run that ended', () => {
     lock.release();
     expect(busy.code, busy.stderr).toBe(5);
     expect((await run(['import', '--output', output, ...fastFlags, 'no-such-file'], { ...hook })).code).toBe(2);
-    expect(told1()).toEqual([
+    expect(notified()).toEqual([
       ['markets', 2],
       ['markets', 3],
       ['ticks', 7],

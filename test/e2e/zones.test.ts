@@ -2,8 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { union } from '../../src/base/window.ts';
-import { quarantined } from '../collector/run/one-process.ts';
-import { put, writtenAt } from './import-lake.ts';
 import { access, coverageOf, dayMs, findWrongWindows, folder, jobArgs, sandbox, ticksOf } from './lake.ts';
 import { run } from './run-program.ts';
 
@@ -50,40 +48,5 @@ describe.each(zones)('where TZ is %s', (zone) => {
     );
     expect(lines.length).toBeGreaterThan(10);
     expect(lines.toSorted()).toEqual(wanted.toSorted());
-  });
-
-  test('quarantines the skipped and the repeated hour of local New York times', async () => {
-    const texts = [
-      '2025-03-09 01:59:59.999',
-      '2025-03-09 02:00:00',
-      '2025-03-09 02:59:59.999',
-      '2025-03-09 03:00:00',
-      '2025-11-02 00:59:59.999',
-      '2025-11-02 01:00:00',
-      '2025-11-02 01:59:59.999',
-      '2025-11-02 02:00:00',
-    ];
-    const file = put(folder(), 'a.csv', `symbol,t,p\n${texts.map((t) => `A,${t},0.5\n`).join('')}`, writtenAt);
-    const output = folder();
-    const args = ['import', file, '--tz', 'America/New_York', '--allow-rejected', '1', '--output', output, '--json'];
-    const ended = await run([...args, '--set', 'source.name=box'], { TZ: zone });
-    expect(ended.code, ended.stderr).toBe(0);
-    expect(ended.summary.ticks).toMatchObject({ fetched: 8, accepted: 4, quarantined: 4 });
-    expect(
-      ticksOf(output)
-        .get('A')!
-        .map(({ t }) => new Date(t).toISOString()),
-    ).toEqual([
-      '2025-03-09T06:59:59.999Z',
-      '2025-03-09T07:00:00.000Z',
-      '2025-11-02T04:59:59.999Z',
-      '2025-11-02T07:00:00.000Z',
-    ]);
-    const aside = quarantined(output);
-    expect(aside.map(({ raw }) => texts.find((text) => raw.includes(text)))).toEqual([
-      ...texts.slice(1, 3),
-      ...texts.slice(5, 7),
-    ]);
-    expect(new Set(aside.map(({ reason }) => reason)).size).toBe(2);
   });
 });

@@ -202,7 +202,7 @@ describe('the trades of a backtest', () => {
         'The file with the trades of the backtest is damaged. Run the backtest again.',
       ]);
 
-    for (const user of [bob, service.as('alice', 'desk')])
+    for (const user of [bob, service.as('alice', 'trading')])
       expect(await refusal(at(done!), user)).toEqual([404, 'not_found', 'This user has no such backtest.']);
     expect(await refusal(at({ id: 'nosuch' }))).toEqual([404, 'not_found', 'This user has no such backtest.']);
     expect((await ask(at(done!), { headers: { authorization: `Bearer ${key}` } })).status).toBe(403);
@@ -235,7 +235,7 @@ describe('the trades of a backtest', () => {
     const { alice, bob, as } = await asking(archive, { limits: { tradesBytesMax: bytes + 10 } });
     const stored = await run(alice);
     expect(stored.trades_file).toMatchObject({ bytes });
-    for (const user of [alice, as('alice', 'desk')]) {
+    for (const user of [alice, as('alice', 'trading')]) {
       const { state, result, trades_file, ...job } = await run(user);
       expect([state, trades_file]).toEqual(['done', null]);
       const { status, body } = await user.json<{ detail: string }>(at(job));

@@ -118,15 +118,15 @@ describe('a saved backtest', () => {
 describe('saved backtests', () => {
   test('are visible only to their user in their workspace; for others they do not exist', async () => {
     const { as, ask, key } = await asking(await createTradedArchive(50_000));
-    const owner = as('alice', 'desk');
+    const owner = as('alice', 'trading');
     const { id } = (await owner.post(slow)).body;
     await owner.becomes({ id }, 'running');
     for (const other of [
       as('alice'),
       as('alice', 'other'),
-      as('bob', 'desk'),
-      as('desk', 'alice'),
-      as('ALICE', 'desk'),
+      as('bob', 'trading'),
+      as('trading', 'alice'),
+      as('ALICE', 'trading'),
     ]) {
       expect((await other.json<Listed>(backtestPath)).body).toMatchObject({
         backtests: [],
@@ -198,7 +198,7 @@ test('limits the waiting and the saved backtests of a user', async () => {
   const ids = [(await alice.post(slow)).body.id, (await alice.post(brief)).body.id];
   const refused = await alice.post(brief);
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
-  expect((await as('alice', 'desk').post(brief)).status).toBe(429);
+  expect((await as('alice', 'trading').post(brief)).status).toBe(429);
   const { body: his } = await bob.post(brief);
   expect(await alice.drop(ids[0]!)).toBe(204);
   await alice.becomes({ id: ids[1]! }, 'done', 'failed');
@@ -256,7 +256,7 @@ test('an idempotency key creates one saved backtest per owner', async () => {
   expect([second.status, second.body.id]).toEqual([202, first.body.id]);
   expect((await alice.post(saved, headers)).status).toBe(422);
   expect((await alice.post(saved, { 'idempotency-key': 'x'.repeat(256) })).status).toBe(400);
-  for (const other of [bob, as('alice', 'desk')]) {
+  for (const other of [bob, as('alice', 'trading')]) {
     const { status, body } = await other.post(saved, headers);
     expect([status, body.id === first.body.id]).toEqual([202, false]);
   }

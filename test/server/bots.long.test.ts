@@ -175,8 +175,8 @@ describe('a bot', () => {
 test('lists bots newest first; pages stay consistent while bots are added', async () => {
   const { service } = await start();
   for (let n = 0; n < 7; n++) await post(service, { ...requested, name: `b${n}` });
-  await strategy(service, tokenOf('bob', 'desk'));
-  await post(service, { ...requested, name: "bob's" }, {}, tokenOf('bob', 'desk'));
+  await strategy(service, tokenOf('bob', 'trading'));
+  await post(service, { ...requested, name: "bob's" }, {}, tokenOf('bob', 'trading'));
   const seen: string[] = [];
   let cursor: string | null = null;
   do {
@@ -193,7 +193,7 @@ test('lists bots newest first; pages stay consistent while bots are added', asyn
 
 test('a strategy of another user is reported as not existing', async () => {
   const { service } = await start();
-  for (const token of [tokenOf('bob', 'desk'), tokenOf('alice', 'home'), tokenOf('alice')]) {
+  for (const token of [tokenOf('bob', 'trading'), tokenOf('alice', 'home'), tokenOf('alice')]) {
     const reported = await post(service, requested, {}, token);
     const nowhere = await post(service, { ...requested, strategy: { name: 'none' } }, {}, token);
     expect([reported.status, reported.body]).toEqual([400, nowhere.body]);

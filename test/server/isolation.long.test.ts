@@ -1,18 +1,110 @@
 import { expect, test } from 'vitest';
+import { waitFor } from '../harness/limits.ts';
+import { archived } from './archived.ts';
 import { claims, crafted, hs256 } from './forged-tokens.ts';
-import {
-  bodyOf,
-  emptied,
-  filled,
-  headersOf,
-  research,
-  run,
-  start,
-  strangers,
-  toComparableResponse,
-} from './strangers.ts';
-import { alice, as, tokenOf } from './users.ts';
-import { overEachDatabase } from './workspace/databases.ts';
+import { type Serving, serving } from './serving.ts';
+import { alice, as, buyAndHold, type Reported, tokenOf, withTokens } from './users.ts';
+import { freshDatabase, type Kind, overEachDatabase } from './workspace/databases.ts';
+
+// Every users route in the OpenAPI document, requested by other users and workspaces.
+
+interface Operation {
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly example?: unknown }>> };
+}
+interface Route extends Operation {
+  readonly method: string;
+  readonly path: string;
+}
+
+type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+
+/** Routes that accept user tokens only. */
+async function routesOf({ json }: Serving): Promise<Route[]> {
+  const { body } = await json<{ paths: Paths }>('/api/v1/openapi.json');
+  const routes = Object.entries(body.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => ({ ...operation, method: method.toUpperCase(), path })),
+  );
+  const users = routes.filter(({ security }) => security.length > 0 && security.every((one) => 'token' in one));
+  const heads = users.filter(({ method }) => method === 'GET').map((route) => ({ ...route, method: 'HEAD' }));
+  return [...users, ...heads];
+}
+
+const bodyOf = ({ requestBody }: Route): unknown => requestBody?.content['application/json']?.example;
+
+/** Other users, other workspaces, and similar names. */
+const otherUsers: Readonly<Record<string, string>> = {
+  'another user of the same workspace': tokenOf('bob', 'trading'),
+  'the same user in another workspace': tokenOf('alice', 'home'),
+  'the same user in no workspace': tokenOf('alice'),
+  'a user called as the workspace': tokenOf('trading', 'alice'),
+  'a user called nearly the same': tokenOf('Alice', 'trading'),
+};
+
+const research = '/api/v1/research/backtest';
+const run = { entry_executable: { name: 'secret dip' }, objective: 'total_pnl', save: true };
+
+/** An object of alice in each collection, by the path of the collection. */
+async function objectsOf(service: Serving): Promise<Record<string, string>> {
+  const made = async (path: string, body: unknown) => {
+    const reported = await as<{ id: string }>(service, alice, 'POST', path, body, { 'idempotency-key': 'once' });
+    expect(reported.status, path).toBeLessThan(300);
+    return reported.body.id;
+  };
+  const strategy = await made('/api/v1/strategies', { name: 'secret dip', definition: buyAndHold });
+  const bot = { name: 'secret bot', strategy: { name: 'secret dip' }, symbols: ['KX A'] };
+  const backtest = await made(research, run);
+  // An unfinished job still changes.
+  await waitFor(
+    async () => (await as(service, alice, 'GET', `/api/v1/backtest/${backtest}`)).body.state === 'done',
+    'a backtest that is done',
+  );
+  return {
+    '/api/v1/strategies': strategy,
+    '/api/v1/bots': await made('/api/v1/bots', bot),
+    '/api/v1/backtest': backtest,
+  };
+}
+
+/** A response without the parts that differ per request. */
+const toComparableResponse = ({ status, headers, body }: Reported): unknown => {
+  const own = new Set(['x-request-id', 'date', 'ratelimit', 'content-length']);
+  return { status, body, headers: [...headers].filter(([name]) => !own.has(name)) };
+};
+
+const nowhere = 'nosuchobject';
+
+async function start(kind: Kind = 'sqlite') {
+  const service = await serving(await archived(), { set: withTokens, database: await freshDatabase(kind) });
+  const objects = await objectsOf(service);
+  const routes = await routesOf(service);
+  // The objects of alice as she sees them.
+  const state = () =>
+    Promise.all(
+      routes
+        .filter(({ method }) => method === 'GET')
+        .map(async ({ path }) => {
+          const { status, body } = await as(service, alice, 'GET', filled(path, objects));
+          return { path, status, body };
+        }),
+    );
+  return { service, objects, routes, state };
+}
+
+/** A path with IDs of objects filled in. */
+const filled = (path: string, objects: Readonly<Record<string, string>>): string => {
+  if (!path.includes('{')) return path;
+  const collection = path.slice(0, path.indexOf('/{'));
+  const id = objects[collection];
+  // New kinds of objects must be added above.
+  if (id === undefined) throw new Error(`there is no object of alice for ${path}`);
+  return path.replace('{id}', id);
+};
+const emptied = (path: string): string => path.replaceAll(/\{[^}]+\}/g, nowhere);
+
+const headersOf = ({ method }: Route): Record<string, string> =>
+  method === 'POST' ? { 'idempotency-key': 'once' } : {};
 
 overEachDatabase((kind) => {
   test('an object of another user behaves as if it did not exist, and stays unchanged', async () => {
@@ -20,7 +112,7 @@ overEachDatabase((kind) => {
     const before = await state();
     const named = routes.filter(({ path }) => path.includes('{'));
     expect(named.length).toBeGreaterThanOrEqual(10);
-    for (const [who, token] of Object.entries(strangers)) {
+    for (const [who, token] of Object.entries(otherUsers)) {
       for (const route of named) {
         const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
         const reported = await ask(filled(route.path, objects));
@@ -36,7 +128,7 @@ overEachDatabase((kind) => {
       const own = await as(service, alice, route.method, emptied(route.path), bodyOf(route), headersOf(route));
       const theirs = await as(
         service,
-        strangers['another user of the same workspace']!,
+        otherUsers['another user of the same workspace']!,
         route.method,
         filled(route.path, objects),
         bodyOf(route),
@@ -54,9 +146,9 @@ test('every route rejects a missing or invalid token before any lookup', async (
   const credentials: [what: string, authorization: string, status: number][] = [
     ['no credential', '', 401],
     ['a market data key', `Bearer ${service.key}`, 403],
-    ['a token of another secret', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk' }, 'x'.repeat(40))}`, 401],
-    ['a token without exp', `Bearer ${crafted(hs256, { ...endless, workspace: 'desk' })}`, 401],
-    ['an expired token', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk', exp: claims.iat - 1 })}`, 401],
+    ['a token of another secret', `Bearer ${crafted(hs256, { ...claims, workspace: 'trading' }, 'x'.repeat(40))}`, 401],
+    ['a token without exp', `Bearer ${crafted(hs256, { ...endless, workspace: 'trading' })}`, 401],
+    ['an expired token', `Bearer ${crafted(hs256, { ...claims, workspace: 'trading', exp: claims.iat - 1 })}`, 401],
     ['a token as Basic', `Basic ${alice}`, 401],
   ];
   for (const [n, [what, authorization, status]] of credentials.entries()) {
@@ -71,7 +163,7 @@ test('every route rejects a missing or invalid token before any lookup', async (
     }
   }
   // Research requires its scope, also of the owner.
-  const plain = tokenOf('alice', 'desk', 'other');
+  const plain = tokenOf('alice', 'trading', 'other');
   for (const route of routes.filter(({ security }) => security.some(({ token }) => token!.includes('research')))) {
     const reported = await as(
       service,
@@ -91,7 +183,7 @@ overEachDatabase((kind) => {
     const { service, objects, routes, state } = await start(kind);
     const before = await state();
     const ids = Object.values(objects);
-    for (const [who, token] of Object.entries(strangers)) {
+    for (const [who, token] of Object.entries(otherUsers)) {
       for (const route of routes.filter(({ path }) => !path.includes('{'))) {
         const reported = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
         const text = JSON.stringify(reported.body ?? null) + (reported.headers.get('location') ?? '');
@@ -106,7 +198,7 @@ overEachDatabase((kind) => {
 
 test('a strategy name never resolves to a strategy of another user', async () => {
   const { service } = await start();
-  for (const [who, token] of Object.entries(strangers)) {
+  for (const [who, token] of Object.entries(otherUsers)) {
     for (const [path, body] of [
       [research, run],
       [research, { ...run, entry_executable: { name: 'secret dip', version: 1 }, save: false }],

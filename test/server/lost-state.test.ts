@@ -59,9 +59,9 @@ test('gives 503 if the state was removed or replaced while the service runs', as
   const { body } = await service.json<{ detail: string }>(paths[0]!);
   expect(body.detail).toMatch(/^The state of the archive was removed or replaced while the service ran\./);
   // A new service over the same archive works.
-  const anew = await serving(opened({ root }));
-  expect((await anew.json<{ count: number }>(`${paths[0]}`)).body.count).toBe(2);
-  expect(await standing(anew)).toEqual({ ready: 200, page: 200, readable: '1', generation: '2' });
+  const again = await serving(opened({ root }));
+  expect((await again.json<{ count: number }>(`${paths[0]}`)).body.count).toBe(2);
+  expect(await standing(again)).toEqual({ ready: 200, page: 200, readable: '1', generation: '2' });
 });
 
 test('recovers when the state is restored', async () => {

@@ -1,9 +1,11 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { hourMs, type Opening, opened, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import { hashTree } from '../harness/hash-tree.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // Archives shared by tests: copying the files is much faster than publishing.
@@ -38,6 +40,30 @@ export function madeOnce(
     return opened({ root, ...opening });
   };
   return Object.assign(open, { copyTo });
+}
+
+const hashPublished = (root: string) =>
+  Object.fromEntries(Object.entries(hashTree(root)).filter(([path]) => !path.startsWith('.oddslake')));
+
+/**
+ * One copy for all tests of a file or of a describe block. A test that changes a published file fails them.
+ * @returns the root of the archive, once the tests run
+ */
+export function sharedCopy(copyTo: MadeOnce['copyTo']): () => string {
+  let folder = '';
+  const root = (): string => join(folder, 'archive');
+  let before: Readonly<Record<string, string>>;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(scratchRoot, 'oddslake-shared-'));
+    await copyTo(root());
+    before = hashPublished(root());
+  });
+  afterAll(() => {
+    const after = hashPublished(root());
+    rmSync(folder, { recursive: true });
+    expect(after).toEqual(before);
+  });
+  return root;
 }
 
 /** Contents of its files by path. */

@@ -73,7 +73,7 @@ test('a key without its own rate limit has that of the settings; each key and us
   const tokenOf = (user: string, workspace: string | null) =>
     issueUserToken(tokens, { user, workspace, scopes: [], expiresAt: now + 60_000 }, now);
   // A user has one rate limit for all tokens.
-  const alice = [await tokenOf('alice', null), await tokenOf('alice', 'desk'), await tokenOf('alice', null)];
+  const alice = [await tokenOf('alice', null), await tokenOf('alice', 'trading'), await tokenOf('alice', null)];
   const statuses = async (credentials: readonly string[]) => {
     const seen: number[] = [];
     for (const credential of credentials) seen.push((await me(url, bearer(credential))).status);

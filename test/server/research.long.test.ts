@@ -138,7 +138,7 @@ const started = (root: string): Promise<true> =>
 describe('an immediate backtest', () => {
   test('prefers a strategy of the user in the requested version over a built-in one', async () => {
     const service = await asking(await createTradedArchive());
-    const alice = service.as('alice', 'desk');
+    const alice = service.as('alice', 'trading');
     const [hold] = builtinStrategies;
     const buying = (contracts: number) => ({
       ...hold!.strategy,
@@ -150,7 +150,7 @@ describe('an immediate backtest', () => {
     ] as const) {
       const definition = JSON.stringify(buying(contracts));
       await createStrategyStore(service.workspace.db).add(
-        { owner: 'alice', workspace: 'desk' },
+        { owner: 'alice', workspace: 'trading' },
         { id, idempotency_key: null, body_sha256: '', created_at: now, name: 'threshold', definition },
         10,
       );
@@ -171,7 +171,7 @@ describe('an immediate backtest', () => {
     expect(await reported(alice, 1)).toEqual([1, 3]);
     expect(errorsOf((await alice.post(requested(3))).body)).toEqual(['entry_executable.version']);
     // For another workspace or user it is the built-in one.
-    for (const other of [service.alice, service.as('bob', 'desk')])
+    for (const other of [service.alice, service.as('bob', 'trading')])
       expect(await reported(other, null)).toEqual([null, 1]);
     const inline = { ...requested(null), entry_executable: { name: 'mine', strategy: buying(5) } };
     expect((await alice.post<Reported>(inline)).body.summary.contracts).toBe(10);

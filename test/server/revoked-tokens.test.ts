@@ -65,7 +65,7 @@ overEachDatabase((kind) => {
     const issued = (iat: number | undefined, more: object = {}) => tokenWith({ iat, ...more });
     await workspace.revokeTokens(byUser('alice', (seconds - 10) * 1000), now);
     expect(await answered(url, issued(seconds - 11))).toEqual(refused);
-    expect(await answered(url, issued(seconds - 11, { workspace: 'desk', jti: 'x' }))).toEqual(refused);
+    expect(await answered(url, issued(seconds - 11, { workspace: 'trading', jti: 'x' }))).toEqual(refused);
     expect(await answered(url, issued(undefined))).toEqual(refused);
     expect(await answered(url, issued(seconds - 10))).toEqual(good);
     expect(await answered(url, issued(seconds - 11, { sub: 'bob' }))).toEqual(good);

@@ -111,7 +111,7 @@ describe('a strategy', () => {
     const made = [await post(), await post()];
     const refused = await post();
     expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('has 2 strategies')]);
-    expect((await post(tokenOf('bob', 'desk'))).status).toBe(201);
+    expect((await post(tokenOf('bob', 'trading'))).status).toBe(201);
     await as(service, alice, 'DELETE', `${path}/${made[0]!.body.id}`);
     expect((await post()).body).toMatchObject({ version: 3 });
   });

@@ -10,13 +10,13 @@ const settings = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: nu
 
 test('a token signed with the secret is accepted on users routes', async () => {
   const { url } = await serving(opened(), { set: withSecret });
-  const requested = { user: 'alice', workspace: 'desk', scopes: ['research'], expiresAt: now + 60_000 };
+  const requested = { user: 'alice', workspace: 'trading', scopes: ['research'], expiresAt: now + 60_000 };
   const token = await issueUserToken(settings, requested, now);
   const me = await (await fetch(`${url}/api/v1/me`, bearer(token))).json();
   expect(me).toEqual({
     kind: 'user',
     user: 'alice',
-    workspace: 'desk',
+    workspace: 'trading',
     scopes: ['research'],
     requests_per_minute: 600,
     generated_at: now,
@@ -71,7 +71,7 @@ test('rejects tokens that are forged, of others, expired or not valid yet', asyn
     'a sub with half a surrogate pair': crafted(hs256, { ...claims, sub: 'a\ud800' }),
     'a sub with NUL': crafted(hs256, { ...claims, sub: 'alice\0' }),
     'a long sub': crafted(hs256, { ...claims, sub: 'a'.repeat(1001) }),
-    'a workspace that is a list': crafted(hs256, { ...claims, workspace: ['desk'] }),
+    'a workspace that is a list': crafted(hs256, { ...claims, workspace: ['trading'] }),
     'scopes in a list': crafted(hs256, { ...claims, scope: ['research'] }),
     'an unknown crit': crafted({ ...hs256, crit: ['later'], later: true }, claims),
     'a crit b64': crafted({ ...hs256, crit: ['b64'], b64: false }, claims),

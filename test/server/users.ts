@@ -9,7 +9,7 @@ export const withTokens = [`service.tokens.secret=${secret}`, 'service.requests_
 export const tokenOf = (user: string, workspace?: string, scope = 'research'): string =>
   crafted(hs256, { ...usual, sub: user, scope, ...(workspace === undefined ? {} : { workspace }) });
 
-export const alice = tokenOf('alice', 'desk');
+export const alice = tokenOf('alice', 'trading');
 
 export interface Reported<T = Record<string, unknown>> {
   readonly status: number;

@@ -1,36 +1,16 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
-import { day0, dayMs, hourMs, opened } from '../../archive/scratch.ts';
+import { day0, dayMs, opened } from '../../archive/scratch.ts';
 import { serving } from '../serving.ts';
 import { chartDrawn, needsBrowser, pixelColumn, soon, visit, withBrowser } from './browser.ts';
-import { gap, lakeWith, question, quiet, rain, rubbish } from './lake.ts';
+import { gap, lakeWith, question, quiet, rain } from './lake.ts';
 
 withBrowser();
 const hash = `#symbol=${rain}&from=2026-06-01&to=2026-06-02`;
 const range = { from: day0, to: day0 + dayMs };
 
 describe('the catalogue page', needsBrowser, () => {
-  test('fits desktop and phone, light and dark, without errors and other hosts', async () => {
-    const service = await serving(await lakeWith());
-    for (const width of [1280, 390]) {
-      for (const colorScheme of ['light', 'dark'] as const) {
-        const viewport = { width, height: 844 };
-        const { page, complaints, requested } = await visit(service, {
-          hash: `${hash}&day=2026-06-01`,
-          viewport,
-          colorScheme,
-        });
-        await chartDrawn(page);
-        await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
-        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
-        expect((await pixelColumn(page, day0 + 4 * hourMs, range)).size).toBeGreaterThan(1);
-        expect(complaints).toEqual([]);
-        expect(requested.filter((url) => !url.startsWith(`${service.url}/`))).toEqual([]);
-      }
-    }
-  });
-
   test('shows only the totals of the manifest without a key', async () => {
     const archive = await lakeWith();
     const { page, requested, complaints } = await visit(await serving(archive), { key: null });
@@ -73,19 +53,6 @@ describe('the catalogue page', needsBrowser, () => {
     await field.waitFor();
     expect(await page.evaluate('sessionStorage.length')).toBe(0);
     expect(await page.content()).not.toContain(rain);
-  });
-
-  test('finds a symbol by its name and by words of the question', async () => {
-    const service = await serving(await lakeWith([rain, 'KXSNOW-26JUN']));
-    const { page } = await visit(service);
-    const field = page.getByRole('searchbox', { name: 'Find a symbol' });
-    const results = page.locator('.results li');
-    await field.fill('são rain');
-    await page.getByText('2 markets found').waitFor();
-    await field.fill('KXSNOW');
-    await expect.poll(() => results.allInnerTexts(), soon).toEqual([expect.stringContaining('KXSNOW-26JUN')]);
-    await field.fill('no such thing');
-    await page.getByText('No market matches.').waitFor();
   });
 
   test('shows the selected symbol, with links and the back button', async () => {
@@ -179,20 +146,6 @@ describe('the catalogue page', needsBrowser, () => {
     const line = await page.locator('.curl:visible').innerText();
     expect(line).toContain(`/api/v1/export/files/ticks/2026-06-01/${name.slice(-15)}`);
     expect(line).toContain('$ODDSLAKE_KEY');
-  });
-
-  test('escapes text with markup', async () => {
-    const service = await serving(await lakeWith(rubbish, { question: rubbish.join(' '), category: rubbish[1]! }));
-    const { page, complaints } = await visit(service, { viewport: { width: 390, height: 844 } });
-    await expect.poll(() => page.locator('.results li').count(), soon).toBe(rubbish.length);
-    for (const symbol of rubbish) {
-      await page.evaluate(`location.hash = ${JSON.stringify(`symbol=${encodeURIComponent(symbol)}`)}`);
-      await expect.poll(() => page.locator('article h3').textContent(), soon).toBe(symbol);
-      await chartDrawn(page);
-    }
-    expect(await page.evaluate('globalThis.hit')).toBe(undefined);
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
-    expect(complaints).toEqual([]);
   });
 
   test('shows errors in their place, with a button to try again', async () => {

@@ -10,7 +10,7 @@ import { verifyArchive } from '../../../src/archive/integrity/verify.ts';
 import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
 import { answer, append, day0, hourMs, now, opened, publishNow } from '../../archive/scratch.ts';
 import { type Serving, serving } from '../serving.ts';
-import { needsBrowser, soon, visit, withBrowser } from './browser.ts';
+import { chartDrawn, needsBrowser, soon, visit, withBrowser } from './browser.ts';
 import { lakeWith, rain, rubbish } from './lake.ts';
 
 // What a person does on the catalogue page apart from charts: searching, days, datasets, signing in.
@@ -363,13 +363,17 @@ describe('axe-core has no finding', needsBrowser, () => {
     async (width, colorScheme) => {
       const options = { key: null, viewport: { width, height: 844 }, colorScheme };
       const full = await serving(await lakeWith([rain, ...names]), open);
-      const { page, complaints } = await visit(full, { ...options, hash: '#day=2026-06-01' });
+      const { page, complaints, requested } = await visit(full, { ...options, hash: '#day=2026-06-01' });
       await found(page).first().waitFor();
       await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
       await page.locator('details[data-dataset=ticks] summary').click();
       await page.getByRole('region', { name: 'Sample rows' }).waitFor();
       expect(await listFindings(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      await page.goto(`${full.url}/#symbol=${rain}`);
+      await chartDrawn(page);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      expect(requested.filter((url) => !url.startsWith(`${full.url}/`))).toEqual([]);
       await page.goto(`${full.url}/docs/problems`);
       expect(await listFindings(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);

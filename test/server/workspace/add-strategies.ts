@@ -14,7 +14,7 @@ export interface Adding {
 
 const { location, name, ids, idempotencyKey, ownMax } = JSON.parse(process.argv[2]!) as Adding;
 const db = await openWorkspaceDatabase(location);
-const owner = { owner: 'alice', workspace: 'desk' };
+const owner = { owner: 'alice', workspace: 'trading' };
 const reported: unknown[] = [];
 for (const id of ids) {
   const made = { id, idempotency_key: idempotencyKey, body_sha256: 'same', created_at: 1, name, definition: '{}' };

@@ -10,7 +10,7 @@ async function opened(kind: Kind) {
   return { jobs: createBacktestStore(db, 'here'), elsewhere: createBacktestStore(db, 'there') };
 }
 
-const alice = { owner: 'alice', workspace: 'desk' };
+const alice = { owner: 'alice', workspace: 'trading' };
 
 const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => ({
   ...alice,
@@ -37,7 +37,7 @@ overEachDatabase((kind) => {
     for (const other of [
       { ...alice, workspace: '' },
       { ...alice, owner: 'bob' },
-      { owner: 'desk', workspace: 'alice' },
+      { owner: 'trading', workspace: 'alice' },
     ])
       expect(await jobs.get(other, 'a')).toBeNull();
     expect(await jobs.get(null, 'c')).toMatchObject({ owner: 'bob' });

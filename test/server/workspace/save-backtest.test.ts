@@ -28,11 +28,11 @@ overEachDatabase((kind) => {
     await jobs.add({ ...waiting, request: '{}', strategy: '{}', strategy_version: null }, 9, 9);
     await createBacktestStore(db, 'there').addFinished(run('elsewhere'), 2);
     await jobs.addFinished(run('of bob', { owner: 'bob' }), 2);
-    await jobs.addFinished(run('at a desk', { workspace: 'desk' }), 2);
+    await jobs.addFinished(run('at a trading', { workspace: 'trading' }), 2);
     for (const id of ['a', 'b', 'c', 'd']) await jobs.addFinished(run(id), 2);
     const ids = async (place: string) =>
       (await createBacktestStore(db, place).list(null, { limit: 100, before: null })).rows.map(({ id }) => id);
-    expect(await ids('here')).toEqual(['d', 'c', 'at a desk', 'of bob', 'waits']);
+    expect(await ids('here')).toEqual(['d', 'c', 'at a trading', 'of bob', 'waits']);
     expect(await ids('there')).toEqual(['elsewhere']);
   });
 });

@@ -15,13 +15,13 @@ import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-d
 import type { Adding } from './add-strategies.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
-const alice = { owner: 'alice', workspace: 'desk' };
+const alice = { owner: 'alice', workspace: 'trading' };
 /** Owners that differ from alice in user or workspace. */
 const others: readonly OwnerColumns[] = [
-  { owner: 'bob', workspace: 'desk' },
+  { owner: 'bob', workspace: 'trading' },
   { owner: 'alice', workspace: 'home' },
   { owner: 'alice', workspace: '' },
-  { owner: 'desk', workspace: 'alice' },
+  { owner: 'trading', workspace: 'alice' },
 ];
 
 async function opened(kind: Kind) {

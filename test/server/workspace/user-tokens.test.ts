@@ -22,7 +22,7 @@ const requested = { user: 'alice', workspace: null, scopes: [], expiresAt: now +
 test('a token has exactly the documented claims', async () => {
   const token = await issueUserToken(
     { ...none, secret },
-    { ...requested, scopes: ['research'], workspace: 'desk' },
+    { ...requested, scopes: ['research'], workspace: 'trading' },
     now,
   );
   expect(decodeProtectedHeader(token)).toEqual({ alg: 'HS256', typ: 'JWT' });
@@ -30,7 +30,7 @@ test('a token has exactly the documented claims', async () => {
     sub: 'alice',
     iss: 'i',
     aud: 'a',
-    workspace: 'desk',
+    workspace: 'trading',
     scope: 'research',
     iat: Math.floor(now / 1000),
     exp: Math.floor(now / 1000) + 60,
