@@ -1,10 +1,10 @@
 import type { Archive } from '../archive/archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { inferTradesFormat, type TradesFormat } from '../backtest/data/trade-files.ts';
-import type { BacktestResult } from '../backtest/result.ts';
 import { UsageError } from '../base/errors.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import type { Context } from '../context/context.ts';
+import type { BacktestResult } from '../contract/backtests.ts';
 import {
   calibrationColumns,
   createGridColumns,

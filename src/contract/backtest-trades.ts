@@ -1,47 +1,24 @@
 import { Type } from 'typebox';
-import { Count, epochMs, fileResponses, GeneratedAt, nullable, oneOf, text } from './export-manifest.ts';
+import { Count, fileResponses, GeneratedAt, nullable } from './export-manifest.ts';
 import { CsvSafe, Limit } from './query-parameters.ts';
+import { type Trade, tradeColumns } from './trade-fields.ts';
 
 /* Trades of research backtests, in results and of their own. */
 
-const fillBases = ['tick', 'book', 'quote'] as const;
+const jsonTypes = { string: 'string', timestamp: 'integer', int32: 'integer', double: 'number' } as const;
 
-export const BacktestTrade = Type.Object(
-  {
-    symbol: text,
-    rule: Count("Index of the strategy's rule, from 0."),
-    side: oneOf(['yes', 'no'], 'Side that was bought.'),
-    contracts: Type.Number({ description: 'Number of contracts.' }),
-    decided_at: Type.Integer({ description: 'Time of the tick at which the entry was decided, epoch milliseconds.' }),
-    filled_at: Type.Integer({ description: 'Time of the tick at which the entry was filled, epoch milliseconds.' }),
-    price: Type.Number({ description: 'Price of yes at the fill.' }),
-    entry_price: Type.Number({ description: 'Dollars paid per contract of the side that was bought.' }),
-    exit_price: Type.Number({
-      description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
-    }),
-    entry_fill: oneOf(
-      fillBases,
-      'Whether the entry was filled at the price of a tick, from an order book, or at a quote.',
-    ),
-    exit_fill: nullable(
-      oneOf(fillBases, 'Whether the contracts were sold at the price of a tick, to an order book, or at a quote.'),
-      'Null if they were not sold.',
-    ),
-    exit_reason: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
-    exit_decided_at: nullable(
-      epochMs,
-      'Time of the tick at which the exit was decided, epoch milliseconds; null without such a decision.',
-    ),
-    exited_at: Type.Integer({ description: 'When the trade ended, epoch milliseconds.' }),
-    entry_fees: Type.Number({
-      description:
-        'Dollars paid at the entry; if the position is sold in parts, the share of this part in the fee of the order.',
-    }),
-    exit_fees: Type.Number({ description: 'Dollars paid at the exit; a settlement is free.' }),
-    pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
-  },
-  { title: 'BacktestTrade' },
-);
+const tradeProperties = tradeColumns.map(({ name, type, nullable, meaning, values }) => {
+  const json = { type: jsonTypes[type], ...(values && { enum: values }), ...(type === 'int32' && { minimum: 0 }) };
+  const description = type === 'timestamp' ? `${meaning} Epoch milliseconds.` : meaning;
+  return [name, nullable ? { anyOf: [json, { type: 'null' }], description } : { ...json, description }] as const;
+});
+
+export const BacktestTrade = Type.Unsafe<Trade>({
+  type: 'object',
+  title: 'BacktestTrade',
+  required: tradeProperties.map(([name]) => name),
+  properties: Object.fromEntries(tradeProperties),
+});
 
 export const backtestTradesFormats = ['json', 'csv', 'parquet'] as const;
 export type BacktestTradesFormat = (typeof backtestTradesFormats)[number];

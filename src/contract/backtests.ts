@@ -189,6 +189,11 @@ const resultFields = {
   ),
 };
 
+type ReadonlyDeep<T> = T extends object ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> } : T;
+
+/** Result of a backtest. The same request on the same archive gives the same bytes. Times in epoch milliseconds. */
+export type BacktestResult = ReadonlyDeep<Type.Static<typeof BacktestResult>>;
+
 const reproducibleNote = 'The same request to the same archive gives the same bytes';
 
 export const BacktestResult = Type.Object(resultFields, {

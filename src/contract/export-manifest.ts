@@ -19,8 +19,8 @@ const datedDatasets = [
 ] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
 
-export const oneOf = (names: readonly string[], description: string) =>
-  Type.Unsafe<string>({ type: 'string', enum: [...names], description });
+export const oneOf = <const Name extends string>(names: readonly Name[], description: string) =>
+  Type.Unsafe<Name>({ type: 'string', enum: [...names], description });
 export const nullable = <S extends TSchema>(schema: S, description: string) =>
   Type.Union([schema, Type.Null()], { description });
 export const epochMs = Type.Integer();

@@ -275,8 +275,6 @@ export type PolymarketFees = Parsed<typeof polymarketFees>;
 
 export type Fees = ContractFees | KalshiFees | PolymarketFees;
 
-export const feeSchedules = ['kalshi', 'polymarket'] as const;
-
 const contractFees = object(
   {
     per_contract: optional(quantity(share, 'Dollars per contract.'), 0),
@@ -345,7 +343,7 @@ const fees = anyOf(
     if (schedule === undefined) return contractFees;
     if (schedule === 'kalshi') return kalshiFees;
     if (schedule === 'polymarket') return polymarketFees;
-    reader.fault(`${at}.schedule`, `must be one of ${feeSchedules.join(', ')}`);
+    reader.fault(`${at}.schedule`, 'must be one of kalshi, polymarket');
     return null;
   },
 );

@@ -5,18 +5,18 @@ import { openArchive } from '../archive/open-archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
 import { inferTradesFormat, type SortedTrades } from '../backtest/data/trade-files.ts';
 import { InvalidBacktestError, resolveStrategy } from '../backtest/resolve-strategy.ts';
-import type { BacktestResult } from '../backtest/result.ts';
 import { runBacktest as runResolvedBacktest } from '../backtest/run/run-backtest.ts';
 import { UsageError } from '../base/errors.ts';
 import { systemRandom } from '../base/system.ts';
 import { parseBacktestSpec } from '../contract/backtest-request.ts';
+import type { BacktestResult } from '../contract/backtests.ts';
 
 // `oddslake/backtest`: runs strategies on the published ticks of an archive. See docs/BACKTESTS.md and docs/STRATEGIES.md.
 
 export { InvalidBacktestError } from '../backtest/resolve-strategy.ts';
-export type { BacktestResult } from '../backtest/result.ts';
 export { type BuiltinStrategy, builtinStrategies } from '../backtest/strategy/builtin-strategies.ts';
 export { DamageError, UsageError } from '../base/errors.ts';
+export type { BacktestResult } from '../contract/backtests.ts';
 export type { Strategy } from '../contract/strategy-language.ts';
 
 export interface BacktestOptions {

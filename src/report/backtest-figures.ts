@@ -1,11 +1,11 @@
-import type { BacktestAssumptions } from '../backtest/assumptions.ts';
 import { objectives } from '../backtest/engine/objectives.ts';
 import type { SymbolRow } from '../backtest/engine/run-series.ts';
-import type { BacktestResult, GridResult } from '../backtest/result.ts';
+import type { GridResult } from '../backtest/result.ts';
 import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import type { ObjectiveName } from '../contract/backtest-request.ts';
+import type { BacktestResult } from '../contract/backtests.ts';
 
 // Formats of backtest numbers, shared by the terminal and the HTML page.
 
@@ -96,7 +96,7 @@ export const formatStrategyName = ({
   `${request.entry_executable.name}${strategy_version === null ? '' : ` (version ${strategy_version})`}`;
 
 /** `kalshi fees, slippage 0.01, whole contracts; 12 fills at tick prices, 3 from order books, 5 at quotes`. */
-export function formatCosts(assumptions: BacktestAssumptions): string {
+export function formatCosts(assumptions: BacktestResult['assumptions']): string {
   const { fees, slippage, whole_contracts, tick_fills, book_fills, quote_fills } = assumptions;
   const feesText = fees === 'none' ? 'no fees' : fees === 'per_contract' ? 'fees per contract' : `${fees} fees`;
   const terms = [feesText, `slippage ${formatPlainNumber(slippage)}`, ...(whole_contracts ? ['whole contracts'] : [])];

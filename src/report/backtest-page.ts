@@ -1,10 +1,11 @@
 import { objectives } from '../backtest/engine/objectives.ts';
-import type { Trade } from '../backtest/engine/simulate.ts';
-import type { BacktestResult, GridResult } from '../backtest/result.ts';
+import type { GridResult } from '../backtest/result.ts';
 import { formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { ObjectiveName } from '../contract/backtest-request.ts';
+import type { BacktestResult } from '../contract/backtests.ts';
+import type { Trade } from '../contract/trade-fields.ts';
 import {
   calibrationColumns,
   chooseDigits,

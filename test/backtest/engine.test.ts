@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { SymbolSeries, Venue } from '../../src/backtest/engine/series.ts';
-import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
+import { simulate } from '../../src/backtest/engine/simulate.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import type { Strategy } from '../../src/contract/strategy-language.ts';
+import type { Trade } from '../../src/contract/trade-fields.ts';
 import { span, symbol } from './arbitrary-series.ts';
 import { strategyJson } from './arbitrary-strategies.ts';
 import { listBooks, plainTrades } from './plain-engine.ts';

@@ -1,6 +1,5 @@
 import { bookAgeMsMax, quoteAgeMsMax } from '../../src/backtest/engine/book-lookup.ts';
 import type { Level, MarketState, OrderBook, OrderBookSeries, SymbolSeries } from '../../src/backtest/engine/series.ts';
-import type { Trade } from '../../src/backtest/engine/simulate.ts';
 import type { Window } from '../../src/base/window.ts';
 import {
   type Condition,
@@ -11,6 +10,7 @@ import {
   type Rule,
   type Strategy,
 } from '../../src/contract/strategy-language.ts';
+import type { Trade } from '../../src/contract/trade-fields.ts';
 
 // A simple reference engine: at each tick it gets copies of the data up to that tick, and recomputes everything.
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
+import { simulate } from '../../src/backtest/engine/simulate.ts';
 import {
   addTrades,
   computeEquity,
@@ -9,6 +9,7 @@ import {
   findDayEnds,
   mergeTradeTotals,
 } from '../../src/backtest/engine/trade-totals.ts';
+import type { Trade } from '../../src/contract/trade-fields.ts';
 import { span, symbol } from './arbitrary-series.ts';
 import { strategyJson } from './arbitrary-strategies.ts';
 import { at, day, hour, minute, priced, ruled, start, strategyOf } from './series.ts';

@@ -1,9 +1,9 @@
 import type { SymbolRow } from '../../src/backtest/engine/run-series.ts';
-import type { Trade } from '../../src/backtest/engine/simulate.ts';
-import type { BacktestResult } from '../../src/backtest/result.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { bindParameters } from '../../src/backtest/strategy/parse-strategy.ts';
 import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
+import type { BacktestResult } from '../../src/contract/backtests.ts';
+import type { Trade } from '../../src/contract/trade-fields.ts';
 
 // A backtest result without a run, for tests of its display.
 

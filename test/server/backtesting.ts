@@ -1,9 +1,9 @@
 import type { Archive } from '../../src/archive/archive.ts';
 import { resolveStrategy } from '../../src/backtest/resolve-strategy.ts';
-import type { BacktestResult } from '../../src/backtest/result.ts';
 import { runBacktest } from '../../src/backtest/run/run-backtest.ts';
 import { systemRandom } from '../../src/base/system.ts';
 import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
+import type { BacktestResult } from '../../src/contract/backtests.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';

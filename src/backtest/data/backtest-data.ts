@@ -13,8 +13,8 @@ import { requireFileIntact } from '../../archive/read/export-file.ts';
 import type { Random } from '../../base/ports.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, type Window } from '../../base/window.ts';
+import type { BacktestResult } from '../../contract/backtests.ts';
 import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
-import type { ArchiveUsed } from '../result.ts';
 import { memoryBytesMax } from './batches.ts';
 import { createStatesQuery, stateColumns } from './markets.ts';
 import type { TickFile } from './tick-files.ts';
@@ -28,7 +28,7 @@ export interface BacktestData {
   readonly hasQuotes: boolean;
   /** Time of the publish, epoch ms. */
   readonly publishedAt: number;
-  readonly archiveUsed: ArchiveUsed;
+  readonly archiveUsed: BacktestResult['archive'];
   /** Folder of the files, and folder for temporary files. */
   readonly root: string;
   readonly scratch: string;
@@ -184,7 +184,7 @@ function describeArchiveUsed(
   generation: number,
   manifestBytes: Uint8Array,
   files: readonly PublishedFile[],
-): ArchiveUsed {
+): BacktestResult['archive'] {
   // The format of SHA256SUMS.
   const lines = files
     .toSorted((a, b) => compareUtf8(a.path, b.path))

@@ -6,8 +6,9 @@ import type { Query, QueryEngine } from '../../archive/query/query.ts';
 import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { writeFileAtomically } from '../../archive/read/export-file.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
-import type { Trade } from '../engine/simulate.ts';
-import { encodeTradeTexts, type SortedTrades, selectTradesSql, tradeColumns } from './trade-files.ts';
+import type { Trade } from '../../contract/trade-fields.ts';
+import { tradeColumns } from '../../contract/trade-fields.ts';
+import { encodeTradeTexts, type SortedTrades, selectTradesSql } from './trade-files.ts';
 
 // Parquet files with all trades of saved backtests: one file for each, in the order of `SortedTrades`. Files never change.
 

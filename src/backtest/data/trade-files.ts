@@ -5,43 +5,11 @@ import { type CellValue, encodeRows } from '../../archive/parquet/rows.ts';
 import { openQuery } from '../../archive/query/open-query.ts';
 import type { Query } from '../../archive/query/query.ts';
 import { quoteIdentifier } from '../../archive/query/views.ts';
-import type { Trade } from '../engine/simulate.ts';
+import { type Trade, tradeColumns } from '../../contract/trade-fields.ts';
 import { memoryBytesMax } from './batches.ts';
 
 // All trades of a run. Each batch writes its trades to temporary files, in the order of its symbols; DuckDB then sorts them,
 // on disk if they do not fit in memory.
-
-const column = (name: keyof Trade, type: Column['type'], meaning: string): Column => ({
-  name,
-  type,
-  nullable: false,
-  meaning,
-});
-const optional = (name: keyof Trade, type: Column['type'], meaning: string): Column => ({
-  ...column(name, type, meaning),
-  nullable: true,
-});
-
-/** Columns of a file of trades, in file order. Prices and dollars as in `Trade`. */
-export const tradeColumns: readonly Column[] = [
-  column('symbol', 'string', 'market ticker at its venue'),
-  column('rule', 'int32', 'index of the rule in the strategy, from 0'),
-  column('side', 'string', 'side that was bought: yes or no'),
-  column('contracts', 'double', 'number of contracts'),
-  column('decided_at', 'timestamp', 'tick of the entry decision'),
-  column('filled_at', 'timestamp', 'tick of the entry fill'),
-  column('price', 'double', 'price of yes at the tick of the fill'),
-  column('entry_price', 'double', 'dollars paid per contract, without fees'),
-  column('exit_price', 'double', 'dollars received per contract, or the last price of an open trade'),
-  column('entry_fill', 'string', 'what the entry was filled at: tick, book or quote'),
-  optional('exit_fill', 'string', 'what the sale was filled at: tick, book or quote; null if not sold'),
-  column('exit_reason', 'string', 'sold, settled or open'),
-  optional('exit_decided_at', 'timestamp', 'tick of the exit decision; null if not sold'),
-  column('exited_at', 'timestamp', 'tick of the sale, time of settlement, or last tick'),
-  column('entry_fees', 'double', 'dollars'),
-  column('exit_fees', 'double', 'dollars'),
-  column('pnl', 'double', 'dollars, after fees'),
-];
 
 /** Position of a trade among those of its symbol, which orders the parts of one position. Only in the temporary files. */
 const sequenceColumn: Column = { name: 'seq', type: 'int32', nullable: false, meaning: 'order within the symbol' };
@@ -70,7 +38,7 @@ export function openTradeSpill(prefix: string, rowsMax = spilledRowsMax): TradeS
   return {
     add(trades) {
       for (const [seq, trade] of trades.entries()) {
-        rows.push([...tradeColumns.map(({ name }) => trade[name as keyof Trade]), seq]);
+        rows.push([...tradeColumns.map(({ name }) => trade[name]), seq]);
         if (rows.length >= rowsMax) flush();
       }
     },

@@ -1,8 +1,6 @@
 import { dayMs, minuteMs } from '../../base/window.ts';
+import type { FillBasis } from '../../contract/trade-fields.ts';
 import type { OrderBook, SymbolSeries } from './series.ts';
-
-/** What an order was filled at: the price of a tick, a quote, or an order book. */
-export type FillBasis = 'tick' | 'quote' | 'book';
 
 /** Maximum age of an order book for a fill. */
 export const bookAgeMsMax = 5 * minuteMs;

@@ -1,9 +1,11 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
+import type { BacktestResult } from '../../contract/backtests.ts';
 import type { Strategy } from '../../contract/strategy-language.ts';
+import type { Trade } from '../../contract/trade-fields.ts';
 import type { SymbolSeries } from './series.ts';
-import { simulate, type Trade } from './simulate.ts';
+import { simulate } from './simulate.ts';
 import {
   addCalibration,
   addSeriesCalibration,
@@ -26,18 +28,7 @@ export interface RunPlan {
 }
 
 /** Result of one symbol. */
-export interface SymbolRow {
-  readonly symbol: string;
-  /** Number of ticks in the window. */
-  readonly ticks: number;
-  readonly trades: number;
-  readonly contracts: number;
-  /** Dollars. */
-  readonly fees: number;
-  readonly pnl: number;
-  /** Null if the symbol does not settle within the window. */
-  readonly outcome: number | null;
-}
+export type SymbolRow = BacktestResult['symbols']['items'][number];
 
 export interface RunTotals {
   /** By window, then by strategy. */

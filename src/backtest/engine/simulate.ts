@@ -1,8 +1,9 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Window } from '../../base/window.ts';
-import type { Rule, Side, Strategy } from '../../contract/strategy-language.ts';
+import type { Rule, Strategy } from '../../contract/strategy-language.ts';
+import type { FillBasis, Trade } from '../../contract/trade-fields.ts';
 import { resolveQuantity } from '../strategy/strategy.ts';
-import { createBookLookup, type FillBasis } from './book-lookup.ts';
+import { createBookLookup } from './book-lookup.ts';
 import { compileFindFirst, type FindFirstTick } from './conditions.ts';
 import type { DividedFee, Fill } from './fees.ts';
 import {
@@ -20,38 +21,6 @@ import {
 } from './fills.ts';
 import { createMeasures, type Position } from './measures.ts';
 import type { OrderBook, SymbolSeries } from './series.ts';
-
-/** A trade: an entry and its exit. A position sold in parts gives one trade per part. Times in epoch ms. */
-export interface Trade {
-  readonly symbol: string;
-  /** Index of the rule in the strategy. */
-  readonly rule: number;
-  readonly side: Side;
-  readonly contracts: number;
-  /** Tick of the entry decision, and tick of its fill. */
-  readonly decided_at: number;
-  readonly filled_at: number;
-  /** The price of yes at the tick of the fill. */
-  readonly price: number;
-  /** Entry and exit price per contract. The exit price of an open trade is the last price. */
-  readonly entry_price: number;
-  readonly exit_price: number;
-  readonly entry_fill: FillBasis;
-  /** Null if the contracts were not sold. */
-  readonly exit_fill: FillBasis | null;
-  readonly exit_reason: 'sold' | 'settled' | 'open';
-  /** Tick of the exit decision; null if the contracts were not sold. */
-  readonly exit_decided_at: number | null;
-  readonly exited_at: number;
-  /**
-   * Dollars. The entry fee of a part is its share of the fee of the entry order; its exit is an order with its own fee. Settled
-   * and open trades have no exit fee.
-   */
-  readonly entry_fees: number;
-  readonly exit_fees: number;
-  /** Dollars, after fees. */
-  readonly pnl: number;
-}
 
 /**
  * Simulates a strategy on one symbol, tick by tick. A decision uses data up to its tick. The order is filled at the next tick

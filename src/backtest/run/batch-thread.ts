@@ -6,6 +6,7 @@ import { OddslakeError } from '../../base/errors.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
+import type { Trade } from '../../contract/trade-fields.ts';
 import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket, memoryBytesMax } from '../data/batches.ts';
 import { type CoverageTotals, computeCoverageTotals, type LifetimeWindow } from '../data/coverage-gaps.ts';
 import { findSharedWindows, readMarketStates } from '../data/markets.ts';
@@ -21,7 +22,6 @@ import { openTradeSpill } from '../data/trade-files.ts';
 import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
 import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/series.ts';
-import type { Trade } from '../engine/simulate.ts';
 
 // Worker thread of a run: loads and simulates batches, and computes the coverage. The thread and its DuckDB end with the run.
 

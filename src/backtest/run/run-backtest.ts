@@ -6,6 +6,7 @@ import type { Random } from '../../base/ports.ts';
 import type { Window } from '../../base/window.ts';
 import type { WorkerPool } from '../../base/worker-threads.ts';
 import type { BacktestSpec } from '../../contract/backtest-request.ts';
+import type { BacktestResult } from '../../contract/backtests.ts';
 import type { Strategy } from '../../contract/strategy-language.ts';
 import { openBacktestData } from '../data/backtest-data.ts';
 import {
@@ -23,7 +24,7 @@ import { readMarketIndex } from '../data/markets.ts';
 import { type SortedTrades, withSortedTrades } from '../data/trade-files.ts';
 import { computeSampleTimes } from '../engine/trade-totals.ts';
 import { bindGridPoints, InvalidBacktestError, type ResolvedStrategy } from '../resolve-strategy.ts';
-import { type BacktestResult, createBacktestResult, createGridResult, splitWindow } from '../result.ts';
+import { createBacktestResult, createGridResult, splitWindow } from '../result.ts';
 import { expandGrid } from '../strategy/parse-strategy.ts';
 import { type DataDependencies, mergeDataDependencies } from '../strategy/strategy.ts';
 import { type BatchWorkers, openBatchWorkers, startBatchThreads } from './batch-pool.ts';

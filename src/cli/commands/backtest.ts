@@ -1,14 +1,18 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../../archive/archive.ts';
 import { objectives } from '../../backtest/engine/objectives.ts';
-import type { BacktestResult } from '../../backtest/result.ts';
 import { type BuiltinStrategy, builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { systemClock } from '../../base/system.ts';
 import { parseDuration } from '../../base/time.ts';
 import type { Context } from '../../context/context.ts';
-import type { ObjectiveName } from '../../contract/backtest-request.ts';
-import { type BacktestSpec, objectiveNames, parseBacktestSpec } from '../../contract/backtest-request.ts';
+import {
+  type BacktestSpec,
+  type ObjectiveName,
+  objectiveNames,
+  parseBacktestSpec,
+} from '../../contract/backtest-request.ts';
+import type { BacktestResult } from '../../contract/backtests.ts';
 import type { Fault } from '../../contract/parsed-schema.ts';
 import { formatParameters } from '../../report/backtest-figures.ts';
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BacktestResult } from '../../../src/backtest/result.ts';
+import type { BacktestResult } from '../../../src/contract/backtests.ts';
 import type { Condition } from '../../../src/contract/strategy-language.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 import { createArchive, day0, dayMs, hourMs, run } from './test-archive.ts';

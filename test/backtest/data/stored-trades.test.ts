@@ -4,13 +4,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemDisk } from '../../../src/archive/disk/file-system.ts';
 import { decodeRows } from '../../../src/archive/parquet/rows.ts';
 import { openTradesReader, storeTrades, type TradePosition } from '../../../src/backtest/data/stored-trades.ts';
-import {
-  openTradeSpill,
-  type SortedTrades,
-  tradeColumns,
-  withSortedTrades,
-} from '../../../src/backtest/data/trade-files.ts';
-import type { Trade } from '../../../src/backtest/engine/simulate.ts';
+import { openTradeSpill, type SortedTrades, withSortedTrades } from '../../../src/backtest/data/trade-files.ts';
+import type { Trade } from '../../../src/contract/trade-fields.ts';
+import { tradeColumns } from '../../../src/contract/trade-fields.ts';
 import { day0, opened, scratchFolder } from '../../archive/scratch.ts';
 
 const { signal } = new AbortController();

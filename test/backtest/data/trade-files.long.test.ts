@@ -6,12 +6,12 @@ import {
   openTradeSpill,
   type SortedTrades,
   type TradesFormat,
-  tradeColumns,
   withSortedTrades,
 } from '../../../src/backtest/data/trade-files.ts';
 import { runSeries, tradesMax } from '../../../src/backtest/engine/run-series.ts';
-import type { Trade } from '../../../src/backtest/engine/simulate.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
+import type { Trade } from '../../../src/contract/trade-fields.ts';
+import { tradeColumns } from '../../../src/contract/trade-fields.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { strategyOf } from './strategies.ts';
 import { createArchive, day0, dayMs, run, seriesOf, symbols } from './test-archive.ts';
