@@ -24,16 +24,9 @@ import { runJobCommand } from '../run-job.ts';
 import { createSourceOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
-interface ImportOptions extends CommonFlags {
-  readonly dataset?: string;
-  readonly format?: string;
+interface ImportOptions extends CommonFlags, Omit<ImportMapping, 'columns' | 'where'> {
   readonly columns?: string;
   readonly where: readonly string[];
-  readonly timeUnit?: string;
-  readonly truncateTime?: boolean;
-  readonly priceScale?: string;
-  readonly decimalComma?: boolean;
-  readonly tz?: string;
   readonly mapping?: string;
   readonly saveMapping?: string;
   readonly covers?: string;
@@ -128,11 +121,9 @@ export function addImport(command: Command, shell: CliContext): void {
 
 /** @throws UsageError if a flag for files is given */
 function toArchiveFlags(place: string, flags: ImportOptions): ImportFlags {
-  const { where, format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping } = flags;
-  const { covers, prefer, allowRejected } = flags;
-  const ofRows = { format, columns, timeUnit, truncateTime, priceScale, decimalComma, tz, mapping, saveMapping };
-  const given = Object.entries({ ...ofRows, covers, prefer, allowRejected }).find(([, value]) => value !== undefined);
-  const name = where.length > 0 ? 'where' : given?.[0];
+  const ofRows = Object.values(keys).map(({ field }) => field);
+  const ofFiles = ['mapping', 'saveMapping', 'covers', 'prefer', 'allowRejected'] as const;
+  const name = [...ofRows, ...ofFiles].find((flag) => isGiven(flags[flag]));
   if (name !== undefined)
     throw new UsageError(
       `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not apply to ${place}: an archive is taken as it is.`,
@@ -193,18 +184,16 @@ function parseDatasets(value: string): string {
 
 const collect = (value: string, values: readonly string[]): string[] => [...values, value];
 
+/** Whether a flag was given; one that can be repeated is an empty list otherwise. */
+const isGiven = (value: unknown): boolean => value !== undefined && !(Array.isArray(value) && value.length === 0);
+
 /** The flags that say how rows are read: those of the mapping file, replaced by those on the command line. */
 async function resolveMapping(flags: ImportOptions): Promise<ImportMapping> {
+  const fields = Object.values(keys).flatMap(({ field }) => (isGiven(flags[field]) ? [[field, flags[field]]] : []));
   const given: ImportMapping = {
-    ...(flags.format === undefined ? {} : { format: flags.format }),
-    ...(flags.dataset === undefined ? {} : { dataset: flags.dataset }),
-    ...(flags.columns === undefined ? {} : { columns: parseRenames(flags.columns) }),
-    ...(flags.where.length === 0 ? {} : { where: flags.where.map(parseFilter) }),
-    ...(flags.timeUnit === undefined ? {} : { timeUnit: flags.timeUnit }),
-    ...(flags.truncateTime === undefined ? {} : { truncateTime: flags.truncateTime }),
-    ...(flags.priceScale === undefined ? {} : { priceScale: flags.priceScale }),
-    ...(flags.decimalComma === undefined ? {} : { decimalComma: flags.decimalComma }),
-    ...(flags.tz === undefined ? {} : { tz: flags.tz }),
+    ...Object.fromEntries(fields),
+    ...(flags.columns !== undefined && { columns: parseRenames(flags.columns) }),
+    ...(flags.where.length > 0 && { where: flags.where.map(parseFilter) }),
   };
   const twice = given.where?.find(({ column }, i, all) => all.findIndex((other) => other.column === column) < i);
   if (twice !== undefined)

@@ -107,7 +107,6 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
   const thrown = chooseError(runs);
   const ended = thrown === undefined ? undefined : runs.find(({ facts }) => facts.thrown === thrown);
   const failures = [...listSourceFailures(runs, thrown), ...runs.flatMap((run) => prefixFailures(run, runs.length))];
-  const sum = (pick: (facts: RunFacts) => number): number => all.reduce((total, facts) => total + pick(facts), 0);
   const collect = <T>(pick: (facts: RunFacts) => T | undefined): T[] =>
     all.flatMap((facts): T[] => {
       const value = pick(facts);
@@ -124,11 +123,15 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
     run_id: last.run_id,
     started_at: all[0]!.started_at,
     finished_at: all.at(-1)!.finished_at,
-    requests: sum((facts) => facts.requests),
-    retries: sum((facts) => facts.retries),
-    throttled_ms: sum((facts) => facts.throttled_ms),
-    pages: sum((facts) => facts.pages),
-    recovered: sum((facts) => facts.recovered),
+    ...addCounts(
+      all.map(({ requests, retries, throttled_ms, pages, recovered }) => ({
+        requests,
+        retries,
+        throttled_ms,
+        pages,
+        recovered,
+      })),
+    ),
     ticks: addCounts(all.map(({ ticks }) => ticks)),
     symbols: addCounts(all.map(({ symbols }) => symbols)),
     orderbooks: addCounts(all.map(({ orderbooks }) => orderbooks)),

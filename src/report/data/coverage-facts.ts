@@ -11,13 +11,6 @@ export interface CoverageFacts extends Window {
   readonly rows: readonly HeatmapRow[];
 }
 
-interface SymbolCoverage {
-  readonly facts: SymbolFacts;
-  readonly lifetime: Window;
-  readonly covered: readonly Window[];
-  readonly damaged: readonly Window[];
-}
-
 interface CoverageRules {
   readonly stepMs: number;
   readonly groupsMax: number;
@@ -40,7 +33,7 @@ export function computeCoverageFacts(
   span: Window,
   { stepMs, groupsMax, named: shownGroups, nowMs, knownFrom, lookbackMs }: CoverageRules,
 ): CoverageFacts {
-  const liveSymbols = symbols.flatMap((facts): SymbolCoverage[] => {
+  const liveSymbols = symbols.flatMap((facts) => {
     const fetched = coverage.get(facts.symbol) ?? [];
     const covered = union(fetched.filter(({ from, to }) => from < span.to && to > span.from));
     const isPolled = shownGroups.size === 0 ? facts.listed : shownGroups.has(facts.symbol);

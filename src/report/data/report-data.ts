@@ -1,5 +1,5 @@
 import type { Archive } from '../../archive/archive.ts';
-import type { CompletenessInput, CompletenessRules } from '../../archive/completeness/completeness.ts';
+import type { CompletenessRules } from '../../archive/completeness/completeness.ts';
 import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts';
 import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
 import { findKnownWindow } from '../../archive/journal/coverage-store.ts';
@@ -104,18 +104,8 @@ export async function readReportData(
   };
 }
 
-type KnownState = Pick<
-  ReportData,
-  'status' | 'runs' | 'lastNight' | 'nightHistory' | 'problems' | 'coverage' | 'gaps' | 'rechecks'
-> & {
-  manifest: Manifest;
-  state: CompletenessInput;
-  judgedDays: Record<string, DayState>;
-  end: number;
-};
-
 /** Reads manifest and state of one generation. */
-function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownState {
+function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
   const { db } = archive.state;
   for (let attempt = 1; ; attempt++) {
     const found = db.snapshot(() => {

@@ -35,9 +35,15 @@ export interface SilentSymbol extends NamedCadence {
 }
 
 const cadenceDays = 14;
-// Most quiet symbols have ended, which the query does not know.
-const cadenceRules = { busiestMax: 15, quietMax: 50_000, hoursMin: 12, quietHoursMin: 6, pauseFactor: 2 };
+const busiestMax = 15;
+/** Most quiet symbols have ended, which the query does not know. */
+const quietMax = 50_000;
 const silentMax = 15;
+/** Minimum number of hours with ticks, and of silent hours. */
+const hoursMin = 12;
+const quietHoursMin = 6;
+/** Minimum silence as a multiple of the longest pause. */
+const pauseFactor = 2;
 
 /**
  * Reads the busiest symbols of the last days, and those that have become silent.
@@ -52,7 +58,7 @@ export async function readCadenceFacts(
   const days = Array.from({ length: cadenceDays }, (_, i) => formatDay(end - 1 - i * dayMs));
   const span = { from: parseDayStart(days.at(-1)!), to: end };
   try {
-    const { busiest, quiet } = await readTickCadences(archive, manifest, new Set(days), span, cadenceRules, random);
+    const { busiest, quiet } = await readTickCadences(archive, manifest, new Set(days), span, random);
     const facts = new Map(state.symbols.map((one) => [one.symbol, one]));
     const questionOf = (symbol: string): string | null => facts.get(symbol)?.question ?? null;
     return {
@@ -84,7 +90,7 @@ function toSilentSymbol(
   if (hasEnded(facts, nowMs) || !isActive(facts, namedSymbols)) return null;
   const cursor = computeCursor(facts, union(coverage.get(cadence.symbol) ?? []), lifetimeRules);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
-  const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * cadence.longestPauseHours) * hourMs;
+  const usualMs = Math.max(quietHoursMin, pauseFactor * cadence.longestPauseHours) * hourMs;
   if (quietMs <= usualMs) return null;
   return { ...cadence, question: facts.question, lastTick: facts.lastTick, quietMs };
 }
@@ -112,17 +118,6 @@ interface TickCadences {
   readonly quiet: readonly TickCadence[];
 }
 
-interface CadenceRules {
-  readonly busiestMax: number;
-  readonly quietMax: number;
-  /** Minimum number of hours with ticks. */
-  readonly hoursMin: number;
-  /** Minimum number of silent hours. */
-  readonly quietHoursMin: number;
-  /** Minimum silence as a multiple of the longest pause. */
-  readonly pauseFactor: number;
-}
-
 const memoryBytesMax = 1024 ** 3;
 
 const noCadences: TickCadences = { busiest: [], quiet: [] };
@@ -133,7 +128,6 @@ async function readTickCadences(
   manifest: Manifest,
   days: ReadonlySet<string>,
   span: Window,
-  rules: CadenceRules,
   random: Random,
 ): Promise<TickCadences> {
   const isSelected = ({ date }: { date: string | null }): boolean => date !== null && days.has(date);
@@ -148,12 +142,12 @@ async function readTickCadences(
     const end = Math.ceil(span.to / hourMs);
     const rows = await query.readRows(formatCadenceQuery(from), [
       span.from,
-      rules.hoursMin,
+      hoursMin,
       end,
-      rules.quietHoursMin,
-      rules.pauseFactor,
-      rules.busiestMax,
-      rules.quietMax,
+      quietHoursMin,
+      pauseFactor,
+      busiestMax,
+      quietMax,
     ]);
     const cadence = (row: (typeof rows)[number]): TickCadence => ({
       symbol: row.symbol as string,
@@ -162,7 +156,7 @@ async function readTickCadences(
       longestPauseHours: row.pause as number,
     });
     if (rows.length === 0) return noCadences;
-    const busiest = rows.filter(({ rank }) => (rank as number) <= rules.busiestMax).map(cadence);
+    const busiest = rows.filter(({ rank }) => (rank as number) <= busiestMax).map(cadence);
     const names = busiest.map(({ symbol }) => symbol);
     const priceRows = await query.readRows(formatPricesQuery(from, names.length), [span.from, ...names]);
     const prices = Map.groupBy(priceRows, ({ symbol }) => symbol as string);
