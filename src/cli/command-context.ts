@@ -9,6 +9,7 @@ import { computeThreadsMax } from '../base/worker-threads.ts';
 import type { JobLoaders } from '../collector/job.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
+import type { SettingSources } from '../settings/load.ts';
 import { completeCommands } from './command-name.ts';
 import { getTerminalStyle, hasColours, type TerminalStyle } from './terminal-style.ts';
 
@@ -114,16 +115,22 @@ export function mergeArchiveFlags({ archive, output }: Pick<CommonFlags, 'archiv
   return archive ?? output;
 }
 
-/** Runs a command with settings, log and signal handlers. `amend` changes the settings given on the command line. */
+/** The sources of the settings of a command. */
+export const toSettingSources = (flags: CommonFlags): SettingSources => ({
+  env: readProcessEnvironment(),
+  cwd: process.cwd(),
+  config: flags.config,
+  output: mergeArchiveFlags(flags),
+  logLevel: flags.logLevel,
+  set: flags.set,
+});
+
+/** Runs a command with settings, log and signal handlers. */
 export async function withContext<T>(
   flags: CommonFlags & SourceFlags,
   version: string,
   mayCreate: boolean,
   work: (context: Context) => Promise<T>,
-  overrideSources: (sources: { set: readonly string[]; output?: string }) => {
-    set: readonly string[];
-    output?: string;
-  } = (sources) => sources,
 ): Promise<T> {
   const [{ loadSettings }, { listSecrets }, { findMisspelledVariables }, { createLog }, { systemDisk }] =
     await Promise.all([
@@ -133,18 +140,9 @@ export async function withContext<T>(
       import('./log.ts'),
       import('../archive/disk/file-system.ts'),
     ]);
-  const root = mergeArchiveFlags(flags);
-  const { set, output } = overrideSources({ set: flags.set, ...(root === undefined ? {} : { output: root }) });
-  const environment = readProcessEnvironment();
-  const settings = await loadSettings({
-    env: environment,
-    cwd: process.cwd(),
-    set,
-    ...(flags.config === undefined ? {} : { config: flags.config }),
-    ...(output === undefined ? {} : { output }),
-    ...(flags.logLevel === undefined ? {} : { logLevel: flags.logLevel }),
-  });
-  const canDraw = process.stderr.isTTY && environment.TERM !== 'dumb';
+  const sources = toSettingSources(flags);
+  const settings = await loadSettings(sources);
+  const canDraw = process.stderr.isTTY && sources.env.TERM !== 'dumb';
   const log: Log = createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
@@ -158,7 +156,7 @@ export async function withContext<T>(
     settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
   if (isUnconfigured && existsSync(configFileDefault))
     log.warn({}, `${configFileDefault} exists but is not read: pass --config ${configFileDefault} to use it`);
-  for (const { name, meant } of findMisspelledVariables(environment))
+  for (const { name, meant } of findMisspelledVariables(sources.env))
     log.warn({}, `${name} is not a variable of oddslake and has no effect: did you mean ${meant}?`);
   const stop = new AbortController();
   const onSignal = (signalName: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new InterruptedError(signalName));

@@ -20,6 +20,7 @@ import {
   renderSection,
   renderWords,
 } from './page-parts.ts';
+import { heatColours } from './time-plots.ts';
 
 interface ArchiveReport {
   readonly text: string;
@@ -218,12 +219,7 @@ figure + figure, .figures + figure { margin-top: 22px; }
 .note + .scroll, .note + .cards, .note + .busiest { margin-top: 8px; }
 .blank { border: 1px solid var(--line); }
 .swatch.damaged { background: var(--bad); }
-.level-0 { background: var(--level-0); }
-.level-1 { background: var(--level-1); }
-.level-2 { background: var(--level-2); }
-.level-3 { background: var(--level-3); }
-.level-4 { background: var(--level-4); }
-.level-5 { background: var(--level-5); }
+${heatColours.map((level) => `.level-${level} { background: var(--level-${level}); }`).join('\n')}
 details table { margin-top: 8px; }
 @media (max-width: 640px) {
   .health { padding: 12px 14px; }

@@ -16,26 +16,23 @@ interface Curve {
 
 /** A curve over time. */
 export const renderCurvePlot = ({ label, t, value, yLabel, colour, filled = false }: Curve): Html =>
-  renderPlot({
-    label,
-    options: (size) => ({
-      x: { type: 'utc', label: null, ticks: countAxisTicks(size), tickFormat: formatAxisTime },
-      y: { label: yLabel, ticks: 5, nice: true },
-      marks: [
-        Plot.gridY(gridStyle),
-        Plot.ruleY([0], { stroke: 'var(--edge)' }),
-        ...(filled
-          ? [Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 })]
-          : []),
-        Plot.lineY(value, {
-          x: (_: number, i: number) => new Date(t[i]!),
-          y: (v: number) => v,
-          stroke: colour,
-          strokeWidth: 1.75,
-        }),
-      ],
-    }),
-  });
+  renderPlot(label, (size) => ({
+    x: { type: 'utc', label: null, ticks: countAxisTicks(size), tickFormat: formatAxisTime },
+    y: { label: yLabel, ticks: 5, nice: true },
+    marks: [
+      Plot.gridY(gridStyle),
+      Plot.ruleY([0], { stroke: 'var(--edge)' }),
+      ...(filled
+        ? [Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 })]
+        : []),
+      Plot.lineY(value, {
+        x: (_: number, i: number) => new Date(t[i]!),
+        y: (v: number) => v,
+        stroke: colour,
+        strokeWidth: 1.75,
+      }),
+    ],
+  }));
 
 interface CalibrationPoint {
   readonly price: number;
@@ -90,27 +87,24 @@ interface Bar {
 
 /** Named values as bars, with `other` as dots. */
 export const renderBarPlot = (label: string, valueLabel: string, bars: readonly Bar[]): Html =>
-  renderPlot({
-    label,
-    options: ({ width }) => ({
-      height: 46 + 24 * bars.length,
-      marginLeft: Math.min(width / 2.4, 24 + 7 * bars.reduce((max, { name }) => Math.max(max, name.length), 0)),
-      x: { label: valueLabel, ticks: 4, nice: true },
-      y: { domain: bars.map(({ name }) => name), label: null, tickSize: 0 },
-      marks: [
-        Plot.gridX(gridStyle),
-        Plot.barX(
-          bars.filter(({ value }) => value !== null),
-          { x: 'value', y: 'name', fill: 'var(--accent)', fillOpacity: 0.6, insetTop: 3, insetBottom: 3 },
-        ),
-        Plot.dot(
-          bars.filter(({ other }) => other !== null),
-          { x: 'other', y: 'name', fill: 'var(--gap)', r: 4.5 },
-        ),
-        Plot.ruleX([0], { stroke: 'var(--edge)' }),
-      ],
-    }),
-  });
+  renderPlot(label, ({ width }) => ({
+    height: 46 + 24 * bars.length,
+    marginLeft: Math.min(width / 2.4, 24 + 7 * bars.reduce((max, { name }) => Math.max(max, name.length), 0)),
+    x: { label: valueLabel, ticks: 4, nice: true },
+    y: { domain: bars.map(({ name }) => name), label: null, tickSize: 0 },
+    marks: [
+      Plot.gridX(gridStyle),
+      Plot.barX(
+        bars.filter(({ value }) => value !== null),
+        { x: 'value', y: 'name', fill: 'var(--accent)', fillOpacity: 0.6, insetTop: 3, insetBottom: 3 },
+      ),
+      Plot.dot(
+        bars.filter(({ other }) => other !== null),
+        { x: 'other', y: 'name', fill: 'var(--gap)', r: 4.5 },
+      ),
+      Plot.ruleX([0], { stroke: 'var(--edge)' }),
+    ],
+  }));
 
 interface HeatCell {
   readonly x: string;
@@ -124,31 +118,28 @@ interface HeatCell {
 /** Heat map; stronger colours are better. */
 export const renderHeatPlot = (label: string, xLabel: string, yLabel: string, cells: readonly HeatCell[]): Html => {
   const listNames = (name: 'x' | 'y'): string[] => [...new Set(cells.map((cell) => cell[name]))];
-  return renderPlot({
-    label,
-    options: ({ width }) => ({
-      height: 64 + 34 * listNames('y').length,
-      marginLeft: 24 + 8 * listNames('y').reduce((max, name) => Math.max(max, name.length), 0),
-      x: { domain: listNames('x'), label: xLabel, tickSize: 0, padding: 0.02 },
-      y: { domain: listNames('y'), label: yLabel, tickSize: 0, padding: 0.04 },
-      marks: [
-        Plot.cell(cells, {
-          x: 'x',
-          y: 'y',
-          inset: 1,
-          rx: 3,
-          fill: 'var(--accent)',
-          fillOpacity: { value: (cell: HeatCell) => 0.06 + 0.42 * (cell.strength ?? 0), scale: null },
-          stroke: { value: (cell: HeatCell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
-          strokeWidth: 2.5,
-        }),
-        // In narrow cells the values are omitted; the table has them.
-        ...(width / listNames('x').length < 60
-          ? []
-          : [Plot.text(cells, { x: 'x', y: 'y', text: 'text', fill: 'var(--text)' })]),
-      ],
-    }),
-  });
+  return renderPlot(label, ({ width }) => ({
+    height: 64 + 34 * listNames('y').length,
+    marginLeft: 24 + 8 * listNames('y').reduce((max, name) => Math.max(max, name.length), 0),
+    x: { domain: listNames('x'), label: xLabel, tickSize: 0, padding: 0.02 },
+    y: { domain: listNames('y'), label: yLabel, tickSize: 0, padding: 0.04 },
+    marks: [
+      Plot.cell(cells, {
+        x: 'x',
+        y: 'y',
+        inset: 1,
+        rx: 3,
+        fill: 'var(--accent)',
+        fillOpacity: { value: (cell: HeatCell) => 0.06 + 0.42 * (cell.strength ?? 0), scale: null },
+        stroke: { value: (cell: HeatCell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
+        strokeWidth: 2.5,
+      }),
+      // In narrow cells the values are omitted; the table has them.
+      ...(width / listNames('x').length < 60
+        ? []
+        : [Plot.text(cells, { x: 'x', y: 'y', text: 'text', fill: 'var(--text)' })]),
+    ],
+  }));
 };
 
 // Plots are inline SVG, without scripts or other files. Colours are CSS variables of the page, for light and dark mode.
@@ -160,15 +151,14 @@ interface PlotSize {
   readonly height: number;
 }
 
-/** A plot with its ARIA label and its options for a size. */
-interface PlotDrawing {
-  readonly label: string;
-  options(size: PlotSize): Plot.PlotOptions;
-}
-
-/** Renders a plot for wide and for narrow pages. */
+/**
+ * Renders a plot for wide and for narrow pages.
+ * @param label its ARIA label
+ * @param options its options for a size
+ */
 export const renderPlot = (
-  { label, options }: PlotDrawing,
+  label: string,
+  options: (size: PlotSize) => Plot.PlotOptions,
   heights: readonly [wide: number, narrow: number] = [280, 240],
 ): Html =>
   new Html(

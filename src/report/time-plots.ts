@@ -30,48 +30,46 @@ interface DayBars {
 /** One bar per day. */
 export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accent)', rowNames = [] }: DayBars): Html =>
   renderPlot(
-    {
-      label,
-      options: (size) => {
-        const barWidth = size.width / ((span.to - span.from) / dayMs);
-        // Narrow bars touch: gaps of a part of a pixel would show as a pattern.
-        const isNarrow = barWidth < 5;
-        const inset = isNarrow ? 0 : Math.min(3, 0.06 * barWidth);
-        const createBars = (subset: readonly DayBar[], look: Plot.RectYOptions) =>
-          Plot.rectY(subset, {
-            x1: ({ day }: DayBar) => toDate(day),
-            x2: ({ day }: DayBar) => toDate(day + dayMs),
-            y1: 0,
-            y2: 'value',
-            insetLeft: inset,
-            insetRight: inset,
-            ...(isNarrow && { shapeRendering: 'crispEdges' }),
-            ...look,
-          });
-        return {
-          marginLeft: computeRowMargin(rowNames, size),
-          x: buildTimeAxis(size, span),
-          y: {
-            label: yLabel,
-            ticks: 4,
-            nice: true,
-            tickFormat: formatShortNumber,
-            ...buildZeroDomain(bars.map(({ value }) => value)),
-          },
-          marks: [
-            Plot.gridY({ ...gridStyle, ticks: 4 }),
-            createBars(
-              bars.filter(({ isHollow }) => isHollow !== true),
-              { fill: colour, fillOpacity: 0.7 },
-            ),
-            createBars(
-              bars.filter(({ isHollow }) => isHollow === true),
-              { fill: colour, fillOpacity: 0.15, stroke: colour, strokeWidth: 1 },
-            ),
-            Plot.ruleY([0], { stroke: 'var(--edge)' }),
-          ],
-        };
-      },
+    label,
+    (size) => {
+      const barWidth = size.width / ((span.to - span.from) / dayMs);
+      // Narrow bars touch: gaps of a part of a pixel would show as a pattern.
+      const isNarrow = barWidth < 5;
+      const inset = isNarrow ? 0 : Math.min(3, 0.06 * barWidth);
+      const createBars = (subset: readonly DayBar[], look: Plot.RectYOptions) =>
+        Plot.rectY(subset, {
+          x1: ({ day }: DayBar) => toDate(day),
+          x2: ({ day }: DayBar) => toDate(day + dayMs),
+          y1: 0,
+          y2: 'value',
+          insetLeft: inset,
+          insetRight: inset,
+          ...(isNarrow && { shapeRendering: 'crispEdges' }),
+          ...look,
+        });
+      return {
+        marginLeft: computeRowMargin(rowNames, size),
+        x: buildTimeAxis(size, span),
+        y: {
+          label: yLabel,
+          ticks: 4,
+          nice: true,
+          tickFormat: formatShortNumber,
+          ...buildZeroDomain(bars.map(({ value }) => value)),
+        },
+        marks: [
+          Plot.gridY({ ...gridStyle, ticks: 4 }),
+          createBars(
+            bars.filter(({ isHollow }) => isHollow !== true),
+            { fill: colour, fillOpacity: 0.7 },
+          ),
+          createBars(
+            bars.filter(({ isHollow }) => isHollow === true),
+            { fill: colour, fillOpacity: 0.15, stroke: colour, strokeWidth: 1 },
+          ),
+          Plot.ruleY([0], { stroke: 'var(--edge)' }),
+        ],
+      };
     },
     [210, 190],
   );
@@ -85,24 +83,22 @@ interface PlotLine {
 /** Lines and dots over time. */
 export const renderLinesPlot = (label: string, yLabel: string, span: Window, lines: readonly PlotLine[]): Html =>
   renderPlot(
-    {
-      label,
-      options: (size) => ({
-        x: buildTimeAxis(size, span),
-        y: {
-          label: yLabel,
-          ticks: 4,
-          nice: true,
-          tickFormat: formatShortNumber,
-          ...buildZeroDomain(lines.flatMap(({ points }) => points.map(({ value }) => value))),
-        },
-        marks: [
-          Plot.gridY({ ...gridStyle, ticks: 4 }),
-          Plot.ruleY([0], { stroke: 'var(--edge)' }),
-          ...lines.flatMap((line) => toMarks(line)),
-        ],
-      }),
-    },
+    label,
+    (size) => ({
+      x: buildTimeAxis(size, span),
+      y: {
+        label: yLabel,
+        ticks: 4,
+        nice: true,
+        tickFormat: formatShortNumber,
+        ...buildZeroDomain(lines.flatMap(({ points }) => points.map(({ value }) => value))),
+      },
+      marks: [
+        Plot.gridY({ ...gridStyle, ticks: 4 }),
+        Plot.ruleY([0], { stroke: 'var(--edge)' }),
+        ...lines.flatMap((line) => toMarks(line)),
+      ],
+    }),
     [210, 190],
   );
 
@@ -165,42 +161,40 @@ interface CoveragePlot {
 export const renderCoveragePlot = ({ label, span, axis, sizes }: CoveragePlot): Html => {
   const height = 46 + 26 * sizes.wide.lines.length;
   return renderPlot(
-    {
-      label,
-      options: (size) => {
-        const { lines: shownLines, stepMs } = isNarrowSize(size) ? sizes.narrow : sizes.wide;
-        const names = new Map(shownLines.map(({ name }, i) => [i, fitText(name, getNameWidthMax(size))]));
-        const runs = shownLines.flatMap(({ shares, damagedSteps }, row) =>
-          mergeHeatRuns(shares, row, span, stepMs, damagedSteps),
-        );
-        return {
-          marginLeft: computeRowMargin(
-            shownLines.map(({ name }) => name),
-            size,
-          ),
-          x: buildTimeAxis(size, axis),
-          y: {
-            domain: shownLines.map((_, i) => i),
-            label: null,
-            tickSize: 0,
-            type: 'band' as const,
-            padding: 0.14,
-            tickFormat: (i: number) => names.get(i)!,
-          },
-          marks: [
-            Plot.barX(runs, {
-              x1: ({ from }: HeatRun) => toDate(from),
-              x2: ({ to }: HeatRun) => toDate(to),
-              y: 'row',
-              fill: {
-                value: ({ level, isDamaged }: HeatRun) =>
-                  isDamaged ? 'var(--bad)' : `var(--level-${heatColours[level]})`,
-                scale: null,
-              },
-            }),
-          ],
-        };
-      },
+    label,
+    (size) => {
+      const { lines: shownLines, stepMs } = isNarrowSize(size) ? sizes.narrow : sizes.wide;
+      const names = new Map(shownLines.map(({ name }, i) => [i, fitText(name, getNameWidthMax(size))]));
+      const runs = shownLines.flatMap(({ shares, damagedSteps }, row) =>
+        mergeHeatRuns(shares, row, span, stepMs, damagedSteps),
+      );
+      return {
+        marginLeft: computeRowMargin(
+          shownLines.map(({ name }) => name),
+          size,
+        ),
+        x: buildTimeAxis(size, axis),
+        y: {
+          domain: shownLines.map((_, i) => i),
+          label: null,
+          tickSize: 0,
+          type: 'band' as const,
+          padding: 0.14,
+          tickFormat: (i: number) => names.get(i)!,
+        },
+        marks: [
+          Plot.barX(runs, {
+            x1: ({ from }: HeatRun) => toDate(from),
+            x2: ({ to }: HeatRun) => toDate(to),
+            y: 'row',
+            fill: {
+              value: ({ level, isDamaged }: HeatRun) =>
+                isDamaged ? 'var(--bad)' : `var(--level-${heatColours[level]})`,
+              scale: null,
+            },
+          }),
+        ],
+      };
     },
     [height, height],
   );

@@ -1,6 +1,6 @@
 import type { UsageError } from '../base/errors.ts';
 import { defaultLayer, findMisspelledVariables, findSettingSchema, isSecretSetting } from './layers.ts';
-import { findConfigFile, loadMergedSettings, resolveSettings, type SettingSources } from './load.ts';
+import { findConfigFile, loadMergedSettings, readSettings, type SettingSources } from './load.ts';
 import { dropConsequences, findLine, SettingError } from './setting-error.ts';
 
 /** Where the value of a setting comes from. */
@@ -52,16 +52,12 @@ export async function listSettings(
 export async function checkSettings(
   sources: SettingSources,
 ): Promise<{ config: string | null; problems: SettingProblem[] }> {
-  const errors: UsageError[] = [];
-  const report = (error: UsageError): void => void errors.push(error);
-  const config = findConfigFile(sources);
-  const merged = await loadMergedSettings(sources, config, report);
-  await resolveSettings(sources, config, merged, report);
+  const { errors, config, lines } = await readSettings(sources);
   const problems = dropConsequences(errors);
   return {
     config,
     problems: [
-      ...problems.map((error) => toProblem(error, config, merged.lines)).toSorted((a, b) => toLine(a) - toLine(b)),
+      ...problems.map((error) => toProblem(error, config, lines)).toSorted((a, b) => toLine(a) - toLine(b)),
       ...findMisspelledVariables(sources.env).map(({ name, meant }) => ({
         message: `unknown environment variable ${name}: did you mean ${meant}?`,
         key: name,

@@ -61,20 +61,26 @@ export interface SettingSources {
  * @throws UsageError with the source, the key, the value (`(hidden)` for a secret) and the expectation, of every problem
  */
 export async function loadSettings(sources: SettingSources): Promise<Settings> {
+  const { settings, errors, config, lines } = await readSettings(sources);
+  throwProblems(errors, config, lines);
+  return settings;
+}
+
+/** Reads the settings with every problem, and continues without the values that have one. */
+export async function readSettings(sources: SettingSources) {
   const errors: UsageError[] = [];
   const report = (error: UsageError): void => void errors.push(error);
-  const configFile = findConfigFile(sources);
-  const merged = await loadMergedSettings(sources, configFile, report);
-  const settings = await resolveSettings(sources, configFile, merged, report);
-  throwProblems(errors, configFile, merged.lines);
-  return settings;
+  const config = findConfigFile(sources);
+  const merged = await loadMergedSettings(sources, config, report);
+  const settings = await resolveSettings(sources, config, merged, report);
+  return { settings, errors, config, lines: merged.lines };
 }
 
 /**
  * Resolves merged settings: relative paths, keys in files, the settings of each source. Reports each problem and continues
  * without the value.
  */
-export async function resolveSettings(
+async function resolveSettings(
   sources: SettingSources,
   configFile: string | null,
   { values: merged, lines }: MergedLayers,

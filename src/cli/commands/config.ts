@@ -3,7 +3,6 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
-import { readProcessEnvironment } from '../../settings/environment.ts';
 import type { ListedSetting, SettingOrigin, SettingProblem } from '../../settings/inspect-settings.ts';
 import type { SettingSources } from '../../settings/load.ts';
 import {
@@ -11,8 +10,8 @@ import {
   type CommonFlags,
   configFileDefault,
   flagsUnusedByReaders,
-  mergeArchiveFlags,
   printResult,
+  toSettingSources,
   withCommonFlags,
 } from '../command-context.ts';
 import { toShortPath } from '../command-name.ts';
@@ -40,7 +39,7 @@ function addShow(config: Command): void {
   withExamples(show, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action(async (file: string | undefined, flags: ShowFlags) => {
     const { listSettings } = await import('../../settings/inspect-settings.ts');
-    const sources = await collectSources(file, flags);
+    const sources = collectSources(file, flags);
     const { config, settings } = await listSettings(sources);
     const shown = flags.all === true ? settings : settings.filter(isChanged);
     warnOfUnreadConfig(config, flags);
@@ -59,7 +58,7 @@ function addCheck(cli: CliContext, config: Command): void {
   withExamples(check, checkExamples);
   withCommonFlags(check, flagsUnusedByReaders).action(async (file: string | undefined, flags: CommonFlags) => {
     const { checkSettings } = await import('../../settings/inspect-settings.ts');
-    const sources = await collectSources(file, flags);
+    const sources = collectSources(file, flags);
     const { config, problems } = await checkSettings(sources);
     const warnings = problems.length === 0 ? await findSettingWarnings(sources) : [];
     const exitCode = problems.length === 0 ? exitCodes.done : exitCodes.usage;
@@ -86,18 +85,11 @@ async function findSettingWarnings(sources: SettingSources): Promise<string[]> {
   );
 }
 
-async function collectSources(file: string | undefined, flags: CommonFlags): Promise<SettingSources> {
+function collectSources(file: string | undefined, flags: CommonFlags): SettingSources {
   if (file !== undefined && flags.config !== undefined && resolve(file) !== resolve(flags.config))
     throw new UsageError('Give the config file either as an argument or with --config, not both.');
-  const output = mergeArchiveFlags(flags);
-  return {
-    env: readProcessEnvironment(),
-    cwd: process.cwd(),
-    config: file ?? flags.config,
-    output,
-    logLevel: flags.logLevel,
-    set: flags.set,
-  };
+  const sources = toSettingSources(flags);
+  return { ...sources, config: file ?? sources.config };
 }
 
 /** The config of the working folder is read only if it is named. */

@@ -6,7 +6,13 @@ import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { systemClock } from '../../base/system.ts';
 import type { Context } from '../../context/context.ts';
-import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  mergeArchiveFlags,
+  withCommonFlags,
+  withContext,
+} from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { formatSummary, reportSummary } from '../print-summary.ts';
@@ -30,26 +36,19 @@ export function addDemo(command: Command, shell: CliContext): void {
       'notify.webhook_url_file=null',
       'notify.ping_jobs=[]',
     ];
-    const amend = (sources: { set: readonly string[]; output?: string }) => ({
-      set: [...sources.set, ...overrides],
-      output: sources.output ?? join('output', 'demo'),
-    });
+    const { archive: _, ...others } = flags;
+    const output = mergeArchiveFlags(flags) ?? join('output', 'demo');
     try {
-      await withContext(
-        flags,
-        shell.version,
-        true,
-        async (context) => {
-          const nightly = await shell.jobs.nightly();
-          const summary = await nightly.run(context, { day: null });
-          const root = context.settings.archive.output;
-          if (flags.json === true) return reportSummary(shell, flags, summary, root);
-          process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
-          if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context, summary));
-          shell.setExitCode(summary.exit_code);
-        },
-        amend,
-      );
+      const own = { ...others, output, set: [...flags.set, ...overrides] };
+      await withContext(own, shell.version, true, async (context) => {
+        const nightly = await shell.jobs.nightly();
+        const summary = await nightly.run(context, { day: null });
+        const root = context.settings.archive.output;
+        if (flags.json === true) return reportSummary(shell, flags, summary, root);
+        process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
+        if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context, summary));
+        shell.setExitCode(summary.exit_code);
+      });
     } finally {
       await sandbox.stop();
     }

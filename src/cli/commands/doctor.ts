@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import { OddslakeError } from '../../base/errors.ts';
 import type { Diagnosis } from '../../doctor/doctor.ts';
-import { readProcessEnvironment } from '../../settings/environment.ts';
 import {
   type CliContext,
   type CommonFlags,
-  mergeArchiveFlags,
   printResult,
+  toSettingSources,
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
@@ -36,15 +35,15 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
     import('../../settings/load.ts'),
     import('../../base/system.ts'),
   ]);
-  const env = readProcessEnvironment();
+  const sources = toSettingSources(flags);
   let isRead = false;
   try {
     return await withContext(flags, shell.version, false, async (context) => {
       isRead = true;
       const { requireLocalArchive } = await import('../../context/open-configured.ts');
       requireLocalArchive(context.settings);
-      const chosen = await listChosenSettings({ env, cwd: process.cwd(), ...flags, output: mergeArchiveFlags(flags) });
-      return diagnose(context, { nonDefaultSettings: chosen, env, isOnline: flags.offline !== true });
+      const chosen = await listChosenSettings(sources);
+      return diagnose(context, { nonDefaultSettings: chosen, env: sources.env, isOnline: flags.offline !== true });
     });
   } catch (error) {
     // Invalid settings are reported as a finding.

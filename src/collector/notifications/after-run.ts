@@ -2,44 +2,6 @@ import type { Summary } from '../../archive/journal/run-summary.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 
-/** A step after every run. */
-interface AfterRunStep {
-  /** Name for warnings, e.g. `the report`. */
-  readonly label: string;
-  /** Whether the step is left out after a dry run. Default: no. */
-  readonly skipsDryRuns?: boolean;
-  run(context: Context, summary: Summary): Promise<void>;
-}
-
-const steps: readonly AfterRunStep[] = [
-  {
-    label: 'the notification',
-    async run(context, summary) {
-      if (context.settings.notify.webhookUrl === null) return;
-      await (await import('./notify.ts')).notifyRunEnd(context, summary);
-    },
-  },
-  {
-    label: 'the ping',
-    skipsDryRuns: true,
-    async run(context, summary) {
-      if (!isPinged(context.settings, summary.job)) return;
-      await (await import('./notify.ts')).pingRunEnd(context, summary);
-    },
-  },
-  // Last, because it takes the longest.
-  {
-    label: 'the report',
-    async run(context, { job, run_id }) {
-      // If there is no run ID, the archive could not be opened.
-      if (job !== 'nightly' || run_id === null || !context.settings.report.nightly) return;
-      if (context.signal.aborted) return;
-      const { writeReportAfterRun } = await import('../../report/write-report.ts');
-      await writeReportAfterRun(context);
-    },
-  },
-];
-
 /** Whether a job pings a dead man's switch. */
 const isPinged = ({ notify }: Settings, job: string): boolean =>
   notify.pingJobs.some((name) => name === job) &&
@@ -59,16 +21,26 @@ export async function beforeRun(context: Context, job: string): Promise<void> {
 }
 
 /**
- * Runs the steps after a run, with any outcome. The archive is closed and the summary is final. An error of a step is logged
- * as a warning and does not change the outcome of the run.
+ * Notifies, pings and writes the report after a run, with any outcome. The archive is closed and the summary is final. An error
+ * is logged as a warning and does not change the outcome of the run.
  */
 export async function afterRun(context: Context, summary: Summary, isDryRun = false): Promise<void> {
-  for (const { label, run, skipsDryRuns = false } of steps) {
-    if (isDryRun && skipsDryRuns) continue;
+  const { settings, log, signal } = context;
+  const { job, run_id } = summary;
+  const attempt = async (label: string, step: () => Promise<void>): Promise<void> => {
     try {
-      await run(context, summary);
+      await step();
     } catch (err) {
-      context.log.warn({ err, run_id: summary.run_id }, `${label} failed; the outcome of the run is unchanged`);
+      log.warn({ err, run_id }, `${label} failed; the outcome of the run is unchanged`);
     }
-  }
+  };
+  if (settings.notify.webhookUrl !== null)
+    await attempt('the notification', async () => (await import('./notify.ts')).notifyRunEnd(context, summary));
+  if (!isDryRun && isPinged(settings, job))
+    await attempt('the ping', async () => (await import('./notify.ts')).pingRunEnd(context, summary));
+  // Last, because it takes the longest. If there is no run ID, the archive could not be opened.
+  if (job === 'nightly' && run_id !== null && settings.report.nightly && !signal.aborted)
+    await attempt('the report', async () =>
+      (await import('../../report/write-report.ts')).writeReportAfterRun(context),
+    );
 }
