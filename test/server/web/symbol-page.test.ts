@@ -198,7 +198,7 @@ describe('the history of a market', () => {
 
 describe('code', () => {
   const target = { origin: 'http://127.0.0.1:8080', isKeyRequired: true };
-  const selection = { name: 'ticks', path: '/api/v1/historical/ticks', symbols: ['A'], from: day0, to: day0 + 1 };
+  const selection = { name: 'ticks', symbols: ['A'], from: day0, to: day0 + 1 };
 
   test('names the key only if it is required', () => {
     for (const language of ['duckdb', 'polars', 'pandas', 'r', 'curl'] as const) {

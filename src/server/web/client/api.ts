@@ -92,6 +92,45 @@ export async function fetchJson<T>(
   }
 }
 
+const historyPath = (name: string): string => `/api/v1/historical/${name}`;
+
+/** Whether the archive has rows of a symbol in a dataset; false also if the key does not permit the dataset. */
+export const hasRows = (name: string, symbol: string, signal: AbortSignal): Promise<boolean> =>
+  fetchJson<{ count: number }>(historyPath(name), { symbol, limit: 1 }, signal).then(
+    ({ count }) => count > 0,
+    () => false,
+  );
+
+const pageSize = 10_000;
+const pagesMax = 20;
+
+/**
+ * Fetches the first rows of a historical route, about `rowsMax` of them. `isCut` is true if there are more.
+ * @returns also the first response, which may have more than rows
+ */
+export async function fetchRows<Row, Page extends object = object>(
+  name: string,
+  query: Readonly<Record<string, string | number>>,
+  rowsMax: number,
+  signal: AbortSignal,
+): Promise<{ rows: Row[]; isCut: boolean; first: Page }> {
+  const rows: Row[] = [];
+  let [cursor, first]: [string | null, Page | null] = [null, null];
+  for (let page = 0; page < pagesMax && rows.length < rowsMax; page++) {
+    const paging = { limit: Math.min(pageSize, rowsMax - rows.length), cursor };
+    const response: Page & { next_cursor: string | null } = await fetchJson(
+      historyPath(name),
+      { ...query, ...paging },
+      signal,
+    );
+    first ??= response;
+    rows.push(...(response as unknown as Record<string, Row[]>)[name]!);
+    cursor = response.next_cursor;
+    if (cursor === null) break;
+  }
+  return { rows, isCut: cursor !== null, first: first! };
+}
+
 /** Whether the key is valid and only this response is refused: the key has other scopes, or permits other datasets. */
 const isPermissionMissing = ({ headers }: Response): boolean =>
   headers.get('www-authenticate')?.includes('insufficient_scope') === true;

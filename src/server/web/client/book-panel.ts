@@ -1,7 +1,7 @@
-import { ApiError, fetchJson, isAbortError, toErrorMessage } from './api.ts';
+import { ApiError, fetchJson, fetchRows } from './api.ts';
 import { type BestPrices, type Book, computeDepths, computeSpread, cumulateDepth, toBestPrices } from './book-depth.ts';
 import { renderCode } from './code-panel.ts';
-import { createElement, renderError, renderLoading } from './dom.ts';
+import { fillElement, html, renderLoading, renderTableHead } from './dom.ts';
 import { formatCount, formatInteger, formatPrice, formatTime } from './format.ts';
 import { renderSmallChart } from './small-chart.ts';
 import type { Selection } from './snippets.ts';
@@ -11,8 +11,6 @@ import type { TimeRange } from './view.ts';
 const levelsShownMax = 10;
 const snapshotsMax = 5000;
 const quotesMax = 20_000;
-const pageSize = 10_000;
-const pagesMax = 10;
 
 /** Formats a quantity with at most two decimals. */
 const formatQuantity = (quantity: number): string => {
@@ -20,61 +18,28 @@ const formatQuantity = (quantity: number): string => {
   return `${formatInteger(Number(whole))}${fraction === undefined ? '' : `.${fraction}`}`;
 };
 
-/** Whether the archive has an order book or quotes of a symbol. */
-export async function hasOrderBook(symbol: string, signal: AbortSignal): Promise<boolean> {
-  const query = { symbol, limit: 1 };
-  const counts = await Promise.all(
-    ['orderbooks', 'quotes'].map((name) =>
-      fetchJson<{ count: number }>(`/api/v1/historical/${name}`, query, signal).then(
-        ({ count }) => count,
-        (error: unknown) => {
-          if (isAbortError(error)) throw error;
-          return 0;
-        },
-      ),
-    ),
-  );
-  return counts.some((count) => count > 0);
-}
-
 /** Renders the order book: the depth now, and spread and depth in the range. */
 export function renderBookPanel({ symbol, range, view, signal }: TabContext): HTMLElement {
-  const now = createElement('div', { class: 'book-now' }, renderLoading('Loading the order book…'));
-  const past = createElement('div', { class: 'book-past' }, renderLoading('Loading quotes…'));
-  const fill = async (target: HTMLElement, load: () => Promise<Node[]>): Promise<void> => {
-    try {
-      target.replaceChildren(...(await load()));
-    } catch (error) {
-      if (!isAbortError(error))
-        target.replaceChildren(renderError(toErrorMessage(error), () => void fill(target, load)));
-    }
-  };
-  void fill(now, async () => renderDepthNow(await fetchLatestBook(symbol, signal), signal));
-  void fill(past, async () => {
+  const now = html`<div class="book-now">${renderLoading('Loading the order book…')}</div>`;
+  const past = html`<div class="book-past">${renderLoading('Loading quotes…')}</div>`;
+  void fillElement(now, async () => renderDepthNow(await fetchLatestBook(symbol, signal), signal));
+  void fillElement(past, async () => {
     const [quotes, books] = await Promise.all([
       loadBestPrices(symbol, range, signal),
-      loadPages<Book>('orderbooks', symbol, range, snapshotsMax, signal),
+      fetchRows<Book>('orderbooks', { symbol, ...range }, snapshotsMax, signal),
     ]);
     const best = quotes ?? { prices: toBestPrices(books.rows), selection: null, note: '' };
-    const selection = best.selection ?? toSelection('orderbooks', symbol, range);
+    const selection: Selection = best.selection ?? { name: 'orderbooks', symbols: [symbol], ...range };
     const what = { quotes: 'these quotes', candles: 'these candles' }[selection.name] ?? 'these order books';
+    const cut = books.isCut && `Only the first ${formatCount(books.rows.length, 'order book')} of the range are shown.`;
     return [
-      ...renderSpread(best.prices, range, signal),
-      ...renderDepths(books.rows, range, signal),
-      createElement(
-        'p',
-        { class: 'note' },
-        [
-          best.note,
-          books.isCut ? `Only the first ${formatCount(books.rows.length, 'order book')} of the range are shown.` : '',
-        ]
-          .filter(Boolean)
-          .join(' '),
-      ),
+      renderSpread(best.prices, range, signal),
+      books.rows.length > 0 && renderDepths(books.rows, range, signal),
+      html`<p class="note">${[best.note, cut].filter(Boolean).join(' ')}</p>`,
       renderCode(what, selection, view.code ?? 'duckdb'),
     ];
   });
-  return createElement('div', { class: 'book-panel' }, now, past);
+  return html`<div class="book-panel">${now}${past}</div>`;
 }
 
 async function fetchLatestBook(symbol: string, signal: AbortSignal): Promise<Book | null> {
@@ -84,16 +49,11 @@ async function fetchLatestBook(symbol: string, signal: AbortSignal): Promise<Boo
   });
 }
 
-function renderDepthNow(book: Book | null, signal: AbortSignal): Node[] {
-  if (book === null) return [createElement('p', { class: 'empty' }, 'The archive has no order book of this symbol.')];
+function renderDepthNow(book: Book | null, signal: AbortSignal): HTMLElement[] {
+  if (book === null) return [html`<p class="empty">The archive has no order book of this symbol.</p>`];
   const { bids, asks, t } = book;
-  const title = createElement(
-    'h4',
-    { 'aria-level': 2 },
-    'Order book of ',
-    createElement('span', { class: 'nowrap' }, `${formatTime(t)} UTC`),
-  );
-  if (bids.length + asks.length === 0) return [title, createElement('p', { class: 'empty' }, 'It is empty.')];
+  const title = html`<h4 aria-level="2">Order book of <span class="nowrap">${formatTime(t)} UTC</span></h4>`;
+  if (bids.length + asks.length === 0) return [title, html`<p class="empty">It is empty.</p>`];
   const { x, bids: below, asks: above } = cumulateDepth(book);
   const best = toBestPrices([book])[0]!;
   const spread = computeSpread(best);
@@ -115,136 +75,82 @@ function renderDepthNow(book: Book | null, signal: AbortSignal): Node[] {
     },
     signal,
   );
-  return [
-    title,
-    createElement(
-      'p',
-      { class: 'note' },
-      `Bid ${bid} · ask ${ask}${spread === null ? '' : ` · spread ${formatPrice(spread)}`}`,
-    ),
-    chart,
-    renderLevels(book),
-  ];
+  const offered = `Bid ${bid} · ask ${ask}${spread === null ? '' : ` · spread ${formatPrice(spread)}`}`;
+  return [title, html`<p class="note">${offered}</p>`, chart, renderLevels(book)];
 }
 
 function renderLevels({ bids, asks }: Book): HTMLElement {
-  const count = Math.min(levelsShownMax, Math.max(bids.length, asks.length));
-  const cell = (text: string): HTMLElement => createElement('td', {}, text);
+  const longest = Math.max(bids.length, asks.length);
+  const count = Math.min(levelsShownMax, longest);
   const rows = Array.from({ length: count }, (_, i) => {
     const [bid, ask] = [bids[i], asks[i]];
-    return createElement(
-      'tr',
-      {},
-      cell(bid === undefined ? '' : formatQuantity(bid.quantity)),
-      cell(bid === undefined ? '' : formatPrice(bid.price)),
-      cell(ask === undefined ? '' : formatPrice(ask.price)),
-      cell(ask === undefined ? '' : formatQuantity(ask.quantity)),
-    );
+    return html`
+      <tr>
+        <td>${bid && formatQuantity(bid.quantity)}</td>
+        <td>${bid && formatPrice(bid.price)}</td>
+        <td>${ask && formatPrice(ask.price)}</td>
+        <td>${ask && formatQuantity(ask.quantity)}</td>
+      </tr>`;
   });
-  const heads = ['Bid quantity', 'Bid', 'Ask', 'Ask quantity'];
-  const more = Math.max(bids.length, asks.length) - count;
-  return createElement(
-    'div',
-    {},
-    createElement(
-      'table',
-      { class: 'levels' },
-      createElement(
-        'thead',
-        {},
-        createElement('tr', {}, ...heads.map((text) => createElement('th', { scope: 'col' }, text))),
-      ),
-      createElement('tbody', {}, ...rows),
-    ),
-    more > 0 ? createElement('p', { class: 'note' }, `${formatCount(more, 'more level')} in the archive.`) : null,
-  );
+  return html`
+    <div>
+      <table class="levels">
+        ${renderTableHead(['Bid quantity', 'Bid', 'Ask', 'Ask quantity'])}
+        <tbody>${rows}</tbody>
+      </table>
+      ${longest > count && html`<p class="note">${formatCount(longest - count, 'more level')} in the archive.</p>`}
+    </div>`;
 }
-
-const toSelection = (name: string, symbol: string, { from, to }: TimeRange): Selection => ({
-  name,
-  path: `/api/v1/historical/${name}`,
-  symbols: [symbol],
-  from,
-  to,
-});
 
 /** Quotes of the range or, if there are too many, bid and ask of hourly candles; null if there are none. */
 async function loadBestPrices(symbol: string, range: TimeRange, signal: AbortSignal) {
-  const { rows, isCut } = await loadPages<BestPrices>('quotes', symbol, range, quotesMax, signal);
+  const query = { symbol, ...range };
+  const { rows, isCut } = await fetchRows<BestPrices>('quotes', query, quotesMax, signal);
   if (rows.length === 0) return null;
+  const rest = { symbols: [symbol], ...range };
   if (!isCut)
-    return {
-      prices: rows,
-      selection: toSelection('quotes', symbol, range),
-      note: `${formatCount(rows.length, 'quote')}.`,
-    };
-  const hourly = await loadPages<BestPrices>('candles', symbol, range, quotesMax, signal, { interval: '1h' });
-  const selection = { ...toSelection('candles', symbol, range), parameters: { interval: '1h' } };
-  return { prices: hourly.rows, selection, note: 'The spread at the end of each hour: the range has too many quotes.' };
+    return { prices: rows, selection: { name: 'quotes', ...rest }, note: `${formatCount(rows.length, 'quote')}.` };
+  const parameters = { interval: '1h' };
+  const hourly = await fetchRows<BestPrices>('candles', { ...query, ...parameters }, quotesMax, signal);
+  const note = 'The spread at the end of each hour: the range has too many quotes.';
+  return { prices: hourly.rows, selection: { name: 'candles', ...rest, parameters }, note };
 }
 
-/** Loads the first rows of a range. `isCut` is true if there are more. */
-async function loadPages<Row>(
-  name: 'quotes' | 'orderbooks' | 'candles',
-  symbol: string,
-  { from, to }: TimeRange,
-  rowsMax: number,
-  signal: AbortSignal,
-  parameters: Readonly<Record<string, string>> = {},
-): Promise<{ rows: Row[]; isCut: boolean }> {
-  const rows: Row[] = [];
-  let cursor: string | null = null;
-  for (let page = 0; page < pagesMax && rows.length < rowsMax; page++) {
-    const query = { ...parameters, symbol, from, to, limit: Math.min(pageSize, rowsMax - rows.length), cursor };
-    const response: Record<string, unknown> = await fetchJson(`/api/v1/historical/${name}`, query, signal);
-    rows.push(...(response[name] as Row[]));
-    cursor = response.next_cursor as string | null;
-    if (cursor === null) return { rows, isCut: false };
-  }
-  return { rows, isCut: true };
-}
-
-function renderSpread(prices: readonly BestPrices[], range: TimeRange, signal: AbortSignal): Node[] {
-  if (prices.length === 0)
-    return [createElement('p', { class: 'empty' }, 'The archive has no quotes and order books in this range.')];
+function renderSpread(prices: readonly BestPrices[], range: TimeRange, signal: AbortSignal): HTMLElement {
+  if (prices.length === 0) return html`<p class="empty">The archive has no quotes and order books in this range.</p>`;
   const spreads = prices.map(computeSpread);
   const known = spreads.filter((spread) => spread !== null).sort((a, b) => a - b);
   const median = known[known.length >> 1];
   const label = median === undefined ? 'no spread: a side has no offer' : `median ${formatPrice(median)}`;
-  return [
-    renderSmallChart(
-      {
-        title: 'Spread',
-        label: `Spread in the range: ${label}.`,
-        x: prices.map(({ t }) => t),
-        lines: [{ label, color: 'price', y: spreads }],
-        xIs: 'time',
-        range,
-        formatY: formatPrice,
-      },
-      signal,
-    ),
-  ];
+  return renderSmallChart(
+    {
+      title: 'Spread',
+      label: `Spread in the range: ${label}.`,
+      x: prices.map(({ t }) => t),
+      lines: [{ label, color: 'price', y: spreads }],
+      xIs: 'time',
+      range,
+      formatY: formatPrice,
+    },
+    signal,
+  );
 }
 
-function renderDepths(books: readonly Book[], range: TimeRange, signal: AbortSignal): Node[] {
-  if (books.length === 0) return [];
+function renderDepths(books: readonly Book[], range: TimeRange, signal: AbortSignal): HTMLElement {
   const depths = computeDepths(books);
-  return [
-    renderSmallChart(
-      {
-        title: 'Depth over time',
-        label: `Quantity on both sides of ${formatCount(books.length, 'order book')}.`,
-        x: depths.map(({ t }) => t),
-        lines: [
-          { label: 'bids', color: 'up', y: depths.map(({ bids }) => bids) },
-          { label: 'asks', color: 'down', y: depths.map(({ asks }) => asks) },
-        ],
-        xIs: 'time',
-        range,
-        formatY: formatQuantity,
-      },
-      signal,
-    ),
-  ];
+  return renderSmallChart(
+    {
+      title: 'Depth over time',
+      label: `Quantity on both sides of ${formatCount(books.length, 'order book')}.`,
+      x: depths.map(({ t }) => t),
+      lines: [
+        { label: 'bids', color: 'up', y: depths.map(({ bids }) => bids) },
+        { label: 'asks', color: 'down', y: depths.map(({ asks }) => asks) },
+      ],
+      xIs: 'time',
+      range,
+      formatY: formatQuantity,
+    },
+    signal,
+  );
 }

@@ -7,7 +7,7 @@ import {
   toLevel,
 } from './archive-file.ts';
 import { type DayKind, dayKinds, formatCoverageShare, toDayKind } from './day-kind.ts';
-import { createElement } from './dom.ts';
+import { html } from './dom.ts';
 import { dayMs, formatCount } from './format.ts';
 
 const monthNames = [
@@ -41,8 +41,8 @@ interface CalendarInput {
 /** Renders months as grids with a cell for each UTC day. Calls `choose` with the selected day. */
 export function renderCalendar(input: CalendarInput, choose: (date: string) => void) {
   const months = buildCalendar(input.days);
-  const tip = createElement('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
-  const grid = createElement('div', { class: 'months' });
+  const tip = html`<div class="tip" hidden aria-hidden="true"></div>`;
+  const grid = html`<div class="months"></div>`;
   const show = (shown: readonly CalendarMonth[]): void => {
     grid.replaceChildren(...shown.map((month) => renderMonth(month, input)));
     const last = [...grid.querySelectorAll<HTMLElement>('button')].at(-1);
@@ -50,17 +50,13 @@ export function renderCalendar(input: CalendarInput, choose: (date: string) => v
   };
   show(months.slice(-monthsShownInitially));
   const hidden = months.length - monthsShownInitially;
-  const more = createElement(
-    'button',
-    { type: 'button', class: 'more' },
-    `Show ${formatCount(hidden, 'earlier month')}`,
-  );
+  const more = html`<button type="button" class="more">Show ${formatCount(hidden, 'earlier month')}</button>`;
   more.addEventListener('click', () => {
     show(months);
     more.remove();
     grid.querySelector('button')?.focus();
   });
-  const root = createElement('div', { class: 'calendar' }, hidden > 0 ? more : null, grid, renderLegend(), tip);
+  const root = html`<div class="calendar">${hidden > 0 && more}${grid}${renderLegend()}${tip}</div>`;
 
   const dayOf = (target: EventTarget | null): HTMLElement | null =>
     (target as HTMLElement | null)?.closest?.<HTMLElement>('[data-date]') ?? null;
@@ -123,63 +119,43 @@ function findNextIndex(key: string, at: number, all: readonly HTMLElement[]): nu
   return -1;
 }
 
+/** What lies ahead is neither missing nor empty. */
 function renderMonth({ month, leadingBlanks, days }: CalendarMonth, input: CalendarInput): HTMLElement {
   const title = formatMonth(month);
-  return createElement(
-    'div',
-    { class: 'month', role: 'group', 'aria-label': title },
-    createElement('p', { class: 'month-title', 'aria-hidden': 'true' }, title),
-    createElement(
-      'div',
-      { class: 'days' },
-      ...weekdays.map((name) => createElement('span', { class: 'weekday', 'aria-hidden': 'true' }, name)),
-      ...Array.from({ length: leadingBlanks }, () => createElement('span', {})),
-      // What lies ahead is neither missing nor empty.
-      ...days.filter(({ date }) => date <= input.today).map((day) => renderDay(day, input)),
-    ),
-  );
+  return html`
+    <div class="month" role="group" aria-label=${title}>
+      <p class="month-title" aria-hidden="true">${title}</p>
+      <div class="days">
+        ${weekdays.map((name) => html`<span class="weekday" aria-hidden="true">${name}</span>`)}
+        ${Array.from({ length: leadingBlanks }, () => html`<span></span>`)}
+        ${days.filter(({ date }) => date <= input.today).map((day) => renderDay(day, input))}
+      </div>
+    </div>`;
 }
 
 function renderDay({ date, state }: CalendarDay, { damaged, today }: CalendarInput): HTMLElement {
   const kind = toDayKind(state, damaged.has(date));
   const classes = `day ${kind}${kind === 'incomplete' ? ` level-${toLevel(state)}` : ''}${date === today ? ' today' : ''}`;
-  const text = String(Number(date.slice(8)));
+  const text = Number(date.slice(8));
   if (state === null && kind !== 'damaged')
-    return createElement('span', { class: classes, title: `${date}: ${dayKinds.before}` }, text);
-  const notes = [
-    state === null ? null : formatCoverageShare(state),
-    kind === 'damaged' ? 'damaged' : null,
-    date === today ? 'today' : null,
-  ].filter((note) => note !== null);
-  return createElement(
-    'button',
-    {
-      type: 'button',
-      class: classes,
-      tabindex: -1,
-      'data-date': date,
-      'aria-label': `${date}: ${notes.join(', ')}`,
-      'aria-pressed': 'false',
-    },
-    text,
-  );
+    return html`<span class=${classes} title=${`${date}: ${dayKinds.before}`}>${text}</span>`;
+  const notes = [state && formatCoverageShare(state), kind === 'damaged' && kind, date === today && 'today'];
+  const label = `${date}: ${notes.filter(Boolean).join(', ')}`;
+  return html`
+    <button type="button" class=${classes} tabindex="-1" data-date=${date} aria-label=${label} aria-pressed="false">
+      ${text}
+    </button>`;
 }
 
 /** The legend has a sample of every case. */
 function renderLegend(): HTMLElement {
-  const sample = (classes: string): HTMLElement =>
-    createElement('i', { class: `day ${classes}`, 'aria-hidden': 'true' }, '1');
-  const entry = (text: string, ...samples: readonly HTMLElement[]): HTMLElement =>
-    createElement('li', {}, ...samples, createElement('span', {}, text));
+  const entry = (text: string, ...samples: readonly string[]): HTMLElement => html`
+    <li>${samples.map((classes) => html`<i class=${`day ${classes}`} aria-hidden="true">1</i>`)}<span>${text}</span></li>`;
   const kinds = Object.entries(dayKinds) as [DayKind, string][];
-  return createElement(
-    'ul',
-    { class: 'legend', 'aria-label': 'Legend of the calendar' },
-    ...kinds.map(([kind, text]) =>
-      kind === 'incomplete'
-        ? entry(text, ...[0, 2, levelsCount - 1].map((level) => sample(`${kind} level-${level}`)))
-        : entry(text, sample(kind)),
-    ),
-    entry('today (UTC)', sample('before today')),
-  );
+  const levels = [0, 2, levelsCount - 1].map((level) => `incomplete level-${level}`);
+  return html`
+    <ul class="legend" aria-label="Legend of the calendar">
+      ${kinds.map(([kind, text]) => entry(text, ...(kind === 'incomplete' ? levels : [kind])))}
+      ${entry('today (UTC)', 'before today')}
+    </ul>`;
 }

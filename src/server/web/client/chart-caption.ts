@@ -1,6 +1,6 @@
 import type { ChartData } from './chart-data.ts';
 import { evidenceMeanings } from './covered-windows.ts';
-import { createElement } from './dom.ts';
+import { html } from './dom.ts';
 import { formatCount, formatDate, formatDuration, formatPrice, formatTime } from './format.ts';
 import { formatTradeMarks, type TradeMarks } from './trade-marks.ts';
 import type { View } from './view.ts';
@@ -68,30 +68,29 @@ export function renderChartKey(
   trades: TradeMarks,
 ): HTMLElement {
   const key = (style: string, text: string, title: string | null = null): HTMLElement =>
-    createElement('span', { title }, createElement('i', { class: style }), text);
+    html`<span title=${title}><i class=${style}></i>${text}</span>`;
   const isLine = loaded.kind === 'ticks' || kind === 'price';
   const evidence = new Set((loaded.coverage ?? []).map((window) => window.evidence));
-  return createElement(
-    'span',
-    { class: 'keys' },
-    ...(loaded.symbols.length < 2
-      ? []
-      : loaded.symbols.map(({ symbol }, i) => key(i === 0 ? 'key-line' : 'key-line key-second', symbol))),
-    ...(loaded.symbols[0]!.gaps.length === 0 ? [] : [key('key-gap', 'gap: not covered')]),
-    isLine ? key('key-line', 'line: covered, even without ticks') : key('key-quiet', 'blank: covered, no ticks'),
-    ...evidenceStyles.flatMap(({ style, names }) => {
-      const present = names.filter((name) => evidence.has(name));
-      const meaning = present.map((name) => `${name}: ${evidenceMeanings[name]}`).join('\n');
-      return present.length === 0 ? [] : [key(`key-evidence ${style}`, `coverage: ${present.join(', ')}`, meaning)];
-    }),
-    ...(conflicts === 0 ? [] : [key('key-conflict', formatCount(conflicts, 'conflict'))]),
-    ...(trades.count === 0
-      ? []
-      : [
-          ...tradeKeys
-            .filter(({ isOf }) => trades.marks.some(({ aggressor }) => isOf(aggressor)))
-            .map(({ style, text }) => key(style, text)),
-          createElement('span', {}, formatTradeMarks(trades)),
-        ]),
-  );
+  const isMarked = (one: (typeof tradeKeys)[number]) => trades.marks.some(({ aggressor }) => one.isOf(aggressor));
+  return html`
+    <span class="keys">
+      ${
+        loaded.symbols.length > 1 &&
+        loaded.symbols.map(({ symbol }, i) => key(i === 0 ? 'key-line' : 'key-line key-second', symbol))
+      }
+      ${loaded.symbols[0]!.gaps.length > 0 && key('key-gap', 'gap: not covered')}
+      ${isLine ? key('key-line', 'line: covered, even without ticks') : key('key-quiet', 'blank: covered, no ticks')}
+      ${evidenceStyles.map(({ style, names }) => {
+        const present = names.filter((name) => evidence.has(name));
+        const meaning = present.map((name) => `${name}: ${evidenceMeanings[name]}`).join('\n');
+        return present.length > 0 && key(`key-evidence ${style}`, `coverage: ${present.join(', ')}`, meaning);
+      })}
+      ${conflicts > 0 && key('key-conflict', formatCount(conflicts, 'conflict'))}
+      ${
+        trades.count > 0 && [
+          ...tradeKeys.filter(isMarked).map(({ style, text }) => key(style, text)),
+          html`<span>${formatTradeMarks(trades)}</span>`,
+        ]
+      }
+    </span>`;
 }

@@ -11,7 +11,7 @@ import {
   paintTrades,
   readColors,
 } from './chart-paint.ts';
-import { createElement } from './dom.ts';
+import { html } from './dom.ts';
 import { formatPrice } from './format.ts';
 import { formatAxisLabels, scaleRange } from './lines.ts';
 import { createReadout, formatReadout, listStops, type Readout } from './readout.ts';
@@ -34,54 +34,116 @@ const computeHeightPx = (width: number): number => (width < 560 ? 270 : 350);
 /** How long the wheel has to rest until finer data is loaded. */
 const wheelRestMs = 250;
 
-/** Renders a chart with the width of its container. Call `destroy` to remove it. */
-export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoom }: ChartOptions) {
-  const canvas = createElement('div', { class: 'canvas', role: 'img', 'aria-label': label });
-  const tip = createElement('div', { class: 'reading', hidden: true, 'aria-hidden': 'true' });
-  const readPrices = createReadout(loaded);
-  /** Also reads the trade at a time, if it is marked. */
-  const readAt = (t: number): Readout => {
-    const { title, rows } = readPrices(t);
-    const reachMs = plot === null ? 0 : ((shown.to - shown.from) / Math.max(1, plot.over.clientWidth)) * tradeReachPx;
-    const trade = findNearestTrade(trades.marks, tradeTimes, t, reachMs);
-    const row = trade && { label: 'Trade', value: formatTradeMark(trade), symbol: null };
-    return row === undefined ? { title, rows } : { title, rows: [...rows, row] };
-  };
-  const stops = listStops(loaded);
-  const scrub = createElement('input', {
-    type: 'range',
-    class: 'scrub',
-    min: 0,
-    max: Math.max(0, stops.length - 1),
-    value: Math.max(0, stops.length - 1),
-    'aria-label': 'Read values: arrow keys move along the chart',
-    disabled: stops.length === 0,
-  });
-  let shown = loaded.range;
-  let marks: readonly ConflictMark[] = [];
-  let trades = noTradeMarks;
-  let tradeTimes: ArrayLike<number> = [];
-  let plot: uPlot | null = null;
+/** A chart with the width of its container. Call `destroy` to remove it. */
+export class Chart {
+  readonly root: HTMLElement;
+  private readonly loaded: ChartData;
+  private readonly options: ChartOptions;
+  private readonly canvas: HTMLElement;
+  private readonly tip = html`<div class="reading" hidden aria-hidden="true"></div>`;
+  private readonly scrub: HTMLInputElement;
+  private readonly stops: readonly number[];
+  private readonly readPrices: (t: number) => Readout;
+  private readonly living = new AbortController();
+  private readonly sized = new ResizeObserver(() => this.resize());
+  private shown: TimeRange;
+  private marks: readonly ConflictMark[] = [];
+  private trades = noTradeMarks;
+  private tradeTimes: ArrayLike<number> = [];
+  private plot: uPlot | null = null;
   /** The time under the keyboard; the position of the pointer is only as exact as a pixel. */
-  let stopTime: number | null = null;
-  let wheelTimer: ReturnType<typeof setTimeout> | undefined;
+  private stopTime: number | null = null;
+  private wheelTimer: ReturnType<typeof setTimeout> | undefined;
 
-  const showReadout = (u: uPlot): void => {
+  constructor(loaded: ChartData, options: ChartOptions) {
+    this.loaded = loaded;
+    this.options = options;
+    this.shown = loaded.range;
+    this.readPrices = createReadout(loaded);
+    this.stops = listStops(loaded);
+    this.canvas = html`<div class="canvas" role="img" aria-label=${options.label}></div>`;
+    const last = Math.max(0, this.stops.length - 1);
+    this.scrub = html<HTMLInputElement>`
+      <input type="range" class="scrub" min="0" max=${last} value=${last}
+        aria-label="Read values: arrow keys move along the chart" disabled=${this.stops.length === 0}>`;
+    this.scrub.addEventListener('input', () => this.moveToStop());
+    this.scrub.addEventListener('focus', () => this.moveToStop());
+    this.scrub.addEventListener('blur', () => {
+      this.stopTime = null;
+      this.plot?.setCursor({ left: -10, top: -10 });
+    });
+    this.root = html`<div class="chart">${this.canvas}${this.tip}${this.scrub}</div>`;
+    const { signal } = this.living;
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw(), { signal });
+  }
+
+  /** Must be called after the element is added to the document, when it has a width. */
+  start(): void {
+    this.draw();
+    this.sized.observe(this.canvas);
+  }
+
+  /** Shows a range with the data at hand, until finer data is there. */
+  preview(range: TimeRange): void {
+    this.shown = range;
+    this.plot?.setScale('x', { min: range.from, max: range.to });
+  }
+
+  /** Marks conflicts; the axis then includes them. */
+  markConflicts(conflicts: readonly ConflictMark[]): void {
+    this.marks = conflicts.filter(({ t }) => this.shown.from <= t && t < this.shown.to);
+    this.preview(this.shown);
+  }
+
+  /** Marks trades in place of those before; the axis then includes them. */
+  markTrades(trades: TradeMarks): void {
+    if (trades.count === 0 && this.trades.count === 0) return;
+    this.trades = trades;
+    this.tradeTimes = Float64Array.from(trades.marks, ({ t }) => t);
+    this.preview(this.shown);
+  }
+
+  destroy(): void {
+    clearTimeout(this.wheelTimer);
+    this.sized.disconnect();
+    this.living.abort();
+    this.plot?.destroy();
+  }
+
+  /** Also reads the trade at a time, if it is marked. */
+  private readAt(t: number): Readout {
+    const { plot, shown } = this;
+    const { title, rows } = this.readPrices(t);
+    const reachMs = plot === null ? 0 : ((shown.to - shown.from) / Math.max(1, plot.over.clientWidth)) * tradeReachPx;
+    const trade = findNearestTrade(this.trades.marks, this.tradeTimes, t, reachMs);
+    if (trade === undefined) return { title, rows };
+    return { title, rows: [...rows, { label: 'Trade', value: formatTradeMark(trade), symbol: null }] };
+  }
+
+  private showReadout(u: uPlot): void {
     const { left } = u.cursor;
-    tip.hidden = left == null || left < 0;
-    if (tip.hidden) return;
-    renderTip(tip, readAt(stopTime ?? u.posToVal(left!, 'x')));
+    const { style } = this.tip;
+    this.tip.hidden = left == null || left < 0;
+    if (this.tip.hidden) return;
+    renderTip(this.tip, this.readAt(this.stopTime ?? u.posToVal(left!, 'x')));
     const plotLeft = u.over.offsetLeft;
     const isRight = left! > u.over.clientWidth / 2;
-    tip.style.left = isRight ? '' : `${plotLeft + left! + 12}px`;
-    tip.style.right = isRight ? `${canvas.clientWidth - plotLeft - left! + 12}px` : '';
-  };
-  const draw = (): void => {
-    plot?.destroy();
+    style.left = isRight ? '' : `${plotLeft + left! + 12}px`;
+    style.right = isRight ? `${this.canvas.clientWidth - plotLeft - left! + 12}px` : '';
+  }
+
+  private resize(): void {
+    const width = this.canvas.clientWidth;
+    if (this.plot !== null && width > 0 && width !== this.plot.width)
+      this.plot.setSize({ width, height: computeHeightPx(width) });
+  }
+
+  private draw(): void {
+    this.plot?.destroy();
     const colors = readColors();
-    const width = Math.max(240, canvas.clientWidth);
-    const content = createContent(loaded, kind, colors);
-    plot = new uPlot(
+    const width = Math.max(240, this.canvas.clientWidth);
+    const content = createContent(this.loaded, this.options.kind, colors);
+    const plot = new uPlot(
       {
         width,
         height: computeHeightPx(width),
@@ -90,14 +152,8 @@ export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoo
         padding: [coverageBandPx.height + coverageBandPx.gap + 5, 20, 0, 0],
         tzDate: (t) => uPlot.tzDate(new Date(t), 'Etc/UTC'),
         scales: {
-          x: { time: true, range: () => [shown.from, shown.to] },
-          y: {
-            range: (_u, min, max) =>
-              computePriceRange(min, max, scale, [
-                ...marks.map(({ dropped }) => dropped),
-                ...trades.marks.map(({ price }) => price),
-              ]),
-          },
+          x: { time: true, range: () => [this.shown.from, this.shown.to] },
+          y: { range: (_u, min, max) => computePriceRange(min, max, this.options.scale, this.listMarkedPrices()) },
         },
         series: [{}, ...content.series],
         bands: content.bands,
@@ -108,107 +164,73 @@ export function createChart(loaded: ChartData, { kind, scale, label, bounds, zoo
           bind: { dblclick: () => null },
           points: { show: false },
         },
-        hooks: {
-          drawClear: [(u) => paintGaps(u, loaded.symbols[0]!.gaps, colors.gap)],
-          draw: [
-            (u) => {
-              content.paint(u);
-              paintTrades(u, trades, colors);
-              paintConflicts(u, marks, colors.conflict);
-              paintCoverage(u, loaded.coverage ?? [], loaded.symbols[0]!.gaps, colors);
-            },
-          ],
-          setCursor: [showReadout],
-          setSelect: [
-            ({ select, posToVal, setSelect }) => {
-              if (select.width < 4) return;
-              const [from, to] = [select.left, select.left + select.width].map((x) => Math.round(posToVal(x, 'x')));
-              setSelect({ ...select, width: 0 }, false);
-              if (from! < to!) zoom({ from: from!, to: to! });
-            },
-          ],
-        },
+        hooks: this.createHooks(content, colors),
       },
       content.data,
-      canvas,
+      this.canvas,
     );
-    plot.over.addEventListener('pointermove', () => (stopTime = null));
-    plot.over.addEventListener('wheel', zoomByWheel, { passive: false });
-  };
-  /** Shows a range with the data at hand, until finer data is there. */
-  const preview = (range: TimeRange): void => {
-    shown = range;
-    plot?.setScale('x', { min: range.from, max: range.to });
-  };
-  // A touchpad's pinch arrives as a wheel with Ctrl. Without it, the wheel scrolls the page.
-  const zoomByWheel = (event: WheelEvent): void => {
+    plot.over.addEventListener('pointermove', () => (this.stopTime = null));
+    plot.over.addEventListener('wheel', (event) => this.zoomByWheel(event), { passive: false });
+    this.plot = plot;
+  }
+
+  private createHooks(content: ChartContent, colors: ChartColors): uPlot.Hooks.Arrays {
+    const { symbols, coverage } = this.loaded;
+    const { gaps } = symbols[0]!;
+    return {
+      drawClear: [(u) => paintGaps(u, gaps, colors.gap)],
+      draw: [
+        (u) => {
+          content.paint(u);
+          paintTrades(u, this.trades, colors);
+          paintConflicts(u, this.marks, colors.conflict);
+          paintCoverage(u, coverage ?? [], gaps, colors);
+        },
+      ],
+      setCursor: [(u) => this.showReadout(u)],
+      setSelect: [
+        ({ select, posToVal, setSelect }) => {
+          if (select.width < 4) return;
+          const [from, to] = [select.left, select.left + select.width].map((x) => Math.round(posToVal(x, 'x')));
+          setSelect({ ...select, width: 0 }, false);
+          if (from! < to!) this.options.zoom({ from: from!, to: to! });
+        },
+      ],
+    };
+  }
+
+  private listMarkedPrices(): number[] {
+    return [...this.marks.map(({ dropped }) => dropped), ...this.trades.marks.map(({ price }) => price)];
+  }
+
+  /** A touchpad's pinch arrives as a wheel with Ctrl. Without it, the wheel scrolls the page. */
+  private zoomByWheel(event: WheelEvent): void {
+    const { plot, options } = this;
     if (!(event.ctrlKey || event.metaKey) || plot === null) return;
     event.preventDefault();
     const at = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, 'x');
     const factor = 1.0025 ** Math.max(-200, Math.min(200, event.deltaY));
-    preview(scaleRange(shown, factor, bounds, at));
-    clearTimeout(wheelTimer);
-    wheelTimer = setTimeout(() => zoom(shown), wheelRestMs);
-  };
-  const moveToStop = (): void => {
-    const t = stops[Number(scrub.value)];
-    if (t === undefined || plot === null) return;
-    stopTime = t;
-    plot.setCursor({ left: plot.valToPos(t, 'x'), top: plot.over.clientHeight / 2 });
-    scrub.setAttribute('aria-valuetext', formatReadout(readAt(t)));
-  };
-  scrub.addEventListener('input', moveToStop);
-  scrub.addEventListener('focus', moveToStop);
-  scrub.addEventListener('blur', () => {
-    stopTime = null;
-    plot?.setCursor({ left: -10, top: -10 });
-  });
+    this.preview(scaleRange(this.shown, factor, options.bounds, at));
+    clearTimeout(this.wheelTimer);
+    this.wheelTimer = setTimeout(() => options.zoom(this.shown), wheelRestMs);
+  }
 
-  const sized = new ResizeObserver(() => {
-    const width = canvas.clientWidth;
-    if (plot !== null && width > 0 && width !== plot.width) plot.setSize({ width, height: computeHeightPx(width) });
-  });
-  const scheme = matchMedia('(prefers-color-scheme: dark)');
-  scheme.addEventListener('change', draw);
-  return {
-    root: createElement('div', { class: 'chart' }, canvas, tip, scrub),
-    /** Must be called after the element is added to the document, when it has a width. */
-    start(): void {
-      draw();
-      sized.observe(canvas);
-    },
-    preview,
-    /** Marks conflicts; the axis then includes them. */
-    markConflicts(conflicts: readonly ConflictMark[]): void {
-      marks = conflicts.filter(({ t }) => shown.from <= t && t < shown.to);
-      plot?.setScale('x', { min: shown.from, max: shown.to });
-    },
-    /** Marks trades in place of those before; the axis then includes them. */
-    markTrades(next: TradeMarks): void {
-      if (next.count === 0 && trades.count === 0) return;
-      trades = next;
-      tradeTimes = Float64Array.from(next.marks, ({ t }) => t);
-      plot?.setScale('x', { min: shown.from, max: shown.to });
-    },
-    destroy(): void {
-      clearTimeout(wheelTimer);
-      sized.disconnect();
-      scheme.removeEventListener('change', draw);
-      plot?.destroy();
-    },
-  };
+  private moveToStop(): void {
+    const { plot, scrub } = this;
+    const t = this.stops[Number(scrub.value)];
+    if (t === undefined || plot === null) return;
+    this.stopTime = t;
+    plot.setCursor({ left: plot.valToPos(t, 'x'), top: plot.over.clientHeight / 2 });
+    scrub.setAttribute('aria-valuetext', formatReadout(this.readAt(t)));
+  }
 }
 
 function renderTip(tip: HTMLElement, { title, rows }: Readout): void {
   tip.replaceChildren(
-    createElement('b', {}, title),
-    ...rows.map(({ label, value, symbol }) =>
-      createElement(
-        'span',
-        { class: symbol === null ? null : `of-${symbol}` },
-        label === '' ? null : createElement('i', {}, label),
-        value,
-      ),
+    html`<b>${title}</b>`,
+    ...rows.map(
+      ({ label, value, symbol }) => html`
+        <span class=${symbol === null ? null : `of-${symbol}`}>${label !== '' && html`<i>${label}</i>`}${value}</span>`,
     ),
   );
 }

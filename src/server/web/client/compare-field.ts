@@ -1,5 +1,5 @@
 import { fetchJson, isAbortError } from './api.ts';
-import { createElement } from './dom.ts';
+import { html } from './dom.ts';
 import { truncateText } from './format.ts';
 import { updateView } from './navigation.ts';
 import { type Market, marketsPath } from './search.ts';
@@ -11,17 +11,10 @@ const wordsMax = 200;
 
 /** Renders the field that adds a second symbol to the plot, with suggestions, or the button that removes it. */
 export function renderCompareField(symbol: string, compared: string | undefined): HTMLElement {
-  const options = createElement('datalist', { id: 'compare-options' });
-  const input = createElement('input', {
-    id: 'compare',
-    type: 'text',
-    list: options.id,
-    autocomplete: 'off',
-    spellcheck: 'false',
-    maxlength: 1000,
-    placeholder: 'a symbol, or words',
-    value: compared ?? '',
-  });
+  const options = html`<datalist id="compare-options"></datalist>`;
+  const input = html<HTMLInputElement>`
+    <input id="compare" type="text" list="compare-options" autocomplete="off" spellcheck="false" maxlength="1000"
+      placeholder="a symbol, or words" value=${compared ?? ''}>`;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let running = new AbortController();
   const suggest = async (): Promise<void> => {
@@ -34,8 +27,8 @@ export function renderCompareField(symbol: string, compared: string | undefined)
       const { markets } = await fetchJson<{ markets: readonly Market[] }>(marketsPath, query, running.signal);
       const others = markets.filter((one) => one.symbol !== null && one.symbol !== symbol);
       options.replaceChildren(
-        ...others.map((one) =>
-          createElement('option', { value: one.symbol, label: truncateText(one.question ?? '', 80) }),
+        ...others.map(
+          (one) => html`<option value=${one.symbol} label=${truncateText(one.question ?? '', 80)}></option>`,
         ),
       );
     } catch (error) {
@@ -47,17 +40,14 @@ export function renderCompareField(symbol: string, compared: string | undefined)
     clearTimeout(timer);
     timer = setTimeout(() => void suggest(), debounceMs);
   });
-  const form = createElement(
-    'form',
-    { class: 'compare' },
-    createElement('label', { for: input.id }, 'Compare with'),
-    input,
-    options,
-    createElement('button', { type: 'submit', 'aria-label': 'Add to the plot' }, 'Add'),
-    compared === undefined
-      ? null
-      : createElement('button', { type: 'button', onclick: () => updateView({ compare: undefined }) }, 'Remove'),
-  );
+  const remove = html`<button type="button" @click=${() => updateView({ compare: undefined })}>Remove</button>`;
+  const form = html`
+    <form class="compare">
+      <label for="compare">Compare with</label>
+      ${input}${options}
+      <button type="submit" aria-label="Add to the plot">Add</button>
+      ${compared !== undefined && remove}
+    </form>`;
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const other = input.value.trim();

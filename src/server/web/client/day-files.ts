@@ -7,7 +7,7 @@ import {
   toFileUrl,
 } from './archive-file.ts';
 import { formatCoverageShare } from './day-kind.ts';
-import { createElement } from './dom.ts';
+import { html, renderTableHead } from './dom.ts';
 import { type DownloadableFile, renderDownloadButtons } from './download.ts';
 import { dayMs, formatBytes, formatCount, formatInteger, truncateText } from './format.ts';
 
@@ -21,48 +21,35 @@ export function renderDayFiles(
   const state = manifest.days[date];
   const datasets = listFilesOfDay(manifest, date);
   const files = datasets.flatMap((dataset) => dataset.files);
-  return createElement(
-    'div',
-    { class: 'panel', id: 'day-files' },
-    createElement('h3', { tabindex: -1 }, `Files of ${date}`),
-    createElement(
-      'p',
-      { class: 'note' },
-      state === undefined
-        ? 'The archive has no data for this day.'
-        : `${isDamaged ? 'As published: ' : ''}${formatCoverageShare(state)}`,
-    ),
-    ...(state === undefined || isDamaged ? [] : renderDayReason(state)),
-    isDamaged
-      ? createElement(
-          'p',
-          { class: 'failed' },
-          'Files of this day are damaged, and the service refuses to send them. To repair them, run ',
-          createElement('code', {}, 'oddslake verify --repair'),
-        )
-      : null,
-    renderDayDownload(date, datasets.find(({ dataset }) => dataset === 'ticks')?.files ?? []),
-    renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
-    files.length === 0
-      ? createElement('p', { class: 'empty' }, 'There are no files for this day.')
-      : renderFilesTable(files),
-  );
+  const summary = state && `${isDamaged ? 'As published: ' : ''}${formatCoverageShare(state)}`;
+  return html`
+    <div class="panel" id="day-files">
+      <h3 tabindex="-1">Files of ${date}</h3>
+      <p class="note">${summary ?? 'The archive has no data for this day.'}</p>
+      ${state !== undefined && !isDamaged && renderDayReason(state)}
+      ${
+        isDamaged &&
+        html`<p class="failed">Files of this day are damaged, and the service refuses to send them. To repair them, run <code>oddslake verify --repair</code></p>`
+      }
+      ${renderDayDownload(date, datasets.find(({ dataset }) => dataset === 'ticks')?.files ?? [])}
+      ${renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose)}
+      ${files.length === 0 ? html`<p class="empty">There are no files for this day.</p>` : renderFilesTable(files)}
+    </div>`;
 }
 
 /** Renders why a day is not complete, and what completes it, with its command. */
 function renderDayReason({ state, reason, next_action: action }: DayState): HTMLElement[] {
   if (reason === undefined) return [];
   const meaning = state === 'provisional' ? 'Covered, not confirmed yet: ' : 'Not complete: ';
-  const [, clause, command] = /^(.*:) (oddslake .*)$/s.exec(action ?? '') ?? [];
-  const next =
-    clause === undefined || command === undefined
-      ? [action ?? null]
-      : [`${clause} `, createElement('code', {}, command)];
-  const [first, ...rest] = next;
-  const sentence = typeof first === 'string' ? first[0]!.toUpperCase() + first.slice(1) : null;
+  const sentence = action && action[0]!.toUpperCase() + action.slice(1);
+  const [, clause, command] = /^(.*:) (oddslake .*)$/s.exec(sentence ?? '') ?? [];
   return [
-    createElement('p', { class: 'day-reason' }, `${meaning}${reason}.`),
-    ...(sentence === null ? [] : [createElement('p', { class: 'day-reason' }, sentence, ...rest)]),
+    html`<p class="day-reason">${meaning}${reason}.</p>`,
+    ...(sentence == null
+      ? []
+      : [
+          html`<p class="day-reason">${clause === undefined ? sentence : [`${clause} `, html`<code>${command}</code>`]}</p>`,
+        ]),
   ];
 }
 
@@ -70,17 +57,14 @@ function renderDayReason({ state, reason, next_action: action }: DayState): HTML
 function renderDayDownload(date: string, files: readonly ManifestFile[]): HTMLElement | null {
   if (files.length === 0) return null;
   const rows = files.reduce((sum, file) => sum + file.rows, 0);
-  return createElement(
-    'div',
-    { class: 'day-download' },
-    createElement(
-      'p',
-      {},
-      createElement('strong', {}, 'All ticks of the day in one Parquet file'),
-      createElement('span', { class: 'note' }, `${formatCount(rows, 'row')}: symbol, t, p; sorted by symbol and time`),
-    ),
-    renderDownloadButtons(toDayFile(date, files)),
-  );
+  return html`
+    <div class="day-download">
+      <p>
+        <strong>All ticks of the day in one Parquet file</strong>
+        <span class="note">${formatCount(rows, 'row')}: symbol, t, p; sorted by symbol and time</span>
+      </p>
+      ${renderDownloadButtons(toDayFile(date, files))}
+    </div>`;
 }
 
 /** The published file if there is only one, which has a SHA-256; otherwise the service joins them. */
@@ -102,39 +86,22 @@ export function renderUndatedFiles(manifest: Manifest): HTMLElement | null {
   return files.length === 0 ? null : renderFilesTable(files);
 }
 
-function renderFilesTable(files: readonly ManifestFile[]): HTMLElement {
-  const heading = (text: string): HTMLElement => createElement('th', { scope: 'col' }, text);
-  return createElement(
-    'table',
-    { class: 'files' },
-    createElement(
-      'thead',
-      {},
-      createElement('tr', {}, heading('File'), heading('Rows'), heading('Size'), heading('Download')),
-    ),
-    createElement('tbody', {}, ...files.map(renderFileRow)),
-  );
-}
+const renderFilesTable = (files: readonly ManifestFile[]): HTMLElement => html`
+  <table class="files">
+    ${renderTableHead(['File', 'Rows', 'Size', 'Download'])}
+    <tbody>${files.map(renderFileRow)}</tbody>
+  </table>`;
 
-const renderFileRow = (file: ManifestFile): HTMLElement =>
-  createElement(
-    'tr',
-    {},
-    createElement('th', { scope: 'row', title: `sha256 ${file.sha256}` }, file.path.replace(/\/date=[\d-]+\//, '/')),
-    createElement('td', { 'data-label': 'rows' }, formatInteger(file.rows)),
-    createElement('td', { title: `${formatInteger(file.bytes)} bytes` }, formatBytes(file.bytes)),
-    createElement(
-      'td',
-      {},
-      renderDownloadButtons({
-        url: toFileUrl(file),
-        name: toFileName(file),
-        label: 'Download',
-        bytes: file.bytes,
-        sha256: file.sha256,
-      }),
-    ),
-  );
+function renderFileRow(file: ManifestFile): HTMLElement {
+  const { path, rows, bytes, sha256 } = file;
+  return html`
+    <tr>
+      <th scope="row" title=${`sha256 ${sha256}`}>${path.replace(/\/date=[\d-]+\//, '/')}</th>
+      <td data-label="rows">${formatInteger(rows)}</td>
+      <td title=${`${formatInteger(bytes)} bytes`}>${formatBytes(bytes)}</td>
+      <td>${renderDownloadButtons({ url: toFileUrl(file), name: toFileName(file), label: 'Download', bytes, sha256 })}</td>
+    </tr>`;
+}
 
 function renderMissingSymbols(
   missing: readonly string[],
@@ -143,20 +110,18 @@ function renderMissingSymbols(
 ): HTMLElement | null {
   if (missing.length === 0) return null;
   const rest = missingCount - missing.length;
-  const links = missing.map((symbol) => {
-    const link = createElement('button', { type: 'button', class: 'link', title: symbol }, truncateText(symbol, 40));
-    link.addEventListener('click', () => choose(symbol));
-    return createElement('li', {}, link);
-  });
-  return createElement(
-    'details',
-    {},
-    createElement('summary', {}, `${formatCount(missingCount, 'symbol')} not fully covered`),
-    createElement(
-      'ul',
-      { class: 'missing' },
-      ...links,
-      rest > 0 ? createElement('li', { class: 'note' }, `and ${formatInteger(rest)} more`) : null,
-    ),
+  const links = missing.map(
+    (symbol) => html`
+      <li>
+        <button type="button" class="link" title=${symbol} @click=${() => choose(symbol)}>${truncateText(symbol, 40)}</button>
+      </li>`,
   );
+  return html`
+    <details>
+      <summary>${formatCount(missingCount, 'symbol')} not fully covered</summary>
+      <ul class="missing">
+        ${links}
+        ${rest > 0 && html`<li class="note">and ${formatInteger(rest)} more</li>`}
+      </ul>
+    </details>`;
 }

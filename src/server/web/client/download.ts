@@ -1,6 +1,6 @@
 import { ApiError, fetchApi, isAbortError, isKeyNeeded, toErrorMessage } from './api.ts';
 import { formatCurlCommand } from './archive-file.ts';
-import { createElement } from './dom.ts';
+import { copyText, html } from './dom.ts';
 import { formatBytes, formatIsoTime, minuteMs } from './format.ts';
 import type { TimeRange } from './view.ts';
 
@@ -19,19 +19,13 @@ export interface DownloadableFile {
 
 /** Renders a download button, a button that copies the curl command, and the progress. */
 export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
-  const status = createElement('span', { class: 'note', role: 'status' });
-  const save = createElement(
-    'button',
-    { type: 'button', 'data-download': file.name, 'aria-label': `Download ${file.name}` },
-    file.label,
-  );
+  const status = html`<span class="note" role="status"></span>`;
+  const save = html<HTMLButtonElement>`
+    <button type="button" data-download=${file.name} aria-label=${`Download ${file.name}`}>${file.label}</button>`;
   const command = formatCurlCommand(new URL(file.url, location.href).href, file.name, isKeyNeeded());
-  const copy = createElement(
-    'button',
-    { type: 'button', class: 'quiet', 'aria-label': `Copy the curl command for ${file.name}` },
-    'curl',
-  );
-  const commandElement = createElement('code', { class: 'curl', hidden: true, tabindex: 0 }, command);
+  const copy = html`
+    <button type="button" class="quiet" aria-label=${`Copy the curl command for ${file.name}`}>curl</button>`;
+  const commandElement = html`<code class="curl" hidden tabindex="0">${command}</code>`;
   let running: AbortController | null = null;
   if (file.bytes !== null && file.bytes > savedBytesMax) {
     save.disabled = true;
@@ -51,15 +45,11 @@ export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
   });
   copy.addEventListener('click', async () => {
     commandElement.hidden = false;
-    // The clipboard requires https. Without it the user can select and copy the command.
-    const copied = await navigator.clipboard?.writeText(command).then(
-      () => true,
-      () => false,
-    );
-    const key = isKeyNeeded() ? 'The command reads the key from $ODDSLAKE_KEY.' : '';
-    status.textContent = `${copied === true ? 'Copied. ' : ''}${key}`;
+    // If it cannot be copied, the user can select it.
+    const copied = (await copyText(command)) ? 'Copied. ' : '';
+    status.textContent = copied + (isKeyNeeded() ? 'The command reads the key from $ODDSLAKE_KEY.' : '');
   });
-  return createElement('span', { class: 'download' }, save, copy, status, commandElement);
+  return html`<span class="download">${save}${copy}${status}${commandElement}</span>`;
 }
 
 async function fetchAndSave(
@@ -93,8 +83,7 @@ async function fetchAndSave(
   if (file.name.endsWith('.parquet') && !(await hasParquetEnds(blob)))
     throw new ApiError(0, 'The response is not a complete Parquet file. Try again.');
   const url = URL.createObjectURL(blob);
-  const link = createElement('a', { href: url, download: file.name });
-  link.click();
+  html`<a href=${url} download=${file.name}></a>`.click();
   setTimeout(() => URL.revokeObjectURL(url), minuteMs);
   setStatus(`Saved, ${formatBytes(receivedBytes)}${checked === true ? ', SHA-256 verified' : ''}.`);
 }
@@ -122,14 +111,13 @@ const formats = [
 export function renderSliceDownloads(symbol: string, { from, to }: TimeRange): HTMLElement {
   const safe = symbol.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 80);
   const name = `ticks-${safe}-${formatIsoTime(from)}-${formatIsoTime(to)}`.replaceAll(':', '');
-  return createElement(
-    'div',
-    { class: 'slice' },
-    createElement('h4', { 'aria-level': 2 }, 'Published ticks in this range'),
-    ...formats.map(({ parameters, label, ending }) => {
-      const query = new URLSearchParams({ symbol, from: String(from), to: String(to), ...parameters });
-      const url = `/api/v1/historical/ticks?${query}`;
-      return renderDownloadButtons({ url, name: `${name}.${ending}`, label, bytes: null, sha256: null });
-    }),
-  );
+  return html`
+    <div class="slice">
+      <h4 aria-level="2">Published ticks in this range</h4>
+      ${formats.map(({ parameters, label, ending }) => {
+        const query = new URLSearchParams({ symbol, from: String(from), to: String(to), ...parameters });
+        const url = `/api/v1/historical/ticks?${query}`;
+        return renderDownloadButtons({ url, name: `${name}.${ending}`, label, bytes: null, sha256: null });
+      })}
+    </div>`;
 }

@@ -1,11 +1,10 @@
-import { ApiError, fetchJson } from './api.ts';
+import { ApiError, fetchJson, fetchRows } from './api.ts';
 import type { ChartData, SymbolTicks } from './chart-data.ts';
 import { type CoverageRow, type CoveredWindow, clipGaps, type Gap, joinCoverage } from './covered-windows.ts';
 import {
   alignToIntervals,
   type Candle,
   estimateTicks,
-  type Interval,
   intervals,
   selectInterval,
   type Tick,
@@ -23,10 +22,12 @@ const ticksShownMax = 4000;
 /** The same for a range that is too short for a readable number of candles. */
 const denseTicksShownMax = 60_000;
 const candlesReadableMin = 120;
-/** Maximum number of ticks and pages that are fetched for a chart. If the estimate was too low, the chart uses candles. */
+/** Maximum number of ticks and pages of them that are fetched for a chart. If the estimate was too low, the chart uses candles. */
 const ticksFetchedMax = 100_000;
 const pagesMax = 20;
 const pageSize = 10_000;
+/** Maximum number of candles or windows that are fetched for a chart. */
+const rowsMax = 200_000;
 /** Maximum number of candles of a chart. Candle bodies need more space than a line. */
 const getCandlesMax = (chart: View['chart']): number => (chart === 'price' ? 800 : innerWidth < 560 ? 80 : 200);
 
@@ -54,12 +55,14 @@ export async function loadChartData(
   const aligned = alignToIntervals(range, interval);
   const [coverage, ...candles] = await Promise.all([
     loadCoverage(charted[0]!.symbol, aligned, signal),
-    ...charted.map(({ symbol }) => loadCandles(symbol, aligned, interval, signal)),
+    ...charted.map(({ symbol }) =>
+      fetchRows<Candle>('candles', { interval: interval.name, symbol, ...aligned }, rowsMax, signal),
+    ),
   ]);
   const others = await Promise.all(charted.slice(1).map(({ symbol }) => loadCoverage(symbol, aligned, signal)));
   const symbols = charted.map(({ symbol }, i) => ({
     symbol,
-    candles: candles[i]!,
+    candles: candles[i]!.rows,
     gaps: (i === 0 ? coverage : others[i - 1]!)?.gaps ?? [],
   }));
   return { kind: 'candles', range: aligned, interval, symbols, coverage: coverage?.windows ?? null };
@@ -112,49 +115,12 @@ async function loadCoverage(
   range: TimeRange,
   signal: AbortSignal,
 ): Promise<{ windows: CoveredWindow[]; gaps: Gap[] } | null> {
-  interface CoverageResponse {
-    readonly coverage: readonly CoverageRow[];
-    readonly gaps?: readonly Gap[];
-    readonly next_cursor: string | null;
-  }
-  const rows: CoverageRow[] = [];
-  let gaps: readonly Gap[] = [];
-  let cursor: string | null = null;
   try {
-    for (let page = 0; page < pagesMax; page++) {
-      const query = { dataset: 'ticks', symbol, ...range, limit: pageSize, cursor };
-      const response: CoverageResponse = await fetchJson('/api/v1/historical/coverage', query, signal);
-      rows.push(...response.coverage);
-      if (page === 0) gaps = response.gaps ?? [];
-      cursor = response.next_cursor;
-      if (cursor === null) break;
-    }
+    const query = { dataset: 'ticks', symbol, ...range };
+    const { rows, first } = await fetchRows<CoverageRow, { gaps?: Gap[] }>('coverage', query, rowsMax, signal);
+    return { windows: joinCoverage(rows, range), gaps: clipGaps(first.gaps ?? [], range) };
   } catch (error) {
     if (error instanceof ApiError && error.status === 403) return null;
     throw error;
   }
-  return { windows: joinCoverage(rows, range), gaps: clipGaps(gaps, range) };
-}
-
-interface CandlesResponse {
-  readonly candles: readonly Candle[];
-  readonly next_cursor: string | null;
-}
-
-async function loadCandles(
-  symbol: string,
-  range: TimeRange,
-  interval: Interval,
-  signal: AbortSignal,
-): Promise<Candle[]> {
-  const candles: Candle[] = [];
-  let cursor: string | null = null;
-  for (let page = 0; page < pagesMax; page++) {
-    const query = { interval: interval.name, symbol, ...range, limit: pageSize, cursor };
-    const response: CandlesResponse = await fetchJson('/api/v1/historical/candles', query, signal);
-    candles.push(...response.candles);
-    cursor = response.next_cursor;
-    if (cursor === null) break;
-  }
-  return candles;
 }

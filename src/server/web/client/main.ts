@@ -2,13 +2,13 @@ import { apiKeyStore, fetchJson, isAbortError, isCataloguePublic, toErrorMessage
 import type { Manifest } from './archive-file.ts';
 import { renderCalendar } from './calendar.ts';
 import { renderDayFiles, renderUndatedFiles } from './day-files.ts';
-import { createElement, getElementById, keepFocus, renderError, renderLoading } from './dom.ts';
+import { getElementById, html, keepFocus, renderError, renderLoading } from './dom.ts';
 import { listDefault } from './list-view.ts';
 import { getView, subscribeToView, updateView } from './navigation.ts';
 import { renderSamples } from './sample-rows.ts';
-import { createSearch, takeSearchField } from './search.ts';
+import { SymbolSearch, takeSearchField } from './search.ts';
 import { showSignedIn, showSignInForm, signInByLink, takeOneTimeKey } from './sign-in.ts';
-import { createSymbolView } from './symbol-view.ts';
+import { SymbolView } from './symbol-view.ts';
 import { formatHash, type View } from './view.ts';
 
 /** `/` goes to the search, as on many pages; on the page of a symbol, it goes back to the list. */
@@ -48,7 +48,7 @@ async function loadArchive(): Promise<void> {
   // The totals belong to the list.
   document.body.dataset.page ??= isSymbolShown ? 'symbol' : 'list';
   const search = keepFocus(() => {
-    const created = createSearch(takeSearchField(), (symbol) => chooseSymbol(symbol));
+    const created = new SymbolSearch(takeSearchField(), (symbol) => chooseSymbol(symbol));
     archiveSection.replaceChildren(
       isListShown ? renderListSection(created.root) : '',
       renderLoading('Loading the archive…'),
@@ -72,15 +72,13 @@ async function loadArchive(): Promise<void> {
   }
 }
 
-const renderListSection = (...children: HTMLElement[]): HTMLElement =>
-  createElement(
-    'section',
-    { 'aria-labelledby': 'symbols-title', class: 'list-only' },
-    createElement('h2', { id: 'symbols-title' }, 'Symbols'),
-    ...children,
-  );
+const renderListSection = (search: HTMLElement): HTMLElement => html`
+  <section aria-labelledby="symbols-title" class="list-only">
+    <h2 id="symbols-title">Symbols</h2>
+    ${search}
+  </section>`;
 
-function renderArchive(manifest: Manifest, search: ReturnType<typeof createSearch>): void {
+function renderArchive(manifest: Manifest, search: SymbolSearch): void {
   chooseSymbol = (symbol) => {
     focusNext = 'symbol';
     updateView({ symbol, range: null });
@@ -92,26 +90,24 @@ function renderArchive(manifest: Manifest, search: ReturnType<typeof createSearc
     updateView({ day });
     if (getView().day === day) showDay(getView());
   });
-  const files = createElement('div', {});
-  const symbolPanel = createElement('div', {});
+  const files = html`<div></div>`;
+  const symbolPanel = html`<div></div>`;
   const undatedFiles = renderUndatedFiles(manifest);
-  const back = createElement('a', { class: 'back', href: '#' }, '‹ All symbols');
-  const daysSection = createElement(
-    'section',
-    { 'aria-labelledby': 'days-title' },
-    createElement('h2', { id: 'days-title' }, 'Coverage by day'),
-    Object.keys(manifest.days).length === 0
-      ? createElement('p', { class: 'empty' }, 'The archive has no days yet.')
-      : createElement(
-          'p',
-          { class: 'note' },
-          'Days are UTC. Select one to download it. Keyboard: arrow keys, Page Up and Down, Home and End.',
-        ),
-    days.root,
-    files,
-  );
+  const back = html<HTMLAnchorElement>`<a class="back" href="#">‹ All symbols</a>`;
+  const hasDays = Object.keys(manifest.days).length > 0;
+  const daysSection = html`
+    <section aria-labelledby="days-title">
+      <h2 id="days-title">Coverage by day</h2>
+      ${
+        hasDays
+          ? html`<p class="note">Days are UTC. Select one to download it. Keyboard: arrow keys, Page Up and Down, Home and End.</p>`
+          : html`<p class="empty">The archive has no days yet.</p>`
+      }
+      ${days.root}
+      ${files}
+    </section>`;
   let focusNext: 'symbol' | 'day' | null = null;
-  let symbolShown: { readonly name: string; readonly view: ReturnType<typeof createSymbolView> } | null = null;
+  let symbolShown: { readonly name: string; readonly view: SymbolView } | null = null;
   let dayShown: string | null = null;
 
   const showDay = ({ day }: View): void => {
@@ -126,7 +122,7 @@ function renderArchive(manifest: Manifest, search: ReturnType<typeof createSearc
     const { symbol } = view;
     if (symbol !== (symbolShown?.name ?? null)) {
       symbolShown?.view.destroy();
-      symbolShown = symbol === null ? null : { name: symbol, view: createSymbolView(symbol) };
+      symbolShown = symbol === null ? null : { name: symbol, view: new SymbolView(symbol) };
       symbolPanel.replaceChildren(symbolShown?.view.root ?? '');
     }
     if (focusNext === 'symbol') symbolShown?.view.heading.focus();
@@ -167,15 +163,14 @@ function renderArchive(manifest: Manifest, search: ReturnType<typeof createSearc
     isEmpty ? '' : daysSection,
     undatedFiles === null
       ? ''
-      : createElement(
-          'section',
-          { 'aria-labelledby': 'files-title', class: 'list-only' },
-          createElement('h2', { id: 'files-title' }, 'Other files'),
-          undatedFiles,
-        ),
+      : html`
+          <section aria-labelledby="files-title" class="list-only">
+            <h2 id="files-title">Other files</h2>
+            ${undatedFiles}
+          </section>`,
   );
   renderSamples();
-  days.root.hidden = Object.keys(manifest.days).length === 0;
+  days.root.hidden = !hasDays;
   renderView(getView());
 }
 

@@ -1,5 +1,5 @@
 import { fetchApi, fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
-import { createElement, renderError, renderLoading } from './dom.ts';
+import { fillElement, html, renderError, renderLoading } from './dom.ts';
 import { formatCount, formatTime } from './format.ts';
 import { getView } from './navigation.ts';
 import { formatMarketState, type Market, marketsPath } from './search.ts';
@@ -12,22 +12,19 @@ const relatedMax = 40;
 
 /** Renders the history of a market, its rules and its related markets. */
 export function renderMarketPanel(market: SymbolMarket, signal: AbortSignal): HTMLElement {
-  const rules = createElement('div', {});
-  const related = createElement('div', { class: 'related' }, renderLoading('Loading related markets…'));
+  const rules = html`<div></div>`;
+  const related = html`<div class="related">${renderLoading('Loading related markets…')}</div>`;
   if (market.rules_sha256 !== null) void showRules(rules, market, signal);
-  void showRelated(related, market, signal);
-  return createElement(
-    'div',
-    { class: 'market-panel' },
-    createElement(
-      'div',
-      {},
-      createElement('h4', { 'aria-level': 2 }, 'History'),
-      renderTimeline(listMarketEvents(market, getServedAt())),
-      rules,
-    ),
-    related,
-  );
+  void fillElement(related, () => loadRelated(market, signal));
+  return html`
+    <div class="market-panel">
+      <div>
+        <h4 aria-level="2">History</h4>
+        ${renderTimeline(listMarketEvents(market, getServedAt()))}
+        ${rules}
+      </div>
+      ${related}
+    </div>`;
 }
 
 const sources: Readonly<Record<MarketEvent['from'], string>> = {
@@ -36,19 +33,16 @@ const sources: Readonly<Record<MarketEvent['from'], string>> = {
   tick: 'time of the tick',
 };
 
-const renderTimeline = (events: readonly MarketEvent[]): HTMLElement =>
-  createElement(
-    'ol',
-    { class: 'timeline' },
-    ...events.map(({ t, what, from }) =>
-      createElement(
-        'li',
-        { class: from, title: sources[from] },
-        createElement('time', { datetime: new Date(t).toISOString() }, formatTime(t - (t % 1000))),
-        createElement('span', {}, what),
-      ),
-    ),
-  );
+const renderTimeline = (events: readonly MarketEvent[]): HTMLElement => html`
+  <ol class="timeline">
+    ${events.map(
+      ({ t, what, from }) => html`
+        <li class=${from} title=${sources[from]}>
+          <time datetime=${new Date(t).toISOString()}>${formatTime(t - (t % 1000))}</time>
+          <span>${what}</span>
+        </li>`,
+    )}
+  </ol>`;
 
 /** Loads the text of the rules: only the formats with rows have it. */
 async function showRules(target: HTMLElement, market: SymbolMarket, signal: AbortSignal): Promise<void> {
@@ -66,14 +60,11 @@ async function showRules(target: HTMLElement, market: SymbolMarket, signal: Abor
     const rows = lines.filter((line) => line !== '').map((line) => JSON.parse(line) as { rules?: string | null });
     const rules = rows.at(-1)?.rules ?? null;
     if (rules === null) return;
-    target.replaceChildren(
-      createElement(
-        'details',
-        { class: 'rules', open: rules.length < 600 },
-        createElement('summary', {}, 'Rules'),
-        createElement('p', { tabindex: 0 }, rules),
-      ),
-    );
+    target.replaceChildren(html`
+      <details class="rules" open=${rules.length < 600}>
+        <summary>Rules</summary>
+        <p tabindex="0">${rules}</p>
+      </details>`);
   } catch (error) {
     if (!isAbortError(error)) target.replaceChildren(renderError(`The rules: ${toErrorMessage(error)}`));
   }
@@ -84,64 +75,45 @@ interface MarketsResponse {
   readonly total: number;
 }
 
-async function showRelated(target: HTMLElement, market: SymbolMarket, signal: AbortSignal): Promise<void> {
+async function loadRelated(market: SymbolMarket, signal: AbortSignal): Promise<HTMLElement[]> {
   const { canonical_id, event, symbol } = market;
   const load = (query: Record<string, string>) =>
     fetchJson<MarketsResponse>(marketsPath, { ...query, limit: relatedMax + 1 }, signal);
-  try {
-    const [same, ofEvent] = await Promise.all([
-      load({ canonical_id }),
-      event === null ? { markets: [], total: 0 } : load({ event }),
-    ]);
-    const twins = same.markets.filter((one) => one.symbol !== symbol);
-    const known = new Set([symbol, ...twins.map((one) => one.symbol)]);
-    const siblings = ofEvent.markets.filter((one) => !known.has(one.symbol));
-    target.replaceChildren(
-      ...renderGroup('The same market on other venues', twins, twins.length),
-      ...renderGroup(`Markets of its event${event === null ? '' : ` ${event}`}`, siblings, ofEvent.total - 1),
-      ...(twins.length + siblings.length === 0
-        ? [
-            createElement('h4', { 'aria-level': 2 }, 'Related markets'),
-            createElement('p', { class: 'note' }, 'The archive has none.'),
-          ]
-        : []),
-    );
-  } catch (error) {
-    if (isAbortError(error)) return;
-    target.replaceChildren(renderError(toErrorMessage(error), () => void showRelated(target, market, signal)));
-  }
+  const [same, ofEvent] = await Promise.all([
+    load({ canonical_id }),
+    event === null ? { markets: [], total: 0 } : load({ event }),
+  ]);
+  const twins = same.markets.filter((one) => one.symbol !== symbol);
+  const known = new Set([symbol, ...twins.map((one) => one.symbol)]);
+  const siblings = ofEvent.markets.filter((one) => !known.has(one.symbol));
+  if (twins.length + siblings.length === 0)
+    return [html`<h4 aria-level="2">Related markets</h4>`, html`<p class="note">The archive has none.</p>`];
+  return [
+    ...renderGroup('The same market on other venues', twins, twins.length),
+    ...renderGroup(`Markets of its event${event === null ? '' : ` ${event}`}`, siblings, ofEvent.total - 1),
+  ];
 }
 
 function renderGroup(title: string, markets: readonly Market[], total: number): HTMLElement[] {
   const listed = markets.filter((one) => one.symbol !== null).slice(0, relatedMax);
   if (listed.length === 0) return [];
+  const more = total - listed.length;
   return [
-    createElement('h4', { 'aria-level': 2 }, title),
-    createElement('ul', {}, ...listed.map((one) => renderRelated(one, one.symbol!))),
-    ...(total > listed.length
-      ? [createElement('p', { class: 'note' }, `${formatCount(total - listed.length, 'other')} not shown.`)]
-      : []),
+    html`<h4 aria-level="2">${title}</h4>`,
+    html`<ul>${listed.map((one) => renderRelated(one, one.symbol!))}</ul>`,
+    ...(more > 0 ? [html`<p class="note">${formatCount(more, 'other')} not shown.</p>`] : []),
   ];
 }
 
 function renderRelated(market: Market, symbol: string): HTMLElement {
   const view = getView();
-  const hrefOf = (change: { symbol: string; compare?: string | undefined }) => formatHash({ ...view, ...change });
-  return createElement(
-    'li',
-    {},
-    createElement('a', { class: 'ticker', href: hrefOf({ symbol, compare: undefined }) }, symbol),
-    createElement('span', {}, market.question ?? ''),
-    createElement(
-      'span',
-      { class: 'note' },
-      [market.source, formatMarketState(market)].filter(Boolean).join(' · '),
-      ' · ',
-      createElement(
-        'a',
-        { href: hrefOf({ symbol: view.symbol!, compare: symbol }), 'aria-label': `Compare with ${symbol}` },
-        'compare',
-      ),
-    ),
-  );
+  const compareHash = formatHash({ ...view, symbol: view.symbol!, compare: symbol });
+  return html`
+    <li>
+      <a class="ticker" href=${formatHash({ ...view, symbol, compare: undefined })}>${symbol}</a>
+      <span>${market.question}</span>
+      <span class="note">
+        ${[market.source, formatMarketState(market)].filter(Boolean).join(' · ')} · <a href=${compareHash} aria-label=${`Compare with ${symbol}`}>compare</a>
+      </span>
+    </li>`;
 }

@@ -1,5 +1,5 @@
-import { fetchJson, toErrorMessage } from './api.ts';
-import { createElement, renderError, renderLoading } from './dom.ts';
+import { fetchJson } from './api.ts';
+import { fillElement, html, renderLoading, renderTableHead } from './dom.ts';
 import { formatTime } from './format.ts';
 
 interface Sample {
@@ -11,22 +11,15 @@ interface Sample {
 /** Adds sample rows to the cards of the datasets; they are read when a card is opened. */
 export function renderSamples(): void {
   for (const card of document.querySelectorAll<HTMLDetailsElement>('details[data-dataset]')) {
-    const place = card.querySelector('.sample');
+    const place = card.querySelector<HTMLElement>('.sample');
     if (place === null || place.childElementCount > 0) continue;
-    const load = async (): Promise<void> => {
-      place.replaceChildren(renderLoading('Reading sample rows…'));
-      try {
-        place.replaceChildren(
-          renderSample(await fetchJson<Sample>(`/api/v1/catalogue/samples/${card.dataset.dataset}`)),
-        );
-      } catch (error) {
-        place.replaceChildren(renderError(toErrorMessage(error), () => void load()));
-      }
-    };
     const loadOnce = (): void => {
       if (!card.open) return;
       card.removeEventListener('toggle', loadOnce);
-      void load();
+      place.replaceChildren(renderLoading('Reading sample rows…'));
+      void fillElement(place, async () =>
+        renderSample(await fetchJson<Sample>(`/api/v1/catalogue/samples/${card.dataset.dataset}`)),
+      );
     };
     card.addEventListener('toggle', loadOnce);
     loadOnce();
@@ -34,37 +27,20 @@ export function renderSamples(): void {
 }
 
 function renderSample({ file, columns, rows }: Sample): HTMLElement {
-  if (rows.length === 0) return createElement('p', { class: 'empty' }, 'The dataset has no rows.');
-  return createElement(
-    'div',
-    {},
-    createElement('h3', {}, 'Sample rows'),
-    createElement('p', { class: 'note' }, `The first of ${file}`),
-    createElement(
-      'div',
-      { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Sample rows' },
-      createElement(
-        'table',
-        {},
-        createElement(
-          'thead',
-          {},
-          createElement('tr', {}, ...columns.map(({ name }) => createElement('th', { scope: 'col' }, name))),
-        ),
-        createElement(
-          'tbody',
-          {},
-          ...rows.map((row) =>
-            createElement(
-              'tr',
-              {},
-              ...columns.map(({ name, type }) => createElement('td', {}, formatCell(row[name], type))),
-            ),
-          ),
-        ),
-      ),
-    ),
-  );
+  if (rows.length === 0) return html`<p class="empty">The dataset has no rows.</p>`;
+  const renderCells = (row: Sample['rows'][number]) =>
+    columns.map(({ name, type }) => html`<td>${formatCell(row[name], type)}</td>`);
+  return html`
+    <div>
+      <h3>Sample rows</h3>
+      <p class="note">The first of ${file}</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Sample rows">
+        <table>
+          ${renderTableHead(columns.map(({ name }) => name))}
+          <tbody>${rows.map((row) => html`<tr>${renderCells(row)}</tr>`)}</tbody>
+        </table>
+      </div>
+    </div>`;
 }
 
 /** Maximum length of a cell. */

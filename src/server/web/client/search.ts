@@ -1,5 +1,5 @@
 import { fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
-import { createElement, renderError } from './dom.ts';
+import { html, renderError } from './dom.ts';
 import { formatCount, formatDate, formatInteger } from './format.ts';
 import {
   type ListState,
@@ -76,135 +76,129 @@ const pageSize = 25;
 /** Wait after a key stroke, in ms: shorter than the time between two of them. */
 const debounceMs = 40;
 
-interface Search {
-  readonly root: HTMLElement;
-  /** Shows the list of a view. */
-  show(list: ListView): void;
-}
-
 /** The field of the served page, which may have text that was typed before this script ran; otherwise a new one. */
 export const takeSearchField = (): HTMLInputElement =>
   (document.getElementById('search') as HTMLInputElement | null) ??
-  createElement('input', {
-    id: 'search',
-    type: 'search',
-    maxlength: wordsLengthMax,
-    autocomplete: 'off',
-    spellcheck: 'false',
-    placeholder: searchHint,
-  });
+  html<HTMLInputElement>`
+    <input id="search" type="search" maxlength=${wordsLengthMax} autocomplete="off" spellcheck="false"
+      placeholder=${searchHint}>`;
 
-const renderSearchField = (input: HTMLInputElement): HTMLElement =>
-  createElement(
-    'div',
-    { class: 'search-field' },
-    createElement('label', { for: 'search', class: 'unseen' }, 'Find a symbol'),
-    input,
+const updateList = (change: Partial<ListView>, isReplacing = false): void =>
+  updateView(
+    { symbol: null, range: null, list: { ...listDefault, ...getView().list, page: 1, ...change } },
+    isReplacing,
   );
 
-/** Renders the search with its filters and results. Calls `choose` with the selected symbol. */
-export function createSearch(input: HTMLInputElement, choose: (symbol: string) => void): Search {
-  const venue = createFilter('venue', 'Venue', 'All venues');
-  const category = createFilter('category', 'Category', 'All categories');
-  const state = createFilter('state', 'State', 'Any state', Object.entries(listStates));
-  const sort = createFilter('sort', 'Sort', null, Object.entries(listSorts));
-  const clear = createElement('button', { type: 'button', class: 'quiet', id: 'clear-search' }, 'Clear');
-  const form = createElement(
-    'form',
-    { role: 'search', class: 'search-form' },
-    renderSearchField(input),
-    createElement('div', { class: 'filters' }, venue.root, category.root, state.root, sort.root, clear),
-  );
-  const status = createElement('p', { class: 'note search-status', role: 'status' });
-  const message = createElement('div', {});
-  const list = createElement('ol', { class: 'results' });
-  const pager = createElement('nav', { class: 'pager', 'aria-label': 'Pages of symbols' });
-  let running = new AbortController();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let shownFor: string | null = null;
+/** The search with its filters and results. Calls `choose` with the selected symbol. */
+export class SymbolSearch {
+  readonly root: HTMLElement;
+  private readonly input: HTMLInputElement;
+  private readonly choose: (symbol: string) => void;
+  private readonly venue = createFilter('venue', 'Venue', 'All venues');
+  private readonly category = createFilter('category', 'Category', 'All categories');
+  private readonly state = createFilter('state', 'State', 'Any state', Object.entries(listStates));
+  private readonly sort = createFilter('sort', 'Sort', null, Object.entries(listSorts));
+  private readonly clear = html`<button type="button" class="quiet" id="clear-search">Clear</button>`;
+  private readonly status = html`<p class="note search-status" role="status"></p>`;
+  private readonly message = html`<div></div>`;
+  private readonly list = html`<ol class="results"></ol>`;
+  private readonly pager = html`<nav class="pager" aria-label="Pages of symbols"></nav>`;
+  private running = new AbortController();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private shownFor: string | null = null;
   /** The words of the view. The field may be ahead of them, and may have more blanks. */
-  let committed: string | null = null;
+  private committed: string | null = null;
+  /** The first key stroke adds an entry to the history, and the following ones replace it. */
+  private isEdited = false;
 
-  const update = (change: Partial<ListView>, isReplacing = false): void =>
-    updateView(
-      { symbol: null, range: null, list: { ...listDefault, ...getView().list, page: 1, ...change } },
-      isReplacing,
-    );
-  const find = async (wanted: ListView): Promise<void> => {
-    running.abort();
-    running = new AbortController();
+  constructor(input: HTMLInputElement, choose: (symbol: string) => void) {
+    this.input = input;
+    this.choose = choose;
+    const { venue, category, state, sort, clear } = this;
+    const form = html`
+      <form role="search" class="search-form">
+        <div class="search-field"><label for="search" class="unseen">Find a symbol</label>${input}</div>
+        <div class="filters">${[venue.root, category.root, state.root, sort.root]}${clear}</div>
+      </form>`;
+    this.root = html`<div class="search">${form}${this.status}${this.message}${this.list}${this.pager}</div>`;
+    input.addEventListener('input', () => {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.commit(), debounceMs);
+    });
+    input.addEventListener('blur', () => {
+      this.isEdited = false;
+    });
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.commit();
+      this.isEdited = false;
+    });
+    venue.onSelect((value) => updateList({ venue: value }));
+    category.onSelect((value) => updateList({ category: value }));
+    state.onSelect((value) => updateList({ state: value as ListState | null }));
+    sort.onSelect((value) => updateList({ sort: value as ListView['sort'] }));
+    clear.addEventListener('click', () => {
+      updateList(listDefault);
+      input.focus();
+    });
+    this.root.addEventListener('keydown', (event) => moveFocus(event, input, this.list));
+  }
+
+  /** Shows the list of a view. */
+  show(wanted: ListView): void {
+    const key = JSON.stringify(wanted);
+    // What was typed before the list was there has precedence over the address.
+    const early = this.committed === null ? this.input.value.trim() : '';
+    if (wanted.words !== this.committed && early === '') this.input.value = wanted.words;
+    this.committed = wanted.words;
+    if (early !== '') this.commit();
+    this.state.select(wanted.state);
+    this.sort.select(wanted.sort);
+    this.clear.hidden = key === JSON.stringify({ ...listDefault, page: wanted.page });
+    if (key === this.shownFor) return;
+    this.shownFor = key;
+    void this.find(wanted);
+  }
+
+  private commit(): void {
+    clearTimeout(this.timer);
+    this.committed = this.input.value.trim();
+    updateList({ words: this.committed }, this.isEdited);
+    this.isEdited = true;
+  }
+
+  private async find(wanted: ListView): Promise<void> {
+    const { list, message, status } = this;
+    this.running.abort();
+    this.running = new AbortController();
     list.setAttribute('aria-busy', 'true');
     try {
-      const { words, venue: source, category: named, state: inState, sort: by, page } = wanted;
-      const parameters = { q: words.trim() || null, source, category: named, state: inState, sort: by };
+      const { words, venue: source, category, state, sort, page } = wanted;
+      const query = { q: words.trim() || null, source, category, state, sort };
       const paging = { limit: pageSize, offset: (page - 1) * pageSize };
-      const found = await fetchJson<SymbolsResponse>(symbolsPath, { ...parameters, ...paging }, running.signal);
+      const found = await fetchJson<SymbolsResponse>(symbolsPath, { ...query, ...paging }, this.running.signal);
       list.removeAttribute('aria-busy');
       message.replaceChildren();
-      showResults(found, wanted);
+      this.showResults(found, wanted);
     } catch (error) {
       if (isAbortError(error)) return;
       list.removeAttribute('aria-busy');
-      shownFor = null;
+      this.shownFor = null;
       status.textContent = '';
-      message.replaceChildren(renderError(toErrorMessage(error), () => void find(wanted)));
+      message.replaceChildren(renderError(toErrorMessage(error), () => void this.find(wanted)));
     }
-  };
-  const showResults = (found: SymbolsResponse, wanted: ListView): void => {
+  }
+
+  private showResults(found: SymbolsResponse, wanted: ListView): void {
+    const { venue, category } = this;
     venue.setOptions(toOptions(found.sources), wanted.venue);
     category.setOptions(toOptions(found.categories), wanted.category);
     venue.root.hidden = found.sources.length < 2 && wanted.venue === null;
     category.root.hidden = found.categories.length === 0 && wanted.category === null;
-    status.textContent = formatStatus(found, wanted);
-    list.replaceChildren(...found.symbols.map((symbol) => renderResult(symbol, wanted, choose)));
-    renderPager(pager, wanted, Math.ceil(found.total / pageSize));
-  };
-  // The first key stroke adds an entry to the history, and the following ones replace it.
-  let isEdited = false;
-  const commit = (): void => {
-    clearTimeout(timer);
-    committed = input.value.trim();
-    update({ words: committed }, isEdited);
-    isEdited = true;
-  };
-  const show = (wanted: ListView): void => {
-    const key = JSON.stringify(wanted);
-    // What was typed before the list was there has precedence over the address.
-    const early = committed === null ? input.value.trim() : '';
-    if (wanted.words !== committed && early === '') input.value = wanted.words;
-    committed = wanted.words;
-    if (early !== '') commit();
-    state.select(wanted.state);
-    sort.select(wanted.sort);
-    clear.hidden = key === JSON.stringify({ ...listDefault, page: wanted.page });
-    if (key === shownFor) return;
-    shownFor = key;
-    void find(wanted);
-  };
-
-  input.addEventListener('input', () => {
-    clearTimeout(timer);
-    timer = setTimeout(commit, debounceMs);
-  });
-  input.addEventListener('blur', () => {
-    isEdited = false;
-  });
-  form.addEventListener('submit', (event) => {
-    event.preventDefault();
-    commit();
-    isEdited = false;
-  });
-  venue.onSelect((value) => update({ venue: value }));
-  category.onSelect((value) => update({ category: value }));
-  state.onSelect((value) => update({ state: value as ListState | null }));
-  sort.onSelect((value) => update({ sort: value as ListView['sort'] }));
-  clear.addEventListener('click', () => {
-    update(listDefault);
-    input.focus();
-  });
-  const root = createElement('div', { class: 'search' }, form, status, message, list, pager);
-  root.addEventListener('keydown', (event) => moveFocus(event, input, list));
-  return { root, show };
+    this.status.textContent = formatStatus(found, wanted);
+    this.list.replaceChildren(...found.symbols.map((symbol) => renderResult(symbol, wanted, this.choose)));
+    renderPager(this.pager, wanted, Math.ceil(found.total / pageSize));
+  }
 }
 
 const toOptions = (facets: readonly Facet[]): [string, string][] =>
@@ -218,8 +212,8 @@ function createFilter(
   options: readonly (readonly [value: string, text: string])[] = [],
 ) {
   const id = `filter-${name}`;
-  const select = createElement('select', { id });
-  const renderOption = (value: string, text: string): HTMLElement => createElement('option', { value }, text);
+  const select = html<HTMLSelectElement>`<select id=${id}></select>`;
+  const renderOption = (value: string, text: string): HTMLElement => html`<option value=${value}>${text}</option>`;
   let shown = '';
   const setOptions = (next: readonly (readonly [string, string])[], value: string | null): void => {
     const known = value === null || next.some(([one]) => one === value) ? next : [...next, [value, value] as const];
@@ -234,7 +228,7 @@ function createFilter(
   };
   setOptions(options, all === null ? (options[0]?.[0] ?? null) : null);
   return {
-    root: createElement('div', { class: 'filter' }, createElement('label', { for: id }, label), select),
+    root: html`<div class="filter"><label for=${id}>${label}</label>${select}</div>`,
     setOptions,
     select(value: string | null): void {
       select.value = value ?? '';
@@ -263,36 +257,31 @@ function renderResult(found: FoundSymbol, list: ListView, choose: (symbol: strin
   const { symbol, source, question, category, ticks, first_tick, last_tick } = found;
   const span =
     first_tick === null || last_tick === null ? 'no ticks' : `${formatDate(first_tick)} to ${formatDate(last_tick)}`;
-  const link = createElement(
-    'a',
-    { class: 'result', href: formatHash({ ...getView(), list, symbol, range: null }) },
-    createElement(
-      'span',
-      { class: 'result-name' },
-      ...(question === null || question === symbol
-        ? [createElement('span', { class: 'only-name' }, symbol)]
-        : [createElement('span', { class: 'question' }, question), createElement('span', { class: 'ticker' }, symbol)]),
-    ),
-    createElement('span', { class: 'note result-kind' }, [source, category].filter(Boolean).join(' · ')),
-    createElement(
-      'span',
-      { class: 'result-state' },
-      createElement('span', { class: `badge ${found.state}` }, formatState(found)),
-      createElement('span', { class: 'note' }, formatTimes(found)),
-    ),
-    createElement(
-      'span',
-      { class: 'result-ticks' },
-      createElement('span', {}, formatCount(ticks, 'tick')),
-      createElement('span', { class: 'note nowrap' }, span),
-    ),
-  );
+  const link = html`
+    <a class="result" href=${formatHash({ ...getView(), list, symbol, range: null })}>
+      <span class="result-name">
+        ${
+          question === null || question === symbol
+            ? html`<span class="only-name">${symbol}</span>`
+            : [html`<span class="question">${question}</span>`, html`<span class="ticker">${symbol}</span>`]
+        }
+      </span>
+      <span class="note result-kind">${[source, category].filter(Boolean).join(' · ')}</span>
+      <span class="result-state">
+        <span class=${`badge ${found.state}`}>${formatState(found)}</span>
+        <span class="note">${formatTimes(found)}</span>
+      </span>
+      <span class="result-ticks">
+        <span>${formatCount(ticks, 'tick')}</span>
+        <span class="note nowrap">${span}</span>
+      </span>
+    </a>`;
   link.addEventListener('click', (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     choose(symbol);
   });
-  return createElement('li', { 'data-symbol': symbol }, link);
+  return html`<li data-symbol=${symbol}>${link}</li>`;
 }
 
 function formatState({ state, outcome }: FoundSymbol): string {
@@ -309,17 +298,14 @@ function formatTimes(found: FoundSymbol): string {
 
 function renderPager(pager: HTMLElement, list: ListView, pages: number): void {
   pager.hidden = pages <= 1;
-  const link = (text: string, page: number, rel: string): HTMLElement =>
-    page < 1 || page > pages
-      ? createElement('span', { class: 'pager-link', 'aria-disabled': 'true' }, text)
-      : createElement(
-          'a',
-          { class: 'pager-link', rel, href: formatHash({ ...getView(), symbol: null, list: { ...list, page } }) },
-          text,
-        );
+  const link = (text: string, page: number, rel: string): HTMLElement => {
+    if (page < 1 || page > pages) return html`<span class="pager-link" aria-disabled="true">${text}</span>`;
+    const href = formatHash({ ...getView(), symbol: null, list: { ...list, page } });
+    return html`<a class="pager-link" rel=${rel} href=${href}>${text}</a>`;
+  };
   pager.replaceChildren(
     link('Previous', Math.min(list.page - 1, pages), 'prev'),
-    createElement('span', { class: 'note' }, `Page ${formatInteger(list.page)} of ${formatInteger(pages)}`),
+    html`<span class="note">Page ${formatInteger(list.page)} of ${formatInteger(pages)}</span>`,
     link('Next', list.page + 1, 'next'),
   );
 }

@@ -1,5 +1,5 @@
 import { apiKeyStore, endSession, exchangeOneTimeKey, isCataloguePublic, toErrorMessage } from './api.ts';
-import { createElement, getElementById, renderError } from './dom.ts';
+import { getElementById, html, renderError } from './dom.ts';
 
 /** Removes a one-time key from the address, so that neither the history nor a copied link has it; null without one. */
 export function takeOneTimeKey(): string | null {
@@ -21,35 +21,20 @@ export async function signInByLink(oneTimeKey: string): Promise<string | null> {
 /** Renders the form to sign in, with the reason if a key was rejected. Calls `onKey` when a key is entered. */
 export function showSignInForm(onKey: () => void, why: string | null = null): void {
   getElementById('key-state').replaceChildren();
-  const input = createElement('input', {
-    id: 'key-input',
-    type: 'password',
-    autocomplete: 'off',
-    autocapitalize: 'off',
-    spellcheck: 'false',
-    required: true,
-    maxlength: 4096,
-    'aria-describedby': 'key-note',
-  });
+  const input = html<HTMLInputElement>`
+    <input id="key-input" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" required
+      maxlength="4096" aria-describedby="key-note">`;
   // Neither the field nor the form has a name or target, so that the key can never be in a URL.
-  const form = createElement(
-    'form',
-    { class: 'key-form' },
-    createElement('label', { for: 'key-input' }, 'Market data key'),
-    createElement(
-      'div',
-      { class: 'joined' },
-      input,
-      createElement('button', { type: 'submit', class: 'primary' }, 'Sign in'),
-    ),
-    createElement(
-      'p',
-      { id: 'key-note', class: 'note' },
-      'The key is stored for this tab only, until you close the tab or sign out. To create one: ',
-      createElement('code', {}, 'oddslake keys create --name NAME'),
-    ),
-  );
-  const message = createElement('div', {}, why === null ? null : renderError(why));
+  const form = html`
+    <form class="key-form">
+      <label for="key-input">Market data key</label>
+      <div class="joined">
+        ${input}
+        <button type="submit" class="primary">Sign in</button>
+      </div>
+      <p id="key-note" class="note">The key is stored for this tab only, until you close the tab or sign out. To create one: <code>oddslake keys create --name NAME</code></p>
+    </form>`;
+  const message = html`<div>${why !== null && renderError(why)}</div>`;
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const text = input.value.trim();
@@ -72,12 +57,10 @@ export function showSignedIn(onSignOut: () => void): void {
   const credential = apiKeyStore.read();
   const state = getElementById('key-state');
   if (credential === null) {
-    state.replaceChildren(
-      isCataloguePublic() ? createElement('span', { class: 'access' }, 'Reading needs no key') : '',
-    );
+    state.replaceChildren(isCataloguePublic() ? html`<span class="access">Reading needs no key</span>` : '');
     return;
   }
-  const button = createElement('button', { type: 'button', class: 'quiet', id: 'sign-out' }, 'Sign out');
+  const button = html`<button type="button" class="quiet" id="sign-out">Sign out</button>`;
   button.addEventListener('click', () => {
     apiKeyStore.forget();
     void endSession(credential);

@@ -1,6 +1,6 @@
 import { createAxes } from './chart.ts';
 import { readColors } from './chart-paint.ts';
-import { createElement } from './dom.ts';
+import { html } from './dom.ts';
 import { formatTime } from './format.ts';
 import uPlot from './uplot.js';
 
@@ -33,8 +33,8 @@ const heightPx = 170;
 /** Renders a small chart with its values at the pointer. It is removed when the signal is aborted. */
 export function renderSmallChart(options: SmallChartOptions, signal: AbortSignal): HTMLElement {
   const { title, label, x, lines, xIs, range, formatY, formatX = formatTime } = options;
-  const canvas = createElement('div', { class: 'canvas small', role: 'img', 'aria-label': label });
-  const values = createElement('span', { class: 'note', 'aria-hidden': 'true' });
+  const canvas = html`<div class="canvas small" role="img" aria-label=${label}></div>`;
+  const values = html`<span class="note" aria-hidden="true"></span>`;
   let plot: uPlot | null = null;
   const describe = (i: number): string => {
     const shown = lines.map(({ label: name, y }) => `${name} ${y[i] == null ? '–' : formatY(y[i]!)}`);
@@ -91,14 +91,13 @@ export function renderSmallChart(options: SmallChartOptions, signal: AbortSignal
     scheme.removeEventListener('change', draw);
     plot?.destroy();
   });
-  const legend = lines.map(({ label: name, color }) =>
-    createElement('span', { class: 'nowrap' }, createElement('i', { class: `key-line key-${color}` }), name),
+  const legend = lines.map(
+    ({ label: name, color }) => html`<span class="nowrap"><i class=${`key-line key-${color}`}></i>${name}</span>`,
   );
-  return createElement(
-    'div',
-    { class: 'small-chart' },
-    createElement('h5', { 'aria-level': 3 }, title, ' ', createElement('span', { class: 'keys note' }, ...legend)),
-    canvas,
-    createElement('p', { class: 'values' }, values),
-  );
+  return html`
+    <div class="small-chart">
+      <h5 aria-level="3">${title} <span class="keys note">${legend}</span></h5>
+      ${canvas}
+      <p class="values">${values}</p>
+    </div>`;
 }

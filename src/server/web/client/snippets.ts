@@ -3,10 +3,8 @@ import type { LanguageName } from './symbol-state.ts';
 
 /** Rows that a history route returns. */
 export interface Selection {
-  /** A variable name: the name of the rows. */
+  /** That of the route, and of the variable with the rows. */
   readonly name: string;
-  /** `/api/v1/historical/…` */
-  readonly path: string;
   /** At least one. */
   readonly symbols: readonly string[];
   /** Epoch milliseconds, half-open. */
@@ -71,7 +69,7 @@ ${selection.name} = duckdb.sql("FROM '${selection.name}.parquet'")`,
 
 /** Sorted as isort does: modules of Python first. */
 function formatPython(imports: readonly string[], selection: Selection, target: SnippetTarget, load: string): string {
-  const { path, symbols, from, to, parameters = {} } = selection;
+  const { name, symbols, from, to, parameters = {} } = selection;
   const standard = ['io', ...(target.isKeyRequired ? ['os'] : []), 'urllib.parse', 'urllib.request'].filter(
     (name) => name !== 'io' || imports.includes('import io'),
   );
@@ -92,17 +90,17 @@ ${libraries.join('\n')}
 query = {
 ${pairs.map((pair) => `    ${pair}`).join('\n')}
 }
-url = ${quoteForPython(`${target.origin}${path}?`)} + urllib.parse.urlencode(query, doseq=True)
+url = ${quoteForPython(`${target.origin}/api/v1/historical/${name}?`)} + urllib.parse.urlencode(query, doseq=True)
 request = urllib.request.Request(url)
 ${target.isKeyRequired ? 'request.add_header("Authorization", "Bearer " + os.environ["ODDSLAKE_KEY"])\n' : ''}body = urllib.request.urlopen(request).read()
 ${load}
-print(${selection.name})
+print(${name})
 `;
 }
 
 /** For base R, without packages. */
 function formatR(selection: Selection, target: SnippetTarget): string {
-  const { name, path, timeColumns = [] } = selection;
+  const { name, timeColumns = [] } = selection;
   const headers = target.isKeyRequired
     ? ', headers = c(Authorization = paste("Bearer", Sys.getenv("ODDSLAKE_KEY")))'
     : '';
@@ -111,7 +109,7 @@ function formatR(selection: Selection, target: SnippetTarget): string {
   );
   return `options(timeout = 600)  # seconds
 source <- url(paste0(
-  "${target.origin}${path}",
+  "${target.origin}/api/v1/historical/${name}",
   "?${formatQuery(selection, 'csv')}"
 )${headers})
 ${name} <- read.csv(source, colClasses = c(symbol = "character"), na.strings = "", encoding = "UTF-8")
@@ -123,7 +121,7 @@ function formatCurl(selection: Selection, { origin, isKeyRequired }: SnippetTarg
   const header = isKeyRequired ? `-H "Authorization: Bearer $ODDSLAKE_KEY" ` : '';
   return `curl --fail --silent --show-error ${header}\\
   --output ${selection.name}.csv \\
-  '${origin}${selection.path}?${formatQuery(selection, 'csv')}'
+  '${origin}/api/v1/historical/${selection.name}?${formatQuery(selection, 'csv')}'
 `;
 }
 

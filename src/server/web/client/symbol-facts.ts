@@ -1,6 +1,6 @@
 import { ApiError, fetchJson, getServedAt } from './api.ts';
 import { quoteShell } from './archive-file.ts';
-import { createElement } from './dom.ts';
+import { html } from './dom.ts';
 import { dayMs, formatInteger, formatTime } from './format.ts';
 import type { Candle, TickLifetime } from './lines.ts';
 import {
@@ -79,8 +79,8 @@ const questionShownMax = 120;
  * Renders that a symbol is not collected: since when, what that means, and what collects it again. A market that has ended
  * is not collected again.
  */
-export function renderNotCollected({ symbol, state, not_collected }: FoundSymbol): Node[] {
-  if (not_collected === null) return [];
+export function renderNotCollected({ symbol, state, not_collected }: FoundSymbol): HTMLElement | null {
+  if (not_collected === null) return null;
   const { kind, since, reason, decided_at } = not_collected;
   const time = (t: number): string => formatTime(t - (t % 1000));
   const meaning =
@@ -89,52 +89,38 @@ export function renderNotCollected({ symbol, state, not_collected }: FoundSymbol
       : `nothing is expected from ${time(since)} on, and the ticks before stay.`;
   const because = reason === null ? '' : ` (${reason})`;
   const command = `oddslake symbols watch ${symbol.startsWith('-') ? '-- ' : ''}${quoteShell(symbol)}`;
-  return [
-    createElement(
-      'p',
-      { class: 'not-collected' },
-      `${kind === 'forgotten' ? 'Forgotten' : 'Excluded by the settings'} since ${time(decided_at)}${because}: ${meaning}`,
-      ...(state === kind
-        ? [
-            kind === 'forgotten'
-              ? ' To collect it again, run '
-              : ' To collect it again, change source.include or source.exclude, or run ',
-            createElement('code', {}, command),
-          ]
-        : []),
-    ),
-  ];
+  const isForgotten = kind === 'forgotten';
+  const how = isForgotten ? '' : 'change source.include or source.exclude, or ';
+  return html`
+    <p class="not-collected">
+      ${isForgotten ? 'Forgotten' : 'Excluded by the settings'} since ${time(decided_at)}${because}: ${meaning}
+      ${state === kind && [` To collect it again, ${how}run `, html`<code>${command}</code>`]}
+    </p>`;
 }
 
 /**
  * Renders the question and the facts of a market.
  * @param found what the search says of its symbol
  */
-export function renderFacts(market: Market, found: FoundSymbol | null): Node[] {
+export function renderFacts(market: Market, found: FoundSymbol | null): HTMLElement[] {
   const { question, source, category, opens_at, closes_at, resolved_at, ticks, first_tick, last_tick } = market;
   const nowMs = getServedAt();
-  const fact = (name: string, value: string | null): Node[] =>
-    value === null ? [] : [createElement('div', {}, createElement('dt', {}, name), createElement('dd', {}, value))];
+  const fact = (name: string, value: string | null) =>
+    value !== null && html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
   const time = (t: number | null): string | null => (t === null ? null : formatTime(t - (t % 1000)));
-  return [
-    question === null
-      ? ''
-      : createElement('p', { class: 'question', tabindex: question.length > questionShownMax ? 0 : null }, question),
-    createElement(
-      'dl',
-      { class: 'facts' },
-      ...fact(
-        'State',
-        found !== null && found.state === found.not_collected?.kind ? found.state : formatMarketState(market),
-      ),
-      ...fact('Venue', source),
-      ...fact('Category', category),
-      ...fact('Ticks', formatInteger(ticks)),
-      ...fact('Ticks from', time(first_tick)),
-      ...fact('Ticks to', time(last_tick)),
-      ...fact(nameOpening(opens_at, nowMs), time(opens_at)),
-      ...fact(nameClose(closes_at, market.is_active, nowMs), time(closes_at)),
-      ...fact('Resolved', time(resolved_at)),
-    ),
-  ].filter((node) => node !== '') as Node[];
+  const state = found !== null && found.state === found.not_collected?.kind ? found.state : formatMarketState(market);
+  const facts = html`
+    <dl class="facts">
+      ${fact('State', state)}
+      ${fact('Venue', source)}
+      ${fact('Category', category)}
+      ${fact('Ticks', formatInteger(ticks))}
+      ${fact('Ticks from', time(first_tick))}
+      ${fact('Ticks to', time(last_tick))}
+      ${fact(nameOpening(opens_at, nowMs), time(opens_at))}
+      ${fact(nameClose(closes_at, market.is_active, nowMs), time(closes_at))}
+      ${fact('Resolved', time(resolved_at))}
+    </dl>`;
+  if (question === null) return [facts];
+  return [html`<p class="question" tabindex=${question.length > questionShownMax && 0}>${question}</p>`, facts];
 }

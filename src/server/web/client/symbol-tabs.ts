@@ -1,11 +1,12 @@
-import { hasOrderBook, renderBookPanel } from './book-panel.ts';
-import { hasConflicts, renderConflictsPanel } from './conflicts-panel.ts';
-import { createElement } from './dom.ts';
+import { hasRows } from './api.ts';
+import { renderBookPanel } from './book-panel.ts';
+import { renderConflictsPanel } from './conflicts-panel.ts';
+import { html } from './dom.ts';
 import { renderMarketPanel } from './market-panel.ts';
 import { updateView } from './navigation.ts';
 import type { SymbolMarket, TabContext } from './symbol-facts.ts';
 import type { TabName } from './symbol-state.ts';
-import { hasTrades, renderTradesPanel } from './trades-panel.ts';
+import { renderTradesPanel } from './trades-panel.ts';
 import type { TimeRange, View } from './view.ts';
 
 interface Tab {
@@ -23,39 +24,33 @@ const marketTab: Tab = {
   keyOf: ({ view }) => [view.range, view.span, view.chart, view.scale, view.compare],
 };
 
-/** A tab that is shown if the archive has its rows for the symbol. */
+/** A tab that is shown if the archive has rows of the symbol in one of these datasets. */
 interface OptionalTab extends Tab {
-  readonly hasRows: (symbol: string, signal: AbortSignal) => Promise<boolean>;
+  readonly datasets: readonly string[];
 }
 
 const ofRange = ({ range, view }: TabContext): unknown => [range, view.code];
 
 const optionalTabs: readonly OptionalTab[] = [
-  { name: 'book', label: 'Order book', render: renderBookPanel, keyOf: ofRange, hasRows: hasOrderBook },
-  { name: 'trades', label: 'Trades', render: renderTradesPanel, keyOf: ofRange, hasRows: hasTrades },
-  { name: 'conflicts', label: 'Conflicts', render: renderConflictsPanel, keyOf: ofRange, hasRows: hasConflicts },
+  { name: 'book', label: 'Order book', render: renderBookPanel, keyOf: ofRange, datasets: ['orderbooks', 'quotes'] },
+  { name: 'trades', label: 'Trades', render: renderTradesPanel, keyOf: ofRange, datasets: ['trades'] },
+  { name: 'conflicts', label: 'Conflicts', render: renderConflictsPanel, keyOf: ofRange, datasets: ['conflicts'] },
 ];
 
 /** Creates the tabs of a symbol. Those without data are absent. */
 export function createTabs(symbol: string, market: SymbolMarket | null) {
-  const nav = createElement('div', { class: 'joined', role: 'group', 'aria-label': 'More about the symbol' });
-  const body = createElement('div', { class: 'tab-body' });
-  const root = createElement(
-    'section',
-    { class: 'tabs', 'aria-label': 'More about the symbol', hidden: true },
-    nav,
-    body,
-  );
+  const nav = html`<div class="joined" role="group" aria-label="More about the symbol"></div>`;
+  const body = html`<div class="tab-body"></div>`;
+  const root = html`<section class="tabs" aria-label="More about the symbol" hidden>${nav}${body}</section>`;
   let shownKey = '';
   let running = new AbortController();
   const tabs: Tab[] = market === null ? [] : [marketTab];
   const searching = new AbortController();
   let again = (): void => {};
   const findTabs = async (): Promise<void> => {
-    const found = await Promise.all(
-      // A key may not permit a dataset: then its tab is absent too.
-      optionalTabs.map((tab) => tab.hasRows(symbol, searching.signal).catch(() => false)),
-    );
+    const hasAny = async ({ datasets }: OptionalTab): Promise<boolean> =>
+      (await Promise.all(datasets.map((name) => hasRows(name, symbol, searching.signal)))).includes(true);
+    const found = await Promise.all(optionalTabs.map(hasAny));
     if (searching.signal.aborted) return;
     tabs.push(...optionalTabs.filter((_, i) => found[i]));
     again();
@@ -72,17 +67,12 @@ export function createTabs(symbol: string, market: SymbolMarket | null) {
         button.setAttribute('aria-pressed', String(button.dataset.tab === tab.name));
       if (nav.children.length !== tabs.length) {
         nav.replaceChildren(
-          ...tabs.map(({ name, label }) =>
-            createElement(
-              'button',
-              {
-                type: 'button',
-                'data-tab': name,
-                'aria-pressed': String(name === tab.name),
-                onclick: () => updateView({ tab: name === tabs[0]!.name ? undefined : name }),
-              },
-              label,
-            ),
+          ...tabs.map(
+            ({ name, label }) => html`
+              <button type="button" data-tab=${name} aria-pressed=${String(name === tab.name)}
+                @click=${() => updateView({ tab: name === tabs[0]!.name ? undefined : name })}>
+                ${label}
+              </button>`,
           ),
         );
       }

@@ -1,11 +1,11 @@
-import { ApiError, isAbortError, toErrorMessage } from './api.ts';
-import { createChart } from './chart.ts';
+import { ApiError, hasRows, isAbortError, toErrorMessage } from './api.ts';
+import { Chart } from './chart.ts';
 import { formatCaption, formatSummary, renderChartKey } from './chart-caption.ts';
 import type { ChartData } from './chart-data.ts';
 import { renderCode } from './code-panel.ts';
 import { renderCompareField } from './compare-field.ts';
 import { fetchConflicts } from './conflicts-panel.ts';
-import { createElement, renderError, renderLoading } from './dom.ts';
+import { html, renderError, renderLoading } from './dom.ts';
 import { renderSliceDownloads } from './download.ts';
 import { formatCount, formatTime } from './format.ts';
 import type { TickLifetime } from './lines.ts';
@@ -22,8 +22,8 @@ import {
   type SymbolMarket,
 } from './symbol-facts.ts';
 import { createTabs } from './symbol-tabs.ts';
-import { noTradeMarks } from './trade-marks.ts';
-import { fetchTradeMarks, hasTrades } from './trades-panel.ts';
+import { noTradeMarks, type TradeMarks } from './trade-marks.ts';
+import { fetchTradeMarks } from './trades-panel.ts';
 import type { TimeRange, View } from './view.ts';
 
 interface LoadedSymbol {
@@ -39,44 +39,165 @@ interface ComparedSymbol {
   readonly why: string | null;
 }
 
-/** Renders a symbol with its chart, and updates the chart when the view changes. */
-export function createSymbolView(symbol: string) {
-  const heading = createElement('h3', { class: 'ticker', tabindex: -1, 'aria-level': 1 }, symbol);
-  const about = createElement('div', { class: 'about' }, renderLoading('Loading the symbol…'));
-  const controls = createElement('div', {});
-  const figure = createElement('figure', { 'aria-busy': 'true' });
-  const code = createElement('div', {});
-  const below = createElement('div', {});
-  const root = createElement('article', { class: 'panel symbol' }, heading, about, controls, figure, code, below);
-  let running = new AbortController();
-  let chart: ReturnType<typeof createChart> | null = null;
-  let loadedSymbol: LoadedSymbol | null = null;
-  let tabs: ReturnType<typeof createTabs> | null = null;
-  let compared: ComparedSymbol | null = null;
-  const living = new AbortController();
-  /** Whether the archive has trades of the symbol; null until that is known. */
-  let hasTradeRows: boolean | null = null;
-  let conflictCount = 0;
-  let trades = noTradeMarks;
-  /** The chart that is shown, and the parts of the view that it depends on. */
-  let drawn: { readonly key: string; readonly loaded: ChartData } | null = null;
+interface DrawnChart {
+  readonly chart: Chart;
+  readonly loaded: ChartData;
+  readonly kind: View['chart'];
+  /** The parts of the view that it depends on. */
+  readonly key: string;
+  conflictCount: number;
+  trades: TradeMarks;
+}
 
-  const loadSymbol = async (signal: AbortSignal): Promise<LoadedSymbol | null> => {
-    const market = await fetchMarket(symbol, signal);
+/** A symbol with its chart, which is updated when the view changes. */
+export class SymbolView {
+  readonly root: HTMLElement;
+  readonly heading: HTMLElement;
+  private readonly symbol: string;
+  private readonly about = html`<div class="about">${renderLoading('Loading the symbol…')}</div>`;
+  private readonly controls = html`<div></div>`;
+  private readonly figure = html`<figure aria-busy="true"></figure>`;
+  private readonly code = html`<div></div>`;
+  private readonly below = html`<div></div>`;
+  private readonly living = new AbortController();
+  private running = new AbortController();
+  private loaded: LoadedSymbol | null = null;
+  private compared: ComparedSymbol | null = null;
+  private drawn: DrawnChart | null = null;
+  private tabs: ReturnType<typeof createTabs> | null = null;
+  /** Whether the archive has trades of the symbol; null until that is known. */
+  private hasTradeRows: boolean | null = null;
+
+  constructor(symbol: string) {
+    this.symbol = symbol;
+    this.heading = html`<h3 class="ticker" tabindex="-1" aria-level="1">${symbol}</h3>`;
+    const parts = [this.heading, this.about, this.controls, this.figure, this.code, this.below];
+    this.root = html`<article class="panel symbol">${parts}</article>`;
+  }
+
+  async show(view: View): Promise<void> {
+    const { figure } = this;
+    this.running.abort();
+    this.running = new AbortController();
+    const { signal } = this.running;
+    figure.setAttribute('aria-busy', 'true');
+    try {
+      this.loaded ??= await this.loadSymbol(signal);
+      if (this.loaded === null)
+        return figure.replaceChildren(html`<p class="empty">The archive has no ticks for this symbol.</p>`);
+      await this.showLoaded(this.loaded, view, signal);
+    } catch (error) {
+      if (isAbortError(error)) return;
+      this.about.querySelector('.waiting')?.remove();
+      this.drawn?.chart.destroy();
+      this.drawn = null;
+      figure.replaceChildren(renderError(toErrorMessage(error), () => void this.show(view)));
+    } finally {
+      if (!signal.aborted) figure.removeAttribute('aria-busy');
+    }
+  }
+
+  destroy(): void {
+    this.running.abort();
+    this.living.abort();
+    this.tabs?.destroy();
+    this.drawn?.chart.destroy();
+  }
+
+  private async loadSymbol(signal: AbortSignal): Promise<LoadedSymbol | null> {
+    const market = await fetchMarket(this.symbol, signal);
     const [life, found] = await Promise.all([
-      fetchTickLifetime(symbol, market, signal),
-      fetchFoundSymbol(symbol, signal),
+      fetchTickLifetime(this.symbol, market, signal),
+      fetchFoundSymbol(this.symbol, signal),
     ]);
-    about.replaceChildren(
+    this.about.replaceChildren(
       ...(market === null ? [] : renderFacts(market, found)),
-      ...(found === null ? [] : renderNotCollected(found)),
+      (found && renderNotCollected(found)) ?? '',
     );
     return life === null ? null : { market, life, bounds: { from: life.first, to: life.last + 1 } };
-  };
+  }
+
+  private async showLoaded(symbol: LoadedSymbol, view: View, signal: AbortSignal): Promise<void> {
+    const { market, bounds } = symbol;
+    const range = resolveRange(view, bounds);
+    const rangeControls = renderRangeControls(view, range, bounds);
+    rangeControls.append(renderCompareField(this.symbol, view.compare));
+    this.addTradesToggle(rangeControls, view);
+    replaceKeepingFocus(this.controls, rangeControls);
+    if (this.hasTradeRows === null) void this.findTrades();
+    const drawn = await this.draw(symbol, view, range, signal);
+    void this.markTrades(drawn, view, signal);
+    const note = formatUnpublished(drawn.loaded, market);
+    const code = renderCode('these prices', toSelection(drawn.loaded), view.code ?? 'duckdb', note);
+    replaceKeepingFocus(this.code, html`<div>${code}${renderSliceDownloads(this.symbol, range)}</div>`);
+    if (this.tabs === null) {
+      this.tabs = createTabs(this.symbol, market);
+      this.below.replaceChildren(this.tabs.root);
+    }
+    this.tabs.show(view, range);
+  }
+
+  private async findTrades(): Promise<void> {
+    this.hasTradeRows = await hasRows('trades', this.symbol, this.living.signal);
+    const shown = this.controls.querySelector<HTMLElement>('.controls');
+    if (shown !== null && !this.living.signal.aborted) this.addTradesToggle(shown, getView());
+  }
+
+  /** Adds the button that marks the trades, once it is known that there are some. */
+  private addTradesToggle(rangeControls: HTMLElement, view: View): void {
+    if (this.hasTradeRows !== true) return;
+    const isOn = view.marks === 'trades';
+    const toggle = (): void => updateView({ marks: isOn ? undefined : 'trades' });
+    rangeControls.querySelector('[data-marks]')?.remove();
+    rangeControls.querySelector('.exact')?.before(html`
+      <div data-marks>
+        <button type="button" aria-pressed=${String(isOn)} aria-label="Mark the trades in the chart" @click=${toggle}>Trades</button>
+      </div>`);
+  }
+
+  private async draw(
+    { life, bounds }: LoadedSymbol,
+    view: View,
+    range: TimeRange,
+    signal: AbortSignal,
+  ): Promise<DrawnChart> {
+    const { symbol, figure, drawn: before } = this;
+    const key = JSON.stringify([range, view.chart, view.scale, view.compare]);
+    if (before?.key === key) return before;
+    if (before === null) figure.replaceChildren(renderLoading('Loading prices…'));
+    else before.chart.preview(range);
+    this.compared = await this.loadCompared(view, signal);
+    const { compared } = this;
+    const second = compared?.life == null ? [] : [{ symbol: compared.symbol, life: compared.life }];
+    const loaded = await loadChartData([{ symbol, life }, ...second], range, view.chart, signal);
+    this.drawn?.chart.destroy();
+    const chart = new Chart(loaded, {
+      kind: view.chart,
+      scale: view.scale,
+      label: formatSummary(symbol, loaded),
+      bounds,
+      zoom: (marked) => updateView({ range: marked, span: undefined }),
+    });
+    const drawn = { chart, loaded, kind: view.chart, key, conflictCount: 0, trades: noTradeMarks };
+    this.drawn = drawn;
+    figure.replaceChildren(
+      chart.root,
+      html`
+        <figcaption>
+          ${compared?.why && html`<p class="failed">${compared.symbol}: ${compared.why}</p>`}
+          ${formatCaption(loaded)}
+          ${renderChartKey(loaded, view.chart, 0, noTradeMarks)}
+        </figcaption>`,
+    );
+    chart.start();
+    void this.markConflicts(drawn, signal);
+    return drawn;
+  }
+
   /** The second symbol of the plot; null if there is none. */
-  const loadCompared = async ({ compare }: View, signal: AbortSignal): Promise<ComparedSymbol | null> => {
-    if (compare === undefined || compare === symbol) return null;
-    if (compared?.symbol === compare) return compared;
+  private async loadCompared({ compare }: View, signal: AbortSignal): Promise<ComparedSymbol | null> {
+    if (compare === undefined || compare === this.symbol) return null;
+    if (this.compared?.symbol === compare) return this.compared;
     try {
       const market = await fetchMarket(compare, signal);
       const life = await fetchTickLifetime(compare, market, signal);
@@ -85,169 +206,47 @@ export function createSymbolView(symbol: string) {
       if (!(error instanceof ApiError) || error.status !== 404) throw error;
       return { symbol: compare, life: null, why: error.message };
     }
-  };
-  /** Marks the conflicts of the range; without them, if the key does not permit it. */
-  const markConflicts = async (
-    on: NonNullable<typeof chart>,
-    loaded: ChartData,
-    view: View,
-    signal: AbortSignal,
-  ): Promise<void> => {
-    const { conflicts } = await fetchConflicts(symbol, loaded.range, signal).catch(() => ({ conflicts: [] }));
-    if (conflicts.length === 0 || chart !== on) return;
-    on.markConflicts(conflicts);
-    conflictCount = conflicts.length;
-    updateKey(loaded, view);
-  };
-  const updateKey = (loaded: ChartData, view: View): void =>
-    figure.querySelector('.keys')?.replaceWith(renderChartKey(loaded, view.chart, conflictCount, trades));
-  /** Marks the trades of the range, or removes the marks. */
-  const markTrades = async (
-    on: NonNullable<typeof chart>,
-    loaded: ChartData,
-    view: View,
-    signal: AbortSignal,
-  ): Promise<void> => {
-    if (view.marks === undefined && trades.count === 0) return;
-    try {
-      const found = view.marks === undefined ? noTradeMarks : await fetchTradeMarks(symbol, loaded.range, signal);
-      if (chart !== on || signal.aborted) return;
-      trades = found;
-      on.markTrades(trades);
-      updateKey(loaded, view);
-    } catch (error) {
-      if (isAbortError(error)) return;
-      figure
-        .querySelector('figcaption')
-        ?.append(renderError(toErrorMessage(error), () => void markTrades(on, loaded, view, signal)));
-    }
-  };
-  /** Adds the button that marks the trades, once it is known that there are some. */
-  const addTradesToggle = (rangeControls: HTMLElement, view: View): void => {
-    if (hasTradeRows !== true) return;
-    const isOn = view.marks === 'trades';
-    rangeControls.querySelector('[data-marks]')?.remove();
-    const button = createElement(
-      'button',
-      { type: 'button', 'aria-pressed': String(isOn), 'aria-label': 'Mark the trades in the chart' },
-      'Trades',
-    );
-    button.addEventListener('click', () => updateView({ marks: isOn ? undefined : 'trades' }));
-    rangeControls.querySelector('.exact')?.before(createElement('div', { 'data-marks': '' }, button));
-  };
-  const drawChart = async (view: View, range: TimeRange, signal: AbortSignal): Promise<ChartData> => {
-    const { life, bounds } = loadedSymbol!;
-    const key = JSON.stringify([range, view.chart, view.scale, view.compare]);
-    if (drawn?.key === key) return drawn.loaded;
-    if (chart === null) figure.replaceChildren(renderLoading('Loading prices…'));
-    else chart.preview(range);
-    compared = await loadCompared(view, signal);
-    const second = compared?.life == null ? [] : [{ symbol: compared.symbol, life: compared.life }];
-    const loaded = await loadChartData([{ symbol, life }, ...second], range, view.chart, signal);
-    chart?.destroy();
-    [conflictCount, trades] = [0, noTradeMarks];
-    chart = createChart(loaded, {
-      kind: view.chart,
-      scale: view.scale,
-      label: formatSummary(symbol, loaded),
-      bounds,
-      zoom: (marked) => updateView({ range: marked, span: undefined }),
-    });
-    figure.replaceChildren(
-      chart.root,
-      createElement(
-        'figcaption',
-        {},
-        compared?.why == null ? null : createElement('p', { class: 'failed' }, `${compared.symbol}: ${compared.why}`),
-        formatCaption(loaded),
-        renderChartKey(loaded, view.chart, conflictCount, trades),
-      ),
-    );
-    chart.start();
-    drawn = { key, loaded };
-    void markConflicts(chart, loaded, view, signal);
-    return loaded;
-  };
+  }
 
-  const show = async (view: View): Promise<void> => {
-    running.abort();
-    running = new AbortController();
-    const { signal } = running;
-    figure.setAttribute('aria-busy', 'true');
+  /** Marks the conflicts of the range; without them, if the key does not permit it. */
+  private async markConflicts(drawn: DrawnChart, signal: AbortSignal): Promise<void> {
+    const { rows } = await fetchConflicts(this.symbol, drawn.loaded.range, signal).catch(() => ({ rows: [] }));
+    if (rows.length === 0 || this.drawn !== drawn) return;
+    drawn.chart.markConflicts(rows);
+    drawn.conflictCount = rows.length;
+    this.updateKey(drawn);
+  }
+
+  /** Marks the trades of the range, or removes the marks. */
+  private async markTrades(drawn: DrawnChart, view: View, signal: AbortSignal): Promise<void> {
+    const isOff = view.marks === undefined;
+    if (isOff && drawn.trades.count === 0) return;
     try {
-      loadedSymbol ??= await loadSymbol(signal);
-      if (loadedSymbol === null) {
-        figure.replaceChildren(createElement('p', { class: 'empty' }, 'The archive has no ticks for this symbol.'));
-        return;
-      }
-      const { market, bounds } = loadedSymbol;
-      const range = resolveRange(view, bounds);
-      const rangeControls = renderRangeControls(view, range, bounds);
-      rangeControls.append(renderCompareField(symbol, view.compare));
-      addTradesToggle(rangeControls, view);
-      replaceKeepingFocus(controls, rangeControls);
-      if (hasTradeRows === null)
-        // A key may not permit the dataset: then there is no button.
-        void hasTrades(symbol, living.signal)
-          .catch(() => false)
-          .then((found) => {
-            hasTradeRows = found;
-            const shown = controls.querySelector<HTMLElement>('.controls');
-            if (shown !== null && !living.signal.aborted) addTradesToggle(shown, getView());
-          });
-      const loaded = await drawChart(view, range, signal);
-      if (chart !== null) void markTrades(chart, loaded, view, signal);
-      replaceKeepingFocus(
-        code,
-        createElement(
-          'div',
-          {},
-          renderCode('these prices', toSelection(loaded), view.code ?? 'duckdb', formatUnpublished(loaded, market)),
-          renderSliceDownloads(symbol, range),
-        ),
-      );
-      if (tabs === null) {
-        tabs = createTabs(symbol, market);
-        below.replaceChildren(tabs.root);
-      }
-      tabs.show(view, range);
+      const found = isOff ? noTradeMarks : await fetchTradeMarks(this.symbol, drawn.loaded.range, signal);
+      if (this.drawn !== drawn || signal.aborted) return;
+      drawn.trades = found;
+      drawn.chart.markTrades(found);
+      this.updateKey(drawn);
     } catch (error) {
       if (isAbortError(error)) return;
-      about.querySelector('.waiting')?.remove();
-      chart?.destroy();
-      [chart, drawn] = [null, null];
-      figure.replaceChildren(renderError(toErrorMessage(error), () => void show(view)));
-    } finally {
-      if (!signal.aborted) figure.removeAttribute('aria-busy');
+      const again = (): void => void this.markTrades(drawn, view, signal);
+      this.figure.querySelector('figcaption')?.append(renderError(toErrorMessage(error), again));
     }
-  };
-  return {
-    root,
-    heading,
-    show,
-    destroy(): void {
-      running.abort();
-      living.abort();
-      tabs?.destroy();
-      chart?.destroy();
-    },
-  };
+  }
+
+  private updateKey({ loaded, kind, conflictCount, trades }: DrawnChart): void {
+    this.figure.querySelector('.keys')?.replaceWith(renderChartKey(loaded, kind, conflictCount, trades));
+  }
 }
 
 /** The rows that a chart shows. */
-function toSelection(loaded: ChartData): Selection {
-  const common = { symbols: loaded.symbols.map(({ symbol }) => symbol), ...loaded.range };
-  return loaded.kind === 'ticks'
-    ? { name: 'ticks', path: '/api/v1/historical/ticks', ...common }
-    : {
-        name: 'candles',
-        path: '/api/v1/historical/candles',
-        ...common,
-        parameters: { interval: loaded.interval.name },
-      };
+function toSelection({ symbols: loaded, range, ...rest }: ChartData): Selection {
+  const symbols = loaded.map(({ symbol }) => symbol);
+  if (rest.kind === 'ticks') return { name: 'ticks', symbols, ...range };
+  return { name: 'candles', symbols, ...range, parameters: { interval: rest.interval.name } };
 }
 
-/** What the code does not load: it reads what is published. */
+/** Says how many ticks the code does not load, because they are not published. */
 function formatUnpublished(loaded: ChartData, market: SymbolMarket | null): string {
   const published = market?.last_tick ?? null;
   if (loaded.kind === 'candles' || published === null) return '';
