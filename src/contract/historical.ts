@@ -95,20 +95,9 @@ export const HistoricalMarketsQuery = Type.Object(
 );
 export type HistoricalMarketsQuery = Type.Static<typeof HistoricalMarketsQuery>;
 
-export const HistoricalTicksQuery = Type.Object({ symbol: symbols, ...commonParameters }, noExtraFields);
-export type HistoricalTicksQuery = Type.Static<typeof HistoricalTicksQuery>;
-
-export const HistoricalOrderbooksQuery = HistoricalTicksQuery;
-export type HistoricalOrderbooksQuery = HistoricalTicksQuery;
-
-export const HistoricalQuotesQuery = HistoricalTicksQuery;
-export type HistoricalQuotesQuery = HistoricalTicksQuery;
-
-export const HistoricalTradesQuery = HistoricalTicksQuery;
-export type HistoricalTradesQuery = HistoricalTicksQuery;
-
-export const HistoricalConflictsQuery = HistoricalTicksQuery;
-export type HistoricalConflictsQuery = HistoricalTicksQuery;
+/** The query of rows that have no further parameters: ticks, order books, quotes, trades and conflicts. */
+export const HistoricalRowsQuery = Type.Object({ symbol: symbols, ...commonParameters }, noExtraFields);
+export type HistoricalRowsQuery = Type.Static<typeof HistoricalRowsQuery>;
 
 export const HistoricalCandlesQuery = Type.Object(
   {

@@ -1,4 +1,4 @@
-import type { DatasetName } from '../../archive/format/datasets.ts';
+import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
 import type { Manifest } from '../../archive/format/manifest.ts';
 import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
@@ -7,13 +7,9 @@ import { listGaps } from '../../archive/read/gaps.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
 import type {
   HistoricalCandlesQuery,
-  HistoricalConflictsQuery,
   HistoricalCoverageQuery,
   HistoricalMarketsQuery,
-  HistoricalOrderbooksQuery,
-  HistoricalQuotesQuery,
-  HistoricalTicksQuery,
-  HistoricalTradesQuery,
+  HistoricalRowsQuery,
 } from '../../contract/historical.ts';
 import {
   createEnvelope,
@@ -60,7 +56,7 @@ import {
   planRangeSteps,
   type TimedDataset,
 } from './scan-plan.ts';
-import { type RowSelection, readSymbolCandles, readSymbolRows } from './symbol-pages.ts';
+import { readSymbolCandles, readSymbolRows } from './symbol-pages.ts';
 
 type CreateConditions = (value: (one: QueryParameter) => string) => readonly string[];
 
@@ -74,32 +70,60 @@ interface RowsQuery {
 
 type ToRowId = (row: Readonly<Record<string, unknown>>) => string;
 
+/** A historical route for rows with a symbol and a time. */
+interface RowsRoute<Query extends RowsQuery> {
+  readonly dataset: TimedDataset;
+  /** Maximum number of rows per page; default: that of the service for all datasets but ticks. */
+  readonly limitMax?: number;
+  /** Names the rows by the dataset, and what selects them beyond symbol and window; default: the dataset. */
+  readonly formatName?: (query: Query) => string;
+  readonly createConditions?: (query: Query) => CreateConditions;
+  /** Identifies a row among those of its symbol and time; absent if there is one row for each. */
+  readonly toId?: ToRowId;
+  /** Default: `readRowPage`. */
+  readonly readRows?: (
+    generation: GenerationReader,
+    page: RowPage,
+    query: Query,
+    signal: AbortSignal,
+  ) => Promise<FirstRows<object>>;
+  /** The fields of a response before those of every page; default: the rows, under the name of the dataset. */
+  readonly toResponse?: (rows: readonly object[], query: Query) => object;
+}
+
 interface RowPage extends RowPageRequest {
   /** For cursors of the next pages. */
   readonly queryDigest: string;
-  /** Identifies a row among those of its symbol and time; null if there is one row for each. */
-  readonly toId: ToRowId | null;
 }
 
-/** @param rows name of the rows: the dataset, with what selects rows beyond symbol and window */
-function parsePageQuery(
+/** The endpoint of a route for rows. */
+function createRowsEndpoint<Query extends RowsQuery>(
   service: HistoricalService,
-  rows: string,
-  query: RowsQuery,
-  limitMax: number,
-  toId: ToRowId | null = null,
-): RowPage {
-  const symbols = findRequestedSymbols(service, query.symbol).map(({ symbol }) => symbol);
-  const { from, to } = parseWindowQuery(query);
-  const queryDigest = digestQuery(rows, { symbols, from, to });
+  route: RowsRoute<Query>,
+): HistoricalEndpoint<Query> {
+  const { dataset, limitMax = service.context.settings.service.rowsLimitMax, toId } = route;
+  const { formatName = () => dataset, toResponse = (rows) => ({ [dataset]: rows }) } = route;
+  const timeColumn = datasets[dataset].time.first;
+  const readRows = route.readRows ?? ((...args) => readRowPage(service, route, ...args));
   return {
-    symbols,
-    from,
-    to,
-    queryDigest,
-    toId,
-    after: decodeRowCursor(queryDigest, query.cursor, toId !== null),
-    limit: resolveLimit(query.limit, limitMax),
+    limitMax,
+    async readPage(query, signal) {
+      const symbols = findRequestedSymbols(service, query.symbol).map(({ symbol }) => symbol);
+      const window = parseWindowQuery(query);
+      const queryDigest = digestQuery(formatName(query), { symbols, ...window });
+      const after = decodeRowCursor(queryDigest, query.cursor, toId !== undefined);
+      const page = { symbols, ...window, queryDigest, after, limit: resolveLimit(query.limit, limitMax) };
+      return await service.history.read(async (generation) => {
+        const { rows, isMore } = await readRows(generation, page, query, signal);
+        const last = (isMore ? rows.at(-1) : undefined) as Readonly<Record<string, unknown>> | undefined;
+        const id = last && toId && { id: toId(last) };
+        const position = last && { symbol: String(last.symbol), t: Number(last[timeColumn]), ...id };
+        const next = position === undefined ? null : encodeRowCursor(queryDigest, position);
+        return { ...toResponse(rows, query), ...createEnvelope(service, generation, rows.length, next) };
+      });
+    },
+    createSlice: (query) =>
+      createRowsSlice(service, dataset, formatName(query).replace(' ', '_'), query, route.createConditions?.(query)),
   };
 }
 
@@ -148,24 +172,21 @@ function createRowsSlice(
   };
 }
 
-/** Reads a page of a dataset, and makes the cursor of the next one. */
-async function readRowPage<Row extends object>(
+/** Reads named symbols by our own reader if it reads the dataset, and everything else by DuckDB. */
+function readRowPage<Query extends RowsQuery>(
   service: HistoricalService,
-  { queryDigest, toId }: RowPage,
-  timeColumn: keyof Row & string,
-  readRowsOf: (generation: GenerationReader) => Promise<FirstRows<Row>>,
-) {
-  return await service.history.read(async (generation) => {
-    const { rows, isMore } = await readRowsOf(generation);
-    const last = rows.at(-1) as Record<string, unknown> | undefined;
-    const toPosition = (row: Record<string, unknown>) => ({
-      symbol: String(row.symbol),
-      t: Number(row[timeColumn]),
-      ...(toId !== null && { id: toId(row) }),
-    });
-    const next = isMore && last !== undefined ? encodeRowCursor(queryDigest, toPosition(last)) : null;
-    return { rows, envelope: createEnvelope(service, generation, rows.length, next) };
-  });
+  { dataset, createConditions }: RowsRoute<Query>,
+  generation: GenerationReader,
+  page: RowPage,
+  query: Query,
+  signal: AbortSignal,
+): Promise<FirstRows<HistoryRow>> {
+  if (page.symbols.length > 0 && (dataset === 'ticks' || dataset === 'quotes' || dataset === 'coverage')) {
+    const covered = dataset === 'coverage' ? toCovered(query as HistoricalCoverageQuery) : undefined;
+    return readSymbolRows(service.symbolRows, generation, { dataset, covered }, page, signal);
+  }
+  const steps = planPublishedSteps(service, generation.manifest, dataset, page, createConditions?.(query));
+  return queryRows(generation, steps, page, signal);
 }
 
 /** Reads the rows of a page by DuckDB. */
@@ -183,91 +204,61 @@ const queryRows = (
     signal,
   );
 
-/** Reads named symbols by our own reader, and all symbols by DuckDB. */
-const createRowReader =
-  (
-    service: HistoricalService,
-    selection: RowSelection,
-    page: RowPage,
-    signal: AbortSignal,
-    createConditions?: CreateConditions,
-  ) =>
-  (generation: GenerationReader): Promise<FirstRows<HistoryRow>> => {
-    if (page.symbols.length > 0) return readSymbolRows(service.symbolRows, generation, selection, page, signal);
-    const steps = planPublishedSteps(service, generation.manifest, selection.dataset, page, createConditions);
-    return queryRows(generation, steps, page, signal);
-  };
-
 /** GET /api/v1/historical/ticks */
-export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTicksQuery> => ({
-  async readPage(query, signal) {
-    const pageRequest = parsePageQuery(service, 'ticks', query, service.context.settings.service.ticksLimitMax);
-    const read = createRowReader(service, { dataset: 'ticks' }, pageRequest, signal);
-    const { rows, envelope } = await readRowPage(service, pageRequest, 't', read);
-    return { ticks: rows, ...envelope };
-  },
-  createSlice: (query) => createRowsSlice(service, 'ticks', 'ticks', query),
-});
+export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
+  createRowsEndpoint(service, { dataset: 'ticks', limitMax: service.context.settings.service.ticksLimitMax });
 
 /** GET /api/v1/historical/candles */
-export const createCandlesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalCandlesQuery> => ({
-  async readPage(query, signal) {
-    const { interval } = query;
-    const { rowsLimitMax } = service.context.settings.service;
-    const pageRequest = parsePageQuery(service, `candles ${interval}`, query, rowsLimitMax);
-    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) => {
-      if (pageRequest.symbols.length > 0)
-        return readSymbolCandles(service.symbolRows, generation, interval, pageRequest, signal);
+export function createCandlesEndpoint(service: HistoricalService): HistoricalEndpoint<HistoricalCandlesQuery> {
+  const endpoint = createRowsEndpoint<HistoricalCandlesQuery>(service, {
+    dataset: 'candles_1h',
+    formatName: ({ interval }) => `candles ${interval}`,
+    readRows(generation, page, { interval }, signal) {
+      if (page.symbols.length > 0) return readSymbolCandles(service.symbolRows, generation, interval, page, signal);
       const symbols = readAllSymbols(service.context.archive.state.db);
-      return queryRows(
-        generation,
-        planCandleSteps(generation.manifest, interval, pageRequest, symbols),
-        pageRequest,
-        signal,
+      return queryRows(generation, planCandleSteps(generation.manifest, interval, page, symbols), page, signal);
+    },
+    toResponse: (candles, { interval }) => ({ interval, candles }),
+  });
+  return {
+    ...endpoint,
+    createSlice(query) {
+      const { interval } = query;
+      const published = createRowsSlice(
+        service,
+        interval === '1d' ? 'candles_1d' : 'candles_1h',
+        `candles_${interval}`,
+        query,
       );
-    });
-    return { interval, candles: rows, ...envelope };
-  },
-  createSlice(query) {
-    const { interval } = query;
-    const name = `candles_${interval}`;
-    const published = createRowsSlice(service, interval === '1d' ? 'candles_1d' : 'candles_1h', name, query);
-    const { symbols, from, to } = published;
-    return {
-      ...published,
-      isUnfiltered: interval === '1h' || interval === '1d',
-      createStep(manifest) {
-        if (findPublishedCandles(manifest, interval) !== null) return published.createStep(manifest);
-        const condition = createCondition((value) => formatSymbolConditions(symbols, value));
-        return createComputedStep(manifest, interval, { symbols, from, to }, condition);
-      },
-    };
-  },
-});
+      const { symbols } = published;
+      return {
+        ...published,
+        isUnfiltered: interval === '1h' || interval === '1d',
+        createStep(manifest) {
+          if (findPublishedCandles(manifest, interval) !== null) return published.createStep(manifest);
+          const condition = createCondition((value) => formatSymbolConditions(symbols, value));
+          return createComputedStep(manifest, interval, published, condition);
+        },
+      };
+    },
+  };
+}
+
+const toCovered = ({ dataset = 'ticks' }: HistoricalCoverageQuery): string => dataset;
 
 /** GET /api/v1/historical/coverage */
-export const createCoverageEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalCoverageQuery> => {
-  const createConditions =
-    ({ dataset = 'ticks' }: HistoricalCoverageQuery): CreateConditions =>
-    (value) => [`dataset = ${value(dataset)}`];
-  return {
-    async readPage(query, signal) {
-      const limitMax = service.context.settings.service.rowsLimitMax;
-      const pageRequest = parsePageQuery(service, `coverage ${query.dataset ?? 'ticks'}`, query, limitMax);
-      const selection = { dataset: 'coverage', covered: query.dataset ?? 'ticks' } as const;
-      const read = createRowReader(service, selection, pageRequest, signal, createConditions(query));
-      const { rows, envelope } = await readRowPage(service, pageRequest, 't_from', read);
-      return { coverage: rows, ...createGapsPage(service, query, limitMax), ...envelope };
-    },
-    createSlice: (query) =>
-      createRowsSlice(service, 'coverage', `coverage_${query.dataset ?? 'ticks'}`, query, createConditions(query)),
-  };
-};
+export const createCoverageEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalCoverageQuery> =>
+  createRowsEndpoint<HistoricalCoverageQuery>(service, {
+    dataset: 'coverage',
+    formatName: (query) => `coverage ${toCovered(query)}`,
+    createConditions: (query) => (value) => [`dataset = ${value(toCovered(query))}`],
+    toResponse: (coverage, query) => ({ coverage, ...createGapsPage(service, query) }),
+  });
 
 /** The gaps of one symbol's ticks, as `oddslake gaps` lists them; the future is not a gap. */
-function createGapsPage(service: HistoricalService, query: HistoricalCoverageQuery, limitMax: number): object {
+function createGapsPage(service: HistoricalService, query: HistoricalCoverageQuery): object {
   const [facts, ...others] = findRequestedSymbols(service, query.symbol);
-  if (facts === undefined || others.length > 0 || (query.dataset ?? 'ticks') !== 'ticks') return {};
+  if (facts === undefined || others.length > 0 || toCovered(query) !== 'ticks') return {};
   const { from, to } = parseWindowQuery(query);
   const nowMs = service.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
@@ -276,85 +267,50 @@ function createGapsPage(service: HistoricalService, query: HistoricalCoverageQue
   // The manifest of a large archive takes milliseconds to read, and the watcher has it.
   const archive = { ...service.context.archive, readManifest: () => current.getManifest() };
   const { gaps, count } = listGaps(archive, { from, to, symbols: [facts] }, by, nowMs, service.readKnownWindow);
-  return { gaps: gaps.slice(0, limitMax), gaps_count: count };
+  return { gaps: gaps.slice(0, service.context.settings.service.rowsLimitMax), gaps_count: count };
 }
 
 /** Maximum number of order book levels per page. */
 const levelsMax = 100_000;
 
 /** GET /api/v1/historical/orderbooks */
-export const createOrderBooksEndpoint = (
-  service: HistoricalService,
-): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
-  async readPage(query, signal) {
-    const pageRequest = parsePageQuery(service, 'orderbooks', query, service.context.settings.service.rowsLimitMax);
-    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) => {
+export const createOrderBooksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
+  createRowsEndpoint(service, {
+    dataset: 'orderbooks',
+    readRows(generation, page, _query, signal) {
       let levelsLeft = levelsMax;
       const readSlice: ReadSlice<OrderBookSnapshot> = async (query, slice, rowsMax) => {
         const { snapshots, levels, isCut } = await readSnapshots(query, slice, rowsMax, levelsLeft, signal);
         levelsLeft -= levels;
         return { rows: snapshots, isCut: isCut || levelsLeft <= 0 };
       };
-      const steps = planPublishedSteps(service, generation.manifest, 'orderbooks', pageRequest);
-      return readFirstRows(generation, steps, pageRequest.limit, readSlice, signal);
-    });
-    return { orderbooks: rows, ...envelope };
-  },
-  createSlice: (query) => createRowsSlice(service, 'orderbooks', 'orderbooks', query),
-});
+      const steps = planPublishedSteps(service, generation.manifest, 'orderbooks', page);
+      return readFirstRows(generation, steps, page.limit, readSlice, signal);
+    },
+  });
 
 /** GET /api/v1/historical/quotes */
-export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalQuotesQuery> => ({
-  async readPage(query, signal) {
-    const pageRequest = parsePageQuery(service, 'quotes', query, service.context.settings.service.rowsLimitMax);
-    const read = createRowReader(service, { dataset: 'quotes' }, pageRequest, signal);
-    const { rows, envelope } = await readRowPage(service, pageRequest, 't', read);
-    return { quotes: rows, ...envelope };
-  },
-  createSlice: (query) => createRowsSlice(service, 'quotes', 'quotes', query),
-});
+export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
+  createRowsEndpoint(service, { dataset: 'quotes' });
 
 /** GET /api/v1/historical/trades */
-export const createTradesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTradesQuery> => ({
-  async readPage(query, signal) {
-    const { rowsLimitMax } = service.context.settings.service;
-    const idColumn = findIdColumn('trades')!;
-    const pageRequest = parsePageQuery(service, 'trades', query, rowsLimitMax, (row) => String(row[idColumn]));
-    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) =>
-      queryRows(
-        generation,
-        planPublishedSteps(service, generation.manifest, 'trades', pageRequest),
-        pageRequest,
-        signal,
-      ),
-    );
-    return { trades: rows, ...envelope };
-  },
-  createSlice: (query) => createRowsSlice(service, 'trades', 'trades', query),
-});
+export const createTradesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
+  createRowsEndpoint(service, { dataset: 'trades', toId: (row) => String(row[findIdColumn('trades')!]) });
 
 /** GET /api/v1/historical/conflicts */
-export const createConflictsEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalConflictsQuery> => ({
-  async readPage(query, signal) {
-    const { rowsLimitMax } = service.context.settings.service;
-    const pageRequest = parsePageQuery(service, 'conflicts', query, rowsLimitMax, formatConflictId);
-    const id = pageRequest.after?.id;
-    if (id !== undefined && parseConflictId(id) === null) throw createInvalidCursorError();
-    const { rows, envelope } = await readRowPage(service, pageRequest, 't', (generation) =>
-      queryRows(
-        generation,
-        planPublishedSteps(service, generation.manifest, 'conflicts', pageRequest),
-        pageRequest,
-        signal,
-      ),
-    );
-    return { conflicts: rows, ...envelope };
-  },
-  createSlice: (query) => createRowsSlice(service, 'conflicts', 'conflicts', query),
-});
+export const createConflictsEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
+  createRowsEndpoint(service, {
+    dataset: 'conflicts',
+    toId: formatConflictId,
+    readRows(generation, page, query, signal) {
+      const id = page.after?.id;
+      if (id !== undefined && parseConflictId(id) === null) throw createInvalidCursorError();
+      return readRowPage(service, { dataset: 'conflicts' }, generation, page, query, signal);
+    },
+  });
 
 /** Maximum number of markets per response; each is returned with its history. */
-export const marketsMax = 1000;
+const marketsMax = 1000;
 
 function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQuery): MarketsQuery {
   return {
@@ -371,11 +327,12 @@ function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQ
 
 /** GET /api/v1/historical/markets */
 export const createMarketsEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalMarketsQuery> => ({
+  limitMax: Math.min(marketsMax, service.context.settings.service.rowsLimitMax),
   async readPage(query, signal) {
     const filter = parseMarketsQuery(service, query);
     const queryDigest = digestQuery('markets', filter);
     const after = decodeMarketCursor(queryDigest, query.cursor);
-    const limit = resolveLimit(query.limit, Math.min(marketsMax, service.context.settings.service.rowsLimitMax));
+    const limit = resolveLimit(query.limit, this.limitMax);
     return await service.history.read(async (generation) => {
       const { markets, total, next } =
         (await service.marketTables.readPage(generation, filter, { after, limit }, signal)) ??

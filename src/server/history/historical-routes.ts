@@ -20,7 +20,6 @@ import {
   createQuotesEndpoint,
   createTicksEndpoint,
   createTradesEndpoint,
-  marketsMax,
 } from './endpoints.ts';
 import {
   type HistoricalEndpoint,
@@ -47,8 +46,6 @@ interface HistoricalRoute<Query> {
   readonly operationId: string;
   readonly summary: string;
   readonly querystring: TObject;
-  /** Maximum number of rows of a page. */
-  readonly limitMax: number;
   readonly responseSchema: TSchema;
   readonly endpoint: HistoricalEndpoint<Query>;
   /** The datasets that a key must permit. */
@@ -60,7 +57,6 @@ interface HistoricalRoute<Query> {
 /** `/api/v1/historical/…`: published data, as pages or as files. */
 export function registerHistoricalRoutes(app: App, context: ServiceContext, cache: ResponseCache): void {
   const service = openHistoricalService(context);
-  const { rowsLimitMax, ticksLimitMax } = context.settings.service;
   app.addHook('onClose', () => service.history.close());
   const add = <Query extends HistoricalQuery>(route: HistoricalRoute<Query>): void =>
     registerHistoricalRoute(app, service, cache, route);
@@ -69,7 +65,6 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalMarkets',
     summary: 'Market metadata over time',
     querystring: contract.HistoricalMarketsQuery,
-    limitMax: Math.min(marketsMax, rowsLimitMax),
     responseSchema: contract.HistoricalMarketsResponse,
     endpoint: createMarketsEndpoint(service),
     datasets: ['markets'],
@@ -78,8 +73,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     path: paths.historicalTicks,
     operationId: 'listHistoricalTicks',
     summary: 'Published ticks',
-    querystring: contract.HistoricalTicksQuery,
-    limitMax: ticksLimitMax,
+    querystring: contract.HistoricalRowsQuery,
     responseSchema: contract.HistoricalTicksResponse,
     endpoint: createTicksEndpoint(service),
     datasets: ['ticks'],
@@ -89,7 +83,6 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalCandles',
     summary: 'Candles',
     querystring: contract.HistoricalCandlesQuery,
-    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalCandlesResponse,
     endpoint: createCandlesEndpoint(service),
     datasets: ({ query }) => [toCandleDataset((query as contract.HistoricalCandlesQuery).interval)],
@@ -99,7 +92,6 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     operationId: 'listHistoricalCoverage',
     summary: 'Covered windows',
     querystring: contract.HistoricalCoverageQuery,
-    limitMax: rowsLimitMax,
     responseSchema: contract.HistoricalCoverageResponse,
     endpoint: createCoverageEndpoint(service),
     datasets: ['coverage'],
@@ -110,8 +102,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     path: paths.historicalOrderbooks,
     operationId: 'listHistoricalOrderBooks',
     summary: 'Published order-book snapshots',
-    querystring: contract.HistoricalOrderbooksQuery,
-    limitMax: rowsLimitMax,
+    querystring: contract.HistoricalRowsQuery,
     responseSchema: series.HistoricalOrderbooksResponse,
     endpoint: createOrderBooksEndpoint(service),
     datasets: ['orderbooks'],
@@ -120,8 +111,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     path: paths.historicalQuotes,
     operationId: 'listHistoricalQuotes',
     summary: 'Published quotes',
-    querystring: contract.HistoricalQuotesQuery,
-    limitMax: rowsLimitMax,
+    querystring: contract.HistoricalRowsQuery,
     responseSchema: series.HistoricalQuotesResponse,
     endpoint: createQuotesEndpoint(service),
     datasets: ['quotes'],
@@ -130,8 +120,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     path: paths.historicalTrades,
     operationId: 'listHistoricalTrades',
     summary: 'Published trades',
-    querystring: contract.HistoricalTradesQuery,
-    limitMax: rowsLimitMax,
+    querystring: contract.HistoricalRowsQuery,
     responseSchema: series.HistoricalTradesResponse,
     endpoint: createTradesEndpoint(service),
     datasets: ['trades'],
@@ -140,8 +129,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     path: paths.historicalConflicts,
     operationId: 'listHistoricalConflicts',
     summary: 'Prices that were dropped',
-    querystring: contract.HistoricalConflictsQuery,
-    limitMax: rowsLimitMax,
+    querystring: contract.HistoricalRowsQuery,
     responseSchema: series.HistoricalConflictsResponse,
     endpoint: createConflictsEndpoint(service),
     datasets: ['conflicts'],
@@ -159,7 +147,6 @@ function registerHistoricalRoute<Query extends HistoricalQuery>(
     operationId,
     summary,
     querystring,
-    limitMax,
     responseSchema,
     endpoint,
     datasets,
@@ -171,7 +158,7 @@ function registerHistoricalRoute<Query extends HistoricalQuery>(
     operationId,
     summary,
     tags: ['historical'],
-    querystring: stateLimitMax(querystring, limitMax),
+    querystring: stateLimitMax(querystring, endpoint.limitMax),
     response,
   };
   app.get(

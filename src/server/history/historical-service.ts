@@ -77,6 +77,8 @@ export interface SliceRequest {
 
 /** One historical route: pages of JSON, or a slice. */
 export interface HistoricalEndpoint<Query> {
+  /** Maximum number of rows of a page. */
+  readonly limitMax: number;
   readPage(query: Query, signal: AbortSignal): Promise<object>;
   createSlice(query: Query): SliceRequest;
 }

@@ -17,7 +17,7 @@ import { type CandleInterval, candleSteps, findPublishedCandles, listSymbolsAfte
 // Pages of rows of named symbols, sorted by symbol and time. They are read from the published files without DuckDB, whose plan
 // takes longer than the reading.
 
-export interface RowSelection {
+interface RowSelection {
   readonly dataset: SymbolDataset;
   /** For coverage: the dataset that was fetched. */
   readonly covered?: string | undefined;
