@@ -50,7 +50,7 @@ lint: setup ## format and lint rules
 
 typecheck: setup ## TypeScript, nothing written
 	@tsc
-	@tsc -p tsconfig.page.json --noEmit
+	@tsc -p tsconfig.page.json
 
 format: setup ## write what lint would ask for
 	@biome check --write

@@ -1,6 +1,7 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
+import { readClientFiles } from '../src/server/web/catalogue.ts';
 
 /*
  * Builds the JavaScript of the npm package. It joins the modules of `src` and `jobs` to a few chunks, because Node needs up to half a
@@ -80,6 +81,8 @@ export async function build(folder: string): Promise<void> {
     },
   });
   await bundle.close();
+  mkdirSync(join(folder, 'client'));
+  for (const [name, bytes] of readClientFiles()) writeFileSync(join(folder, 'client', name), bytes);
 }
 
 if (process.argv[1] === import.meta.filename) await build(join(root, 'dist/program'));

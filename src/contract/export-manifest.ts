@@ -19,8 +19,9 @@ const datedDatasets = [
 ] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
 
-export const oneOf = <const Name extends string>(names: readonly Name[], description: string) =>
-  Type.Unsafe<Name>({ type: 'string', enum: [...names], description });
+/** An enum schema. A union of constants would report one error for each of its values. */
+export const oneOf = <const T extends string>(names: readonly T[], description: string) =>
+  Type.Unsafe<T>({ type: 'string', enum: [...names], description });
 export const nullable = <S extends TSchema>(schema: S, description: string) =>
   Type.Union([schema, Type.Null()], { description });
 export const epochMs = Type.Integer();

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { Ms, orNull, Price, pageFields } from './historical.ts';
+import { nullable } from './export-manifest.ts';
+import { Ms, Price, pageFields } from './historical.ts';
 import { BookLevel } from './service.ts';
 
 /* Responses of the historical routes with order books, quotes, trades and conflicts. */
@@ -35,10 +36,10 @@ export const HistoricalQuotesResponse = Type.Object(
         {
           symbol: Type.String({ description: 'Symbol of the market.' }),
           t: Ms('Time of the quote'),
-          bid: orNull('number', 'Highest price at which somebody offers to buy; null: nobody does.'),
-          ask: orNull('number', 'Lowest price at which somebody offers to sell; null: nobody does.'),
-          bid_size: orNull('number', 'Quantity offered at the bid, in units of the venue; null: unknown.'),
-          ask_size: orNull('number', 'Quantity offered at the ask, in units of the venue; null: unknown.'),
+          bid: nullable(Type.Number(), 'Highest price at which somebody offers to buy; null: nobody does.'),
+          ask: nullable(Type.Number(), 'Lowest price at which somebody offers to sell; null: nobody does.'),
+          bid_size: nullable(Type.Number(), 'Quantity offered at the bid, in units of the venue; null: unknown.'),
+          ask_size: nullable(Type.Number(), 'Quantity offered at the ask, in units of the venue; null: unknown.'),
         },
         { title: 'Quote' },
       ),
@@ -62,16 +63,16 @@ export const HistoricalTradesResponse = Type.Object(
           }),
           price: Price('Price.'),
           size: Type.Number({ description: 'Quantity traded, in units of the venue.' }),
-          aggressor: orNull('string', 'Side that took the offer, buy or sell; null: unknown.'),
-          block: orNull('boolean', 'Whether the trade was agreed outside the order book; null: unknown.'),
-          tx_hash: orNull('string', 'Hash of the transaction that settled the trade; null: none is known.'),
+          aggressor: nullable(Type.String(), 'Side that took the offer, buy or sell; null: unknown.'),
+          block: nullable(Type.Boolean(), 'Whether the trade was agreed outside the order book; null: unknown.'),
+          tx_hash: nullable(Type.String(), 'Hash of the transaction that settled the trade; null: none is known.'),
           seq: Type.Integer({
             minimum: 0,
             description:
               'Position among the trades of the same symbol and t, from 0. Changes if other trades of that time are published later; trade_id does not.',
           }),
-          price_text: orNull('string', 'The price as it arrived, if price is not exact; null: price is exact.'),
-          size_text: orNull('string', 'The size as it arrived, if size is not exact; null: size is exact.'),
+          price_text: nullable(Type.String(), 'The price as it arrived, if price is not exact; null: price is exact.'),
+          size_text: nullable(Type.String(), 'The size as it arrived, if size is not exact; null: size is exact.'),
         },
         { title: 'Trade' },
       ),

@@ -1,26 +1,17 @@
 import { Type } from 'typebox';
+import { nullable, oneOf } from './export-manifest.ts';
 import { CsvSafe, Limit, TimeParameter } from './query-parameters.ts';
 
 /* Historical routes: published data as pages of JSON, or complete in other formats. */
 
 export const Ms = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
 const MsOrNull = (description: string) =>
-  Type.Union([Ms(description), Type.Null()], {
-    description: `${description}, epoch milliseconds UTC; null: unknown.`,
-  });
-export const orNull = (type: 'string' | 'number' | 'boolean', description: string) =>
-  Type.Union([{ string: Type.String(), number: Type.Number(), boolean: Type.Boolean() }[type], Type.Null()], {
-    description,
-  });
+  nullable(Ms(description), `${description}, epoch milliseconds UTC; null: unknown.`);
 
 export const textMax = 1000;
 
 export const historicalFormats = ['json', 'ndjson', 'csv', 'arrow', 'parquet'] as const;
 export type HistoricalFormat = (typeof historicalFormats)[number];
-
-/** An enum schema. A union of constants would report one error for each of its values. */
-const choice = <const T extends string>(names: readonly T[], description: string) =>
-  Type.Unsafe<T>({ type: 'string', enum: [...names], description });
 
 /** Parameters of every historical route. */
 const commonParameters = {
@@ -40,7 +31,7 @@ const commonParameters = {
     }),
   ),
   format: Type.Optional(
-    choice(
+    oneOf(
       historicalFormats,
       'Format of the response; overrides the Accept header. Every format except json returns the rows with the columns of the dataset, without pages.',
     ),
@@ -101,7 +92,7 @@ export type HistoricalRowsQuery = Type.Static<typeof HistoricalRowsQuery>;
 
 export const HistoricalCandlesQuery = Type.Object(
   {
-    interval: choice(
+    interval: oneOf(
       ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w'],
       'Length of a candle. Intervals are aligned to UTC midnight, weeks to Monday; from and to bound the start times of candles.',
     ),
@@ -115,7 +106,7 @@ export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 export const HistoricalCoverageQuery = Type.Object(
   {
     dataset: Type.Optional(
-      choice(['ticks', 'orderbooks', 'quotes', 'trades'], 'Dataset that was fetched; ticks by default.'),
+      oneOf(['ticks', 'orderbooks', 'quotes', 'trades'], 'Dataset that was fetched; ticks by default.'),
     ),
     symbol: symbols,
     ...commonParameters,
@@ -138,11 +129,11 @@ export const pageFields = {
 
 const state = {
   views: Type.Array(Type.String(), { description: 'Market lists that contained the market.' }),
-  category: orNull('string', 'Category.'),
-  is_active: orNull('boolean', 'Whether the market is active.'),
+  category: nullable(Type.String(), 'Category.'),
+  is_active: nullable(Type.Boolean(), 'Whether the market is active.'),
   closes_at: MsOrNull('Closing time'),
   resolved_at: MsOrNull('Time of resolution'),
-  outcome: orNull('number', 'Settlement value: 1, 0, or a value between.'),
+  outcome: nullable(Type.Number(), 'Settlement value: 1, 0, or a value between.'),
 };
 
 export const HistoricalMarketsResponse = Type.Object(
@@ -151,26 +142,26 @@ export const HistoricalMarketsResponse = Type.Object(
       Type.Object(
         {
           canonical_id: Type.String({ description: 'Market identifier across venues.' }),
-          symbol: orNull('string', 'Market ticker at its venue.'),
-          source: orNull('string', 'Venue.'),
-          question: orNull('string', 'Question of the market.'),
-          confidence: orNull('number', 'Confidence of the match, from 0 to 1.'),
+          symbol: nullable(Type.String(), 'Market ticker at its venue.'),
+          source: nullable(Type.String(), 'Venue.'),
+          question: nullable(Type.String(), 'Question of the market.'),
+          confidence: nullable(Type.Number(), 'Confidence of the match, from 0 to 1.'),
           ...state,
-          outcome_source: orNull(
-            'string',
+          outcome_source: nullable(
+            Type.String(),
             'reported if a record states the outcome, derived if it was computed, for example from final prices.',
           ),
-          event: orNull('string', 'Identifier of the event that the market belongs to.'),
-          exclusive: orNull('boolean', 'Whether the markets of the event exclude each other.'),
-          strike_low: orNull('number', 'Lower bound of the quantity for yes, in the unit of the venue.'),
-          strike_high: orNull('number', 'Upper bound of the quantity for yes, in the unit of the venue.'),
+          event: nullable(Type.String(), 'Identifier of the event that the market belongs to.'),
+          exclusive: nullable(Type.Boolean(), 'Whether the markets of the event exclude each other.'),
+          strike_low: nullable(Type.Number(), 'Lower bound of the quantity for yes, in the unit of the venue.'),
+          strike_high: nullable(Type.Number(), 'Upper bound of the quantity for yes, in the unit of the venue.'),
           expected_end: MsOrNull('When the outcome is expected to be known'),
-          rules_sha256: orNull(
-            'string',
+          rules_sha256: nullable(
+            Type.String(),
             'SHA-256 of the UTF-8 text of the rules. The text is the column rules of the other formats.',
           ),
-          fee_schedule: orNull('string', 'Fee schedule, as the record names it.'),
-          tick_size: orNull('number', 'Smallest step of the price, a fraction of 1.'),
+          fee_schedule: nullable(Type.String(), 'Fee schedule, as the record names it.'),
+          tick_size: nullable(Type.Number(), 'Smallest step of the price, a fraction of 1.'),
           opens_at: MsOrNull('Opening time'),
           first_seen: Ms('First poll in the window that listed the market'),
           last_seen: Ms('Last poll in the window that listed the market'),
@@ -223,15 +214,17 @@ export const HistoricalTicksResponse = Type.Object(
 /** Fields from quotes and trades. Only published candles have them. */
 const candleSeriesFields = {
   bid: Type.Optional(
-    orNull(
-      'number',
+    nullable(
+      Type.Number(),
       "Bid of the UTC day's last quote before the end of the interval; null: no bid, or no quote. Only in published candles (1h, 1d).",
     ),
   ),
-  ask: Type.Optional(orNull('number', 'Ask of the same quote; null: no ask, or no quote. Only in published candles.')),
+  ask: Type.Optional(
+    nullable(Type.Number(), 'Ask of the same quote; null: no ask, or no quote. Only in published candles.'),
+  ),
   volume: Type.Optional(
-    orNull(
-      'number',
+    nullable(
+      Type.Number(),
       'Sum of the sizes of the trades in the interval, in units of the venue; null: no trade is known. Only in published candles.',
     ),
   ),
@@ -241,8 +234,8 @@ const candleSeriesFields = {
     }),
   ),
   vwap: Type.Optional(
-    orNull(
-      'number',
+    nullable(
+      Type.Number(),
       'Mean price of these trades, weighted by their sizes; null: no volume is known. Only in published candles.',
     ),
   ),

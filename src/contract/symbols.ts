@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Count, GeneratedAt, nullable } from './export-manifest.ts';
+import { Count, GeneratedAt, nullable, oneOf } from './export-manifest.ts';
 import { Limit } from './query-parameters.ts';
 
 /* The symbols of the archive, for search as one types. */
@@ -16,9 +16,6 @@ export const symbolsLimitMax = 100;
 export const symbolsLimitDefault = 25;
 /** A market ends soon if it ends within this time, in days. */
 export const endsSoonDays = 7;
-
-const oneOf = <const T extends string>(names: readonly T[], description: string) =>
-  Type.Unsafe<T>({ type: 'string', enum: [...names], description });
 
 const name = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 1000, description }));
 

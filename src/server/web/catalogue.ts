@@ -141,13 +141,9 @@ export function loadAssets(): Assets {
 }
 
 function readAssets(): Assets {
-  const folder = join(import.meta.dirname, 'client');
   const uplot = join(dirname(createRequire(import.meta.url).resolve('uplot/package.json')), 'dist');
-  const clientFiles = readdirSync(folder)
-    .filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name))
-    .map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))] as const);
   const contents = new Map<string, Buffer>([
-    ...clientFiles,
+    ...readClientFiles(),
     ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))],
     ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))],
     ['palette.css', Buffer.from(palette)],
@@ -167,10 +163,16 @@ function readAssets(): Assets {
   return { files, stamp, modules };
 }
 
+/** The files of the client: those that the build has written, or in a checkout the sources with their types stripped. */
+export function readClientFiles(): [name: string, bytes: Buffer][] {
+  const folder = join(import.meta.dirname, 'client');
+  const names = readdirSync(folder).filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name));
+  return names.map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))]);
+}
+
 function readContent(path: string): Buffer {
   const bytes = readFileSync(path);
   if (!path.endsWith('.ts')) return bytes;
-  // Does the same as the build, so that a checkout and the package serve the same modules.
   const text = stripTypeScriptTypes(bytes.toString('utf8'));
   return Buffer.from(text.replace(/(\bfrom\s*')(\.\/[a-z-]+)\.ts'/g, "$1$2.js'"));
 }

@@ -1,22 +1,11 @@
-/** A price with what is offered at it. */
-interface Level {
-  readonly price: number;
-  readonly quantity: number;
-}
+import type { Static } from 'typebox';
+import type { HistoricalOrderbooksResponse, HistoricalQuotesResponse } from '../../../contract/historical-series.ts';
 
 /** A snapshot of an order book; sides are sorted best first. */
-export interface Book {
-  readonly t: number;
-  readonly bids: readonly Level[];
-  readonly asks: readonly Level[];
-}
+export type Book = Omit<Static<typeof HistoricalOrderbooksResponse>['orderbooks'][number], 'symbol'>;
 
 /** Best prices at a time; null where a side has no offer. */
-export interface BestPrices {
-  readonly t: number;
-  readonly bid: number | null;
-  readonly ask: number | null;
-}
+export type BestPrices = Pick<Static<typeof HistoricalQuotesResponse>['quotes'][number], 't' | 'bid' | 'ask'>;
 
 /** Columns of a depth chart: cumulated quantities by ascending price. */
 interface DepthColumns {
@@ -27,7 +16,7 @@ interface DepthColumns {
 
 /** Cumulates both sides of an order book from the best price outwards. */
 export function cumulateDepth({ bids, asks }: Pick<Book, 'bids' | 'asks'>): DepthColumns {
-  const cumulate = (levels: readonly Level[]): [number, number][] => {
+  const cumulate = (levels: Book['bids']): [number, number][] => {
     let sum = 0;
     return levels.map(({ price, quantity }) => {
       sum += quantity;
@@ -43,7 +32,7 @@ export function cumulateDepth({ bids, asks }: Pick<Book, 'bids' | 'asks'>): Dept
   };
 }
 
-const sumQuantity = (levels: readonly Level[]): number => levels.reduce((sum, { quantity }) => sum + quantity, 0);
+const sumQuantity = (levels: Book['bids']): number => levels.reduce((sum, { quantity }) => sum + quantity, 0);
 
 /** The quantity that each snapshot offers on either side. */
 export const computeDepths = (books: readonly Book[]): { t: number; bids: number; asks: number }[] =>

@@ -2,7 +2,8 @@ import { fetchJson, isAbortError } from './api.ts';
 import { html } from './dom.ts';
 import { truncateText } from './format.ts';
 import { updateView } from './navigation.ts';
-import { type Market, marketsPath } from './search.ts';
+import { marketsPath } from './search.ts';
+import type { Market } from './timeline.ts';
 
 const suggestionsMax = 8;
 const debounceMs = 200;

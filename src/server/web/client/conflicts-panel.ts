@@ -1,14 +1,13 @@
+import type { Static } from 'typebox';
+import type { HistoricalConflictsResponse } from '../../../contract/historical-series.ts';
 import { fetchRows } from './api.ts';
-import type { ConflictMark } from './chart-paint.ts';
 import { renderCode } from './code-panel.ts';
 import { fillElement, html, renderLoading, renderScrolledTable } from './dom.ts';
 import { formatCount, formatPrice, formatTime } from './format.ts';
 import type { TabContext } from './symbol-facts.ts';
 import type { TimeRange } from './view.ts';
 
-interface Conflict extends ConflictMark {
-  readonly seen_at: number;
-}
+type Conflict = Static<typeof HistoricalConflictsResponse>['conflicts'][number];
 
 /** Maximum number of conflicts that are marked and listed. */
 const shownMax = 500;

@@ -1,3 +1,5 @@
+import type { Static } from 'typebox';
+import type { HistoricalCoverageResponse } from '../../../contract/historical.ts';
 import type { TimeRange } from './view.ts';
 
 /** A window without coverage, with the reason if it is known. */
@@ -9,14 +11,10 @@ export interface Gap extends TimeRange {
 }
 
 /** A row of /api/v1/historical/coverage. */
-export interface CoverageRow {
-  readonly t_from: number;
-  readonly t_to: number;
-  readonly origin: string;
-  readonly evidence: string;
-  readonly grain_ms?: number | null;
-  readonly fetched_at: number;
-}
+export type CoverageRow = Omit<
+  Static<typeof HistoricalCoverageResponse>['coverage'][number],
+  'dataset' | 'symbol' | 'ticks'
+>;
 
 /** A covered window of a chart. */
 export interface CoveredWindow extends TimeRange {

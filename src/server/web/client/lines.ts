@@ -1,20 +1,13 @@
+import type { Static } from 'typebox';
+import type { HistoricalCandlesResponse, HistoricalTicksResponse } from '../../../contract/historical.ts';
 import { dayMs, minuteMs } from './format.ts';
 import type { TimeRange } from './view.ts';
 
-export interface Tick {
-  readonly t: number;
-  readonly p: number;
-}
-
-export interface Candle {
-  readonly t: number;
-  readonly open: number;
-  readonly high: number;
-  readonly low: number;
-  readonly close: number;
-  readonly ticks: number;
-  readonly covered: number;
-}
+export type Tick = Pick<Static<typeof HistoricalTicksResponse>['ticks'][number], 't' | 'p'>;
+export type Candle = Pick<
+  Static<typeof HistoricalCandlesResponse>['candles'][number],
+  't' | 'open' | 'high' | 'low' | 'close' | 'ticks' | 'covered'
+>;
 
 /** Columns of a chart: x in epoch milliseconds, ascending; null breaks the line. */
 interface StepLine {

@@ -1,3 +1,4 @@
+import type { TicksResponse } from '../../../contract/schemas.ts';
 import { ApiError, fetchJson, fetchRows } from './api.ts';
 import type { ChartData, SymbolTicks } from './chart-data.ts';
 import { type CoverageRow, type CoveredWindow, clipGaps, type Gap, joinCoverage } from './covered-windows.ts';
@@ -81,13 +82,6 @@ function addReasons(gaps: readonly Gap[], known: readonly Gap[]): Gap[] {
     const match = known.find(({ from, to }) => from < gap.to && gap.from < to);
     return match === undefined ? gap : { ...match, from: gap.from, to: gap.to };
   });
-}
-
-interface TicksResponse {
-  readonly ticks: readonly Tick[];
-  readonly to: number;
-  readonly generated_at: number;
-  readonly gaps?: readonly Gap[];
 }
 
 /** Fetches all ticks of a range; null if there are too many. */

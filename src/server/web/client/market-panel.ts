@@ -2,16 +2,15 @@ import { fetchApi, fetchJson, getServedAt, isAbortError, toErrorMessage } from '
 import { fillElement, html, renderError, renderLoading } from './dom.ts';
 import { formatCount, formatTime } from './format.ts';
 import { getView } from './navigation.ts';
-import { formatMarketState, type Market, marketsPath } from './search.ts';
-import type { SymbolMarket } from './symbol-facts.ts';
-import { listMarketEvents, type MarketEvent } from './timeline.ts';
+import { formatMarketState, marketsPath } from './search.ts';
+import { listMarketEvents, type Market, type MarketEvent } from './timeline.ts';
 import { formatHash } from './view.ts';
 
 /** Maximum number of related markets that are shown. */
 const relatedMax = 40;
 
 /** Renders the history of a market, its rules and its related markets. */
-export function renderMarketPanel(market: SymbolMarket, signal: AbortSignal): HTMLElement {
+export function renderMarketPanel(market: Market, signal: AbortSignal): HTMLElement {
   const rules = html`<div></div>`;
   const related = html`<div class="related">${renderLoading('Loading related markets…')}</div>`;
   if (market.rules_sha256 !== null) void showRules(rules, market, signal);
@@ -45,7 +44,7 @@ const renderTimeline = (events: readonly MarketEvent[]): HTMLElement => html`
   </ol>`;
 
 /** Loads the text of the rules: only the formats with rows have it. */
-async function showRules(target: HTMLElement, market: SymbolMarket, signal: AbortSignal): Promise<void> {
+async function showRules(target: HTMLElement, market: Market, signal: AbortSignal): Promise<void> {
   const { symbol, canonical_id, last_seen } = market;
   const query = new URLSearchParams({
     symbol: symbol!,
@@ -75,7 +74,7 @@ interface MarketsResponse {
   readonly total: number;
 }
 
-async function loadRelated(market: SymbolMarket, signal: AbortSignal): Promise<HTMLElement[]> {
+async function loadRelated(market: Market, signal: AbortSignal): Promise<HTMLElement[]> {
   const { canonical_id, event, symbol } = market;
   const load = (query: Record<string, string>) =>
     fetchJson<MarketsResponse>(marketsPath, { ...query, limit: relatedMax + 1 }, signal);

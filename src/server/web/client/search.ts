@@ -1,3 +1,4 @@
+import type { FoundSymbol, SymbolsResponse } from '../../../contract/symbols.ts';
 import { fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
 import { html, renderError } from './dom.ts';
 import { formatCount, formatDate, formatInteger } from './format.ts';
@@ -11,65 +12,10 @@ import {
   wordsLengthMax,
 } from './list-view.ts';
 import { getView, updateView } from './navigation.ts';
-import { formatEnd } from './timeline.ts';
+import { formatEnd, type Market } from './timeline.ts';
 import { formatHash } from './view.ts';
 
-/** The parts of an item of /api/v1/historical/markets that the page reads. */
-export interface Market {
-  readonly symbol: string | null;
-  readonly source: string | null;
-  readonly question: string | null;
-  readonly category: string | null;
-  readonly is_active: boolean | null;
-  readonly opens_at: number | null;
-  readonly closes_at: number | null;
-  readonly resolved_at: number | null;
-  readonly outcome: number | null;
-  readonly first_tick: number | null;
-  readonly last_tick: number | null;
-  readonly ticks: number;
-}
-
 export const marketsPath = '/api/v1/historical/markets';
-
-/** Since when and why a symbol is not collected. Times are epoch ms. */
-interface NotCollected {
-  readonly kind: 'excluded' | 'forgotten';
-  /** Nothing is expected from then on; null: nothing was collected before. */
-  readonly since: number | null;
-  readonly reason: string | null;
-  readonly decided_at: number;
-}
-
-/** The parts of an item of /api/v1/symbols that the page reads. */
-export interface FoundSymbol {
-  readonly symbol: string;
-  readonly source: string | null;
-  readonly question: string | null;
-  readonly category: string | null;
-  readonly state: Exclude<ListState, 'ending'>;
-  readonly ends_at: number | null;
-  readonly resolved_at: number | null;
-  readonly outcome: number | null;
-  readonly first_tick: number | null;
-  readonly last_tick: number | null;
-  readonly ticks: number;
-  readonly not_collected: NotCollected | null;
-}
-
-interface Facet {
-  readonly name: string;
-  readonly symbols: number;
-}
-
-export interface SymbolsResponse {
-  readonly symbols: readonly FoundSymbol[];
-  readonly total: number;
-  readonly offset: number;
-  readonly sources: readonly Facet[];
-  readonly categories: readonly Facet[];
-  readonly omitted: number;
-}
 
 export const symbolsPath = '/api/v1/symbols';
 const pageSize = 25;
@@ -201,7 +147,7 @@ export class SymbolSearch {
   }
 }
 
-const toOptions = (facets: readonly Facet[]): [string, string][] =>
+const toOptions = (facets: SymbolsResponse['sources']): [string, string][] =>
   facets.map(({ name, symbols }) => [name, `${name} (${formatInteger(symbols)})`]);
 
 /** A select with its label. Without a text for all, there is always a value. */

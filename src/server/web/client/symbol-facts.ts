@@ -1,40 +1,26 @@
+import type { FoundSymbol, SymbolsResponse } from '../../../contract/symbols.ts';
 import { ApiError, fetchJson, getServedAt } from './api.ts';
 import { quoteShell } from './archive-file.ts';
 import { html } from './dom.ts';
 import { dayMs, formatInteger, formatTime } from './format.ts';
 import type { Candle, TickLifetime } from './lines.ts';
-import {
-  type FoundSymbol,
-  formatMarketState,
-  type Market,
-  marketsPath,
-  type SymbolsResponse,
-  symbolsPath,
-} from './search.ts';
-import { type MarketHistory, nameClose, nameOpening } from './timeline.ts';
+import { formatMarketState, marketsPath, symbolsPath } from './search.ts';
+import { type Market, nameClose, nameOpening } from './timeline.ts';
 import type { TimeRange, View } from './view.ts';
-
-/** A market with what the page of a symbol reads besides. */
-export interface SymbolMarket extends Market, MarketHistory {
-  readonly canonical_id: string;
-  readonly confidence: number | null;
-  readonly event: string | null;
-  readonly rules_sha256: string | null;
-}
 
 /** What a tab is rendered from. */
 export interface TabContext {
   readonly symbol: string;
-  readonly market: SymbolMarket | null;
+  readonly market: Market | null;
   readonly range: TimeRange;
   readonly view: View;
   readonly signal: AbortSignal;
 }
 
 /** The market of a symbol; null if no market list names it. @throws ApiError if the archive has no such symbol */
-export async function fetchMarket(symbol: string, signal: AbortSignal): Promise<SymbolMarket | null> {
+export async function fetchMarket(symbol: string, signal: AbortSignal): Promise<Market | null> {
   const query = { symbol, limit: 10 };
-  const { markets } = await fetchJson<{ markets: readonly SymbolMarket[] }>(marketsPath, query, signal).catch(
+  const { markets } = await fetchJson<{ markets: readonly Market[] }>(marketsPath, query, signal).catch(
     (error: unknown) => {
       if (error instanceof ApiError && error.status === 404)
         throw new ApiError(404, 'The archive has no symbol with this name.');

@@ -4,8 +4,9 @@ import { renderConflictsPanel } from './conflicts-panel.ts';
 import { html } from './dom.ts';
 import { renderMarketPanel } from './market-panel.ts';
 import { updateView } from './navigation.ts';
-import type { SymbolMarket, TabContext } from './symbol-facts.ts';
+import type { TabContext } from './symbol-facts.ts';
 import type { TabName } from './symbol-state.ts';
+import type { Market } from './timeline.ts';
 import { renderTradesPanel } from './trades-panel.ts';
 import type { TimeRange, View } from './view.ts';
 
@@ -38,7 +39,7 @@ const optionalTabs: readonly OptionalTab[] = [
 ];
 
 /** Creates the tabs of a symbol. Those without data are absent. */
-export function createTabs(symbol: string, market: SymbolMarket | null) {
+export function createTabs(symbol: string, market: Market | null) {
   const nav = html`<div class="joined" role="group" aria-label="More about the symbol"></div>`;
   const body = html`<div class="tab-body"></div>`;
   const root = html`<section class="tabs" aria-label="More about the symbol" hidden>${nav}${body}</section>`;

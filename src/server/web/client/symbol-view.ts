@@ -13,21 +13,15 @@ import { loadChartData } from './load-symbol.ts';
 import { getView, updateView } from './navigation.ts';
 import { renderRangeControls, resolveRange } from './range-controls.ts';
 import type { Selection } from './snippets.ts';
-import {
-  fetchFoundSymbol,
-  fetchMarket,
-  fetchTickLifetime,
-  renderFacts,
-  renderNotCollected,
-  type SymbolMarket,
-} from './symbol-facts.ts';
+import { fetchFoundSymbol, fetchMarket, fetchTickLifetime, renderFacts, renderNotCollected } from './symbol-facts.ts';
 import { createTabs } from './symbol-tabs.ts';
+import type { Market } from './timeline.ts';
 import { noTradeMarks, type TradeMarks } from './trade-marks.ts';
 import { fetchTradeMarks } from './trades-panel.ts';
 import type { TimeRange, View } from './view.ts';
 
 interface LoadedSymbol {
-  readonly market: SymbolMarket | null;
+  readonly market: Market | null;
   readonly life: TickLifetime;
   readonly bounds: TimeRange;
 }
@@ -247,7 +241,7 @@ function toSelection({ symbols: loaded, range, ...rest }: ChartData): Selection 
 }
 
 /** Says how many ticks the code does not load, because they are not published. */
-function formatUnpublished(loaded: ChartData, market: SymbolMarket | null): string {
+function formatUnpublished(loaded: ChartData, market: Market | null): string {
   const published = market?.last_tick ?? null;
   if (loaded.kind === 'candles' || published === null) return '';
   const later = loaded.symbols[0]!.ticks.filter(({ t }) => t > published).length;

@@ -1,31 +1,18 @@
+import type { Static } from 'typebox';
+import type { HistoricalMarketsResponse } from '../../../contract/historical.ts';
 import { formatDate, formatPrice, formatTime } from './format.ts';
 
-/** A state of a market, from its first poll to its last one. */
-interface MarketState {
-  readonly first_seen: number;
-  readonly last_seen: number;
-  readonly category: string | null;
-  readonly is_active: boolean | null;
-  readonly closes_at: number | null;
-  readonly resolved_at: number | null;
-  readonly outcome: number | null;
-}
+export type Market = Static<typeof HistoricalMarketsResponse>['markets'][number];
 
-/** What the service knows of a market over time. Times are epoch milliseconds. */
-export interface MarketHistory {
-  readonly first_seen: number;
-  readonly last_seen: number;
-  readonly first_tick: number | null;
-  readonly last_tick: number | null;
-  readonly opens_at: number | null;
-  readonly closes_at: number | null;
-  readonly resolved_at: number | null;
-  readonly outcome: number | null;
-  readonly outcome_source: string | null;
-  /** Number of states; `history` has the latest of them. */
-  readonly states: number;
-  readonly history: readonly MarketState[];
-}
+/** A state of a market, from its first poll to its last one. */
+type MarketState = Omit<Market['history'][number], 'views'>;
+
+/** What the service knows of a market over time. `history` has the latest of its `states`. */
+type MarketHistory = Pick<
+  Market,
+  'first_seen' | 'last_seen' | 'first_tick' | 'last_tick' | 'opens_at' | 'closes_at' | 'resolved_at' | 'outcome'
+> &
+  Pick<Market, 'outcome_source' | 'states'> & { readonly history: readonly MarketState[] };
 
 /** Something that happened to a market. */
 export interface MarketEvent {

@@ -1,14 +1,11 @@
+import type { Static } from 'typebox';
+import type { HistoricalTradesResponse } from '../../../contract/historical-series.ts';
 import { findLastAtMost } from './covered-windows.ts';
 import { formatCount, formatInteger, formatPrice, formatQuantity } from './format.ts';
 
+export type Trade = Static<typeof HistoricalTradesResponse>['trades'][number];
 /** A trade, as far as the chart shows it. */
-export interface TradeMark {
-  readonly t: number;
-  readonly price: number;
-  readonly size: number;
-  /** `buy` or `sell`; null if it is not known. */
-  readonly aggressor: string | null;
-}
+export type TradeMark = Pick<Trade, 't' | 'price' | 'size' | 'aggressor'>;
 
 /** The trades of a range that a chart marks. */
 export interface TradeMarks {

@@ -3,13 +3,8 @@ import { renderCode } from './code-panel.ts';
 import { fillElement, html, renderLoading, renderScrolledTable } from './dom.ts';
 import { formatCount, formatPrice, formatQuantity, formatTime, truncateText } from './format.ts';
 import type { TabContext } from './symbol-facts.ts';
-import { selectTradeMarks, type TradeMark, type TradeMarks } from './trade-marks.ts';
+import { selectTradeMarks, type Trade, type TradeMark, type TradeMarks } from './trade-marks.ts';
 import type { TimeRange } from './view.ts';
-
-interface Trade extends TradeMark {
-  readonly trade_id: string;
-  readonly block: boolean | null;
-}
 
 /** Maximum number of trades that are loaded for a range, that are listed, and that are read for the marks of a chart. */
 const loadedMax = 5000;
