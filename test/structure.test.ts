@@ -90,8 +90,6 @@ const longFunctions: Readonly<Record<string, number>> = {
   'src/collector/paging/fetch-side.ts fetchSide': 146,
   'src/backtest/engine/simulate.ts simulateRule': 141,
   'src/archive/query/read-rows.ts openRowReader': 141,
-  'src/server/workspace/job-queue.ts createJobQueue': 130,
-  'src/server/jobs/job-runner.ts startJobRunner': 116,
   'src/archive/publish/publish.ts mergeAndCommit': 109,
   'src/archive/read/read-ticks.ts openTickReader': 107,
   'src/backtest/data/backtest-data.ts openBacktestData': 104,

@@ -13,7 +13,7 @@ import { serviceLimits } from './http/connection-limits.ts';
 import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
 import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './jobs/trades-files.ts';
 import { openConfiguredWorkspace } from './open-workspace.ts';
-import { type BacktestStore, createBacktestStore, type ListedBacktest } from './workspace/backtest-store.ts';
+import { BacktestStore, type ListedBacktest } from './workspace/backtest-store.ts';
 import { toOwnerColumns } from './workspace/owner.ts';
 import { createStrategyStore } from './workspace/strategy-store.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from './workspace/tables.ts';
@@ -70,7 +70,7 @@ export async function runLocalBacktest(
   const created_at = clock.nowMs();
   const { savedBacktestsMax, tradesBytesMax } = serviceLimits;
   const withBacktests = <T>(work: (store: BacktestStore) => Promise<T>): Promise<T> =>
-    withDatabase(context, archive, ({ db }) => work(createBacktestStore(db, readLeaseId(archive, random))));
+    withDatabase(context, archive, ({ db }) => work(new BacktestStore(db, readLeaseId(archive, random))));
   const storeTarget = save
     ? await withBacktests((store) => prepareTradesTarget(archive, store, { id, ...columns }, tradesBytesMax))
     : null;
@@ -144,7 +144,7 @@ export async function listSavedBacktests(
 ): Promise<{ rows: readonly ListedBacktest[]; more: boolean }> {
   if (!hasServiceDatabase(context, archive)) return { rows: [], more: false };
   return withDatabase(context, archive, async ({ db }) => {
-    const all = createBacktestStore(db, readLeaseId(archive, context.random));
+    const all = new BacktestStore(db, readLeaseId(archive, context.random));
     const { rows, next } = await all.list(null, { limit: rowsMax, before: null });
     return { rows, more: next !== null };
   });
@@ -157,7 +157,7 @@ export async function listSavedBacktests(
 export async function getSavedBacktest(context: Context, archive: Archive, id: string): Promise<BacktestRow> {
   const row = hasServiceDatabase(context, archive)
     ? await withDatabase(context, archive, ({ db }) =>
-        createBacktestStore(db, readLeaseId(archive, context.random)).get(null, id),
+        new BacktestStore(db, readLeaseId(archive, context.random)).get(null, id),
       )
     : null;
   if (row !== null) return row;

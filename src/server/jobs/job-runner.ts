@@ -4,12 +4,13 @@ import type { JobContext } from '../../archive/job-thread.ts';
 import { tryLock, type WriteLock } from '../../archive/journal/lock.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import type { App } from '../http/service-context.ts';
+import type { BacktestStore, JobResult } from '../workspace/backtest-store.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
-import type { JobQueue, JobResult } from '../workspace/job-queue.ts';
+import type { BacktestRow } from '../workspace/tables.ts';
 import type { HeldArchiveLease } from './archive-lease.ts';
 
-/** What a runner needs of the queue, as `JobQueue` has it. */
-interface RunnerQueue<Job> extends Pick<JobQueue, 'progress' | 'release' | 'releaseAll'> {
+/** What a runner needs of the queue, as `BacktestStore` has it. */
+interface RunnerQueue<Job> extends Pick<BacktestStore, 'progress' | 'release' | 'releaseAll'> {
   take(runner: number, nowMs: number): Promise<Job | null>;
   finish(id: string, runner: number, result: JobResult<Job>, nowMs: number): Promise<boolean>;
 }
@@ -29,16 +30,6 @@ interface JobHandler<Job> {
   discard(job: Job): void;
 }
 
-/** Runs the jobs of an archive one at a time. Only the process that holds the lock runs jobs. */
-export interface JobRunner {
-  /** A job was added or removed. */
-  wake(): void;
-  /** Cancels a removed job if it is running here. */
-  cancel(id: string): void;
-  /** Stops, and returns the running job to the queue. */
-  stop(): Promise<void>;
-}
-
 /** Interval between checks for jobs from other processes, for the lock, and for files to clean up. */
 const pollIntervalMs = 2_000;
 
@@ -49,100 +40,127 @@ const progressIntervalMs = 500;
 const finishRetryDelayMs = 250;
 const finishRetriesMax = 8;
 
-/** Starts the runner, which runs until it is stopped. */
-export function startJobRunner<Job extends { readonly id: string }>(
-  { jobs, ...kind }: JobHandler<Job>,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
-): JobRunner {
-  const runner = process.pid;
-  const stopping = new AbortController();
-  let woken = Promise.withResolvers<void>();
-  let current: { readonly id: string; readonly removed: AbortController } | null = null;
+/** Runs the jobs of an archive one at a time, until it is stopped. Only the process that holds the lock runs jobs. */
+export class JobRunner<Job extends { readonly id: string } = BacktestRow> {
+  private readonly id = process.pid;
+  private readonly jobs: RunnerQueue<Job>;
+  private readonly handler: JobHandler<Job>;
+  private readonly clock: Clock;
+  private readonly log: Log;
+  private readonly stopping = new AbortController();
+  private woken = Promise.withResolvers<void>();
+  private current: { readonly id: string; readonly removed: AbortController } | null = null;
+  private readonly working: Promise<void>;
 
-  async function work(): Promise<void> {
+  constructor(handler: JobHandler<Job>, { clock, log }: { readonly clock: Clock; readonly log: Log }) {
+    this.jobs = handler.jobs;
+    this.handler = handler;
+    this.clock = clock;
+    this.log = log;
+    this.working = this.work();
+  }
+
+  /** A job was added or removed. */
+  wake(): void {
+    this.woken.resolve();
+  }
+
+  /** Cancels a removed job if it is running here. */
+  cancel(id: string): void {
+    if (this.current?.id === id) this.current.removed.abort(new Error('removed'));
+  }
+
+  /** Stops, and returns the running job to the queue. */
+  async stop(): Promise<void> {
+    this.stopping.abort(new Error('the service stops'));
+    await this.working;
+  }
+
+  private async work(): Promise<void> {
     let lock: WriteLock | null = null;
     let isLogged = false;
-    while (!stopping.signal.aborted) {
+    while (!this.stopping.signal.aborted) {
       try {
-        lock ??= kind.tryLock();
+        lock ??= this.handler.tryLock();
         if (lock === null && !isLogged)
-          log.info({}, 'another service runs the backtests of this archive; both must use the same database');
+          this.log.info({}, 'another service runs the backtests of this archive; both must use the same database');
         isLogged = true;
-        const job = lock === null ? null : await next();
+        const job = lock === null ? null : await this.next();
         if (job !== null) {
-          await run(job);
+          await this.run(job);
           continue;
         }
       } catch (error) {
-        log.error({ err: error }, 'cannot process backtests');
+        this.log.error({ err: error }, 'cannot process backtests');
       }
-      await rest();
+      await this.rest();
     }
     lock?.release();
   }
 
-  async function next(): Promise<Job | null> {
+  private async next(): Promise<Job | null> {
     // No job is running, here or elsewhere. Jobs in that state were started by a process that died, or their result was
     // not stored.
-    await jobs.releaseAll(clock.nowMs());
-    await kind.cleanUp();
-    return stopping.signal.aborted ? null : await jobs.take(runner, clock.nowMs());
+    await this.jobs.releaseAll(this.clock.nowMs());
+    await this.handler.cleanUp();
+    return this.stopping.signal.aborted ? null : await this.jobs.take(this.id, this.clock.nowMs());
   }
 
-  async function rest(): Promise<void> {
+  private async rest(): Promise<void> {
     const rested = new AbortController();
-    const signal = AbortSignal.any([stopping.signal, rested.signal]);
-    await Promise.race([woken.promise, clock.sleep(pollIntervalMs, signal).catch(() => {})]);
+    const signal = AbortSignal.any([this.stopping.signal, rested.signal]);
+    await Promise.race([this.woken.promise, this.clock.sleep(pollIntervalMs, signal).catch(() => {})]);
     rested.abort();
-    woken = Promise.withResolvers<void>();
+    this.woken = Promise.withResolvers<void>();
   }
 
-  async function run(job: Job): Promise<void> {
+  private async run(job: Job): Promise<void> {
     const removed = new AbortController();
-    current = { id: job.id, removed };
-    const reporter = createProgressReporter(job, removed);
+    this.current = { id: job.id, removed };
+    const reporter = this.createProgressReporter(job, removed);
     try {
-      const signal = AbortSignal.any([stopping.signal, removed.signal]);
-      const result = await kind.run(job, { signal, progress: reporter.report });
+      const signal = AbortSignal.any([this.stopping.signal, removed.signal]);
+      const result = await this.handler.run(job, { signal, progress: reporter.report });
       await reporter.flush();
-      if (!(await storeResult(job, result, signal))) kind.discard(job);
+      if (!(await this.storeResult(job, result, signal))) this.handler.discard(job);
     } catch (error) {
       await reporter.flush();
       if (removed.signal.aborted) return;
-      if (stopping.signal.aborted) return await jobs.release(job.id, runner);
+      if (this.stopping.signal.aborted) return await this.jobs.release(job.id, this.id);
       // Not a failure of the job: its row could not be read or updated, so it is started again.
       if (error instanceof WorkspaceUnavailableError) throw error;
-      log.error({ err: error, job: job.id }, 'one of the backtests failed');
-      await jobs.finish(job.id, runner, { error: kind.describeFailure(error) }, clock.nowMs());
+      this.log.error({ err: error, job: job.id }, 'one of the backtests failed');
+      await this.jobs.finish(job.id, this.id, { error: this.handler.describeFailure(error) }, this.clock.nowMs());
     } finally {
-      current = null;
+      this.current = null;
     }
   }
 
   /** Stores a result, and retries while the database is unavailable. False if the job was removed. */
-  async function storeResult(job: Job, result: JobResult<Job>, signal: AbortSignal): Promise<boolean> {
+  private async storeResult(job: Job, result: JobResult<Job>, signal: AbortSignal): Promise<boolean> {
     for (let retries = 0; ; retries++) {
       try {
-        return await jobs.finish(job.id, runner, result, clock.nowMs());
+        return await this.jobs.finish(job.id, this.id, result, this.clock.nowMs());
       } catch (error) {
         if (!(error instanceof WorkspaceUnavailableError) || retries === finishRetriesMax) throw error;
-        log.error({ err: error }, 'cannot store the result of one of the backtests; trying again');
-        await clock.sleep(finishRetryDelayMs * 2 ** retries, signal);
+        this.log.error({ err: error }, 'cannot store the result of one of the backtests; trying again');
+        await this.clock.sleep(finishRetryDelayMs * 2 ** retries, signal);
       }
     }
   }
 
-  function createProgressReporter(job: Job, removed: AbortController) {
+  private createProgressReporter(job: Job, removed: AbortController) {
+    const { clock, log } = this;
     let storing: Promise<void> = Promise.resolve();
     let isStoring = false;
     let next = clock.monotonicMs();
     return {
-      report(done: number, total: number): void {
+      report: (done: number, total: number): void => {
         if (isStoring || clock.monotonicMs() < next) return;
         isStoring = true;
         next = clock.monotonicMs() + progressIntervalMs;
-        storing = jobs
-          .progress(job.id, runner, done, total)
+        storing = this.jobs
+          .progress(job.id, this.id, done, total)
           // Another process may have removed the job.
           .then((isMine) => (isMine ? undefined : removed.abort(new Error('removed'))))
           .catch((error: unknown) => log.error({ err: error }, 'cannot store the progress of one of the backtests'))
@@ -153,18 +171,6 @@ export function startJobRunner<Job extends { readonly id: string }>(
       flush: () => storing,
     };
   }
-
-  const working = work();
-  return {
-    wake: () => woken.resolve(),
-    cancel(id) {
-      if (current?.id === id) current.removed.abort(new Error('removed'));
-    },
-    async stop() {
-      stopping.abort(new Error('the service stops'));
-      await working;
-    },
-  };
 }
 
 /** The lock for running backtests; null if another process holds it. */

@@ -1,4 +1,10 @@
 import type { Type } from 'typebox';
+import type { Archive } from '../../archive/archive.ts';
+import type { BacktestSpec } from '../../contract/backtest-request.ts';
+import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
+import type { Strategy } from '../../contract/strategy-language.ts';
+import type { Clock, Log } from '../../base/ports.ts';
+import { minuteMs } from '../../base/window.ts';
 import {
   type BacktestResult,
   BacktestsQuery,
@@ -10,10 +16,9 @@ import { paths } from '../../contract/paths.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
-import { startBacktestRunner } from '../jobs/backtest-runner.ts';
-import { type JobRunner, runWithService } from '../jobs/job-runner.ts';
-import { removeTrades } from '../jobs/trades-files.ts';
-import { type BacktestStore, createBacktestStore, type ListedBacktest } from '../workspace/backtest-store.ts';
+import { JobRunner, runWithService, tryJobLock } from '../jobs/job-runner.ts';
+import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from '../jobs/trades-files.ts';
+import { BacktestStore, type ListedBacktest } from '../workspace/backtest-store.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 import { registerUserResource } from './user-resource.ts';
 
@@ -31,10 +36,71 @@ export function openBacktestService(
   { backtestTicksJobMax: ticksMax, tradesBytesMax }: ServiceLimits,
 ): BacktestService {
   const { archive, clock, log, settings, workspace } = context;
-  const jobs = createBacktestStore(workspace.db, lease.leaseId);
+  const jobs = new BacktestStore(workspace.db, lease.leaseId);
   const { threads } = settings.service.research;
   const start = () => startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax, tradesBytesMax });
   return { jobs, runner: runWithService(app, lease, start) };
+}
+
+interface BacktestRunnerOptions {
+  readonly archive: Archive;
+  readonly jobs: BacktestStore;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Threads per backtest, at least 1. */
+  readonly threads: number;
+  /** Cost limit of a started backtest, as `estimateCost` computes it: the archive may have grown since the request. */
+  readonly ticksMax: number;
+  /** Maximum total size of the files with all trades of a user, bytes. */
+  readonly tradesBytesMax: number;
+}
+
+/** Interval between two searches for orphans. */
+const orphanIntervalMs = 10 * minuteMs;
+
+/** Runs saved backtests as jobs until it is stopped. */
+function startBacktestRunner(options: BacktestRunnerOptions): JobRunner {
+  const { archive, jobs, threads, ticksMax, tradesBytesMax, ...ports } = options;
+  let nextSearchMs = Number.NEGATIVE_INFINITY;
+  return new JobRunner(
+    {
+      jobs,
+      tryLock: () => tryJobLock(archive),
+      async cleanUp() {
+        const at = ports.clock.monotonicMs();
+        if (at < nextSearchMs) return;
+        nextSearchMs = at + orphanIntervalMs;
+        await removeOrphanTrades(archive, jobs, ports.clock.nowMs());
+      },
+      async run({ id, owner, request, strategy, strategy_version: version }, { signal, progress }) {
+        let batches = 0;
+        const reportProgress = (done: number, total: number): void => {
+          batches = total;
+          progress(done, total);
+        };
+        const spec = JSON.parse(request) as BacktestSpec;
+        const resolvedStrategy = { strategy: JSON.parse(strategy) as Strategy, version };
+        const trades = await prepareTradesTarget(archive, jobs, { id, owner }, tradesBytesMax);
+        const task = { spec, resolvedStrategy, threads, ticksMax, trades };
+        try {
+          const output = await runBacktestInThread(archive, task, { signal, progress: reportProgress });
+          const { value, result } = output;
+          return { value, result, batches_done: batches, batches_total: batches, ...toTradesColumns(output.trades) };
+        } catch (error) {
+          removeTrades(archive, id);
+          throw error;
+        }
+      },
+      describeFailure(error) {
+        const { why, faults } = toBacktestFailure(error);
+        if (why === 'invalid')
+          return `The request is invalid: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
+        return failureMessages[why];
+      },
+      discard: ({ id }) => removeTrades(archive, id),
+    },
+    ports,
+  );
 }
 
 /** URL of a saved backtest, relative to the service. */
@@ -82,8 +148,8 @@ export function registerBacktestRoutes(app: App, context: ServiceContext, { jobs
       get: 'A backtest, with its result once it is done',
       remove: 'Removes a backtest and its trades; cancels it if it is not finished',
     },
-    list: jobs.list,
-    get: jobs.get,
+    list: (owner, page) => jobs.list(owner, page),
+    get: (owner, id) => jobs.get(owner, id),
     async remove(owner, id) {
       if ((await jobs.get(owner, id)) === null) return false;
       await jobs.remove(id);

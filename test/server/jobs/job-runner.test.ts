@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../src/base/system.ts';
-import { startJobRunner } from '../../../src/server/jobs/job-runner.ts';
+import { JobRunner } from '../../../src/server/jobs/job-runner.ts';
 import { WorkspaceUnavailableError } from '../../../src/server/workspace/database-url.ts';
 
 /** An in-memory queue of one job, whose result cannot be recorded the first few times. */
@@ -10,7 +10,7 @@ async function ran(lost: number): Promise<string[]> {
   let state = 'waiting';
   let failuresLeft = lost;
   const clock = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 1000, signal) };
-  const runner = startJobRunner<{ id: string }>(
+  const runner = new JobRunner<{ id: string }>(
     {
       tryLock: () => ({ release() {} }),
       jobs: {

@@ -1,13 +1,13 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { type BacktestStore, createBacktestStore } from '../../../src/server/workspace/backtest-store.ts';
-import type { NewBacktest } from '../../../src/server/workspace/job-queue.ts';
+import { BacktestStore } from '../../../src/server/workspace/backtest-store.ts';
+import type { NewBacktest } from '../../../src/server/workspace/backtest-store.ts';
 import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 async function opened(kind: Kind) {
   const db = await openWorkspaceDatabase(await freshDatabase(kind));
   onTestFinished(() => db.destroy());
-  return { jobs: createBacktestStore(db, 'here'), elsewhere: createBacktestStore(db, 'there') };
+  return { jobs: new BacktestStore(db, 'here'), elsewhere: new BacktestStore(db, 'there') };
 }
 
 const alice = { owner: 'alice', workspace: 'trading' };

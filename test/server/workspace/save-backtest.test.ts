@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { createBacktestStore } from '../../../src/server/workspace/backtest-store.ts';
+import { BacktestStore } from '../../../src/server/workspace/backtest-store.ts';
 import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
@@ -23,15 +23,15 @@ overEachDatabase((kind) => {
   test('keeps the newest finished backtests of an owner, including those of the command line', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
     onTestFinished(() => db.destroy());
-    const jobs = createBacktestStore(db, 'here');
+    const jobs = new BacktestStore(db, 'here');
     const waiting = { ...alice, id: 'waits', idempotency_key: null, body_sha256: null, created_at: 1 };
     await jobs.add({ ...waiting, request: '{}', strategy: '{}', strategy_version: null }, 9, 9);
-    await createBacktestStore(db, 'there').addFinished(run('elsewhere'), 2);
+    await new BacktestStore(db, 'there').addFinished(run('elsewhere'), 2);
     await jobs.addFinished(run('of bob', { owner: 'bob' }), 2);
     await jobs.addFinished(run('at a trading', { workspace: 'trading' }), 2);
     for (const id of ['a', 'b', 'c', 'd']) await jobs.addFinished(run(id), 2);
     const ids = async (place: string) =>
-      (await createBacktestStore(db, place).list(null, { limit: 100, before: null })).rows.map(({ id }) => id);
+      (await new BacktestStore(db, place).list(null, { limit: 100, before: null })).rows.map(({ id }) => id);
     expect(await ids('here')).toEqual(['d', 'c', 'at a trading', 'of bob', 'waits']);
     expect(await ids('there')).toEqual(['elsewhere']);
   });
