@@ -156,20 +156,16 @@ function suggestDayAction(first: string, last: string, reasons: readonly DayReas
   return null;
 }
 
-/** The reasons of a day that is not complete, as text. A day of an older version has no reasons. */
-function formatDayReason(date: string, { reasons = [], expected, covered }: ExplainedState): string {
-  if (reasons.length > 0) return explainDay(date, reasons).reason;
-  return covered === expected ? 'not settled yet' : `${covered} of ${formatCount(expected, 'symbol')} covered`;
-}
-
 /** Lists the past days that are neither complete nor empty, the newest first. */
 export const listOpenDays = (days: Iterable<readonly [string, ExplainedState]>, nowMs: number): OpenDay[] =>
   [...days]
     .filter(([date, { state }]) => state !== 'complete' && state !== 'empty' && parseDayStart(date) + dayMs <= nowMs)
     .map(([date, day]): OpenDay => {
-      const explanation = explainDay(date, day.reasons ?? []);
-      const reason = explanation.reasons.length > 0 ? explanation.reason : formatDayReason(date, day);
-      return { date, state: day.state, ...explanation, reason };
+      const { state, covered, expected, reasons = [] } = day;
+      const explanation = explainDay(date, reasons);
+      if (reasons.length > 0) return { date, state, ...explanation };
+      const share = `${covered} of ${formatCount(expected, 'symbol')} covered`;
+      return { date, state, ...explanation, reason: covered === expected ? 'not settled yet' : share };
     })
     .sort((a, b) => (a.date < b.date ? 1 : -1));
 

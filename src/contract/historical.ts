@@ -8,7 +8,7 @@ export const Ms = (description: string) => Type.Integer({ description: `${descri
 const MsOrNull = (description: string) =>
   nullable(Ms(description), `${description}, epoch milliseconds UTC; null: unknown.`);
 
-export const textMax = 1000;
+const textMax = 1000;
 
 export const historicalFormats = ['json', 'ndjson', 'csv', 'arrow', 'parquet'] as const;
 export type HistoricalFormat = (typeof historicalFormats)[number];
@@ -43,19 +43,21 @@ const symbol = Type.Optional(
   Type.String({ minLength: 1, maxLength: textMax, description: 'Only this symbol; an unknown symbol gives 404.' }),
 );
 /** Maximum number of symbols in a query, which has at most 100 parameters. */
-export const symbolsMax = 90;
+const symbolsMax = 90;
 
-/** A parameter that may be repeated. One value is a text, several are a list. */
-const symbols = Type.Optional(
+/** Symbols as a parameter that may be repeated. One value is a text, several are a list. */
+export const SymbolsParameter = (description: string, bounds: { readonly minItems?: number } = {}) =>
   Type.Unsafe<string | readonly string[]>({
     type: ['string', 'array'],
     minLength: 1,
     maxLength: textMax,
     items: { type: 'string', minLength: 1, maxLength: textMax },
+    ...bounds,
     maxItems: symbolsMax,
-    description: `Only this symbol; an unknown symbol gives 404. May be given up to ${symbolsMax} times.`,
-  }),
-);
+    description: `${description}; an unknown symbol gives 404. May be given up to ${symbolsMax} times.`,
+  });
+
+const symbols = Type.Optional(SymbolsParameter('Only this symbol'));
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: textMax, description }));
 const noExtraFields = { additionalProperties: false };
 

@@ -8,26 +8,6 @@ import { Limit, TimeParameter } from './query-parameters.ts';
 
 const EpochMs = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
 
-/** An item of `markets`. Four fields are documented; real records have more, which are kept as received. */
-const Market = Type.Object(
-  {
-    canonical_id: Type.String({ description: 'Canonical market identifier across datasets.' }),
-    confidence: Type.Number({ description: 'Match confidence, a fraction between 0 and 1.' }),
-    category: Type.String({ description: 'Market category.' }),
-    is_active: Type.Boolean({ description: 'Whether the market is active.' }),
-  },
-  { description: 'A market; further fields may follow.' },
-);
-
-export const MarketsResponse = Type.Object({
-  markets: Type.Array(Market),
-  count: Type.Integer({ minimum: 0, description: 'Number of markets in this response.' }),
-  total: Type.Integer({ minimum: 0, description: 'Total number of matching markets.' }),
-  view: Type.String({ description: 'The view that was applied.' }),
-  generated_at: EpochMs('When the response was generated'),
-});
-export type MarketsResponse = Type.Static<typeof MarketsResponse>;
-
 const Tick = Type.Object(
   {
     t: EpochMs('Tick time'),

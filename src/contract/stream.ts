@@ -1,18 +1,10 @@
 import { Type } from 'typebox';
-import { symbolsMax, textMax } from './historical.ts';
+import { SymbolsParameter } from './historical.ts';
 
 /** `GET /api/v1/ticks/stream`: an extension of oddslake. */
 export const TickStreamQuery = Type.Object(
   {
-    symbol: Type.Unsafe<string | readonly string[]>({
-      type: ['string', 'array'],
-      minLength: 1,
-      maxLength: textMax,
-      items: { type: 'string', minLength: 1, maxLength: textMax },
-      minItems: 1,
-      maxItems: symbolsMax,
-      description: `The symbol to stream; an unknown symbol gives 404. May be given up to ${symbolsMax} times.`,
-    }),
+    symbol: SymbolsParameter('The symbol to stream', { minItems: 1 }),
     duration_seconds: Type.Optional(
       Type.Integer({
         minimum: 1,

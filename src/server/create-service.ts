@@ -2,10 +2,14 @@ import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Log } from '../base/ports.ts';
-import { createAuthenticationHook, registerUserRoutes, toNetworkPrefix } from './auth/authenticate.ts';
-import { countKeyUsage } from './auth/count-usage.ts';
+import {
+  countKeyUsage,
+  createAuthenticationHook,
+  registerSessionRoutes,
+  registerUserRoutes,
+  toNetworkPrefix,
+} from './auth/authenticate.ts';
 import { requireRequestedDatasets } from './auth/key-permissions.ts';
-import { registerSessionRoutes } from './auth/session-routes.ts';
 import { registerExportRoutes } from './exports/export-routes.ts';
 import { openMetrics, registerMetricsRoutes } from './health/metrics.ts';
 import { registerHealthRoutes, registerReadyRoutes } from './health/readiness.ts';

@@ -76,6 +76,6 @@ export async function startService(context: Context, archive: Archive): Promise<
 /** Opens the live reads if they are on. Their modules are loaded only then. */
 async function openConfiguredLiveReads(context: Context, archive: Archive): Promise<LiveReads | null> {
   if (!context.settings.service.live.enabled) return null;
-  const { openLiveReads } = await import('./live/live-sources.ts');
+  const { openLiveReads } = await import('./live/live-reads.ts');
   return openLiveReads(context, archive);
 }

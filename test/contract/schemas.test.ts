@@ -1,28 +1,18 @@
 import { Value } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { paths } from '../../src/contract/paths.ts';
-import { MarketsResponse, TicksQuery, TicksResponse } from '../../src/contract/schemas.ts';
+import { TicksQuery, TicksResponse } from '../../src/contract/schemas.ts';
 
 const ticks = { symbol: 'X', ticks: [{ t: 1, p: 0.5 }], count: 1, from: 0, to: 2, generated_at: 3 };
-const market = { canonical_id: 'm', confidence: 0.9, category: 'crypto', is_active: true };
 
 test('documented responses are valid, with and without extensions', () => {
   expect(Value.Check(TicksResponse, ticks)).toBe(true);
   expect(Value.Check(TicksResponse, { ...ticks, gaps: [{ from: 0, to: 1 }], more: 'x' })).toBe(true);
-  const answer = {
-    markets: [market, { ...market, symbol: 'X' }],
-    count: 2,
-    total: 9,
-    view: 'matched',
-    generated_at: 1,
-  };
-  expect(Value.Check(MarketsResponse, answer)).toBe(true);
 });
 
 test('responses with other types are invalid', () => {
   expect(Value.Check(TicksResponse, { ...ticks, ticks: [{ t: '1', p: 0.5 }] })).toBe(false);
   expect(Value.Check(TicksResponse, { ...ticks, from: 0.5 })).toBe(false);
-  expect(Value.Check(MarketsResponse, { markets: [{ ...market, is_active: 'yes' }] })).toBe(false);
 });
 
 test('a tick query requires only a symbol', () => {

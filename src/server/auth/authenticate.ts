@@ -1,5 +1,7 @@
-import { isIP } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { GeneratedAt } from '../../contract/export-manifest.ts';
 import { keyScopes } from '../../contract/key-scopes.ts';
 import { paths } from '../../contract/paths.ts';
 import { MeResponse } from '../../contract/service.ts';
@@ -11,7 +13,7 @@ import { requireKeyPermissions } from './key-permissions.ts';
 import { isSessionCredential } from './page-sessions.ts';
 import { isPublicRequest, toRequestOrigin } from './public-access.ts';
 
-/** Maximum number of credential holders whose requests are counted, and of addresses whose failures are counted. */
+/** Maximum number of credential holders whose requests are counted, and of addresses whose failures or exchanges are counted. */
 const principalsMax = 100_000;
 const addressesMax = 100_000;
 /** Bad credentials that one address may send in a minute. */
@@ -94,8 +96,7 @@ const createVisitor = (visitor: 'anonymous' | 'session', id: string): KeyHolder 
 });
 
 /** The credential of an Authorization header; an empty one, which no database is queried for, if there is none. */
-export const parseCredential = (authorization: string): string =>
-  /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization)?.[1] ?? '';
+const parseCredential = (authorization: string): string => /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization)?.[1] ?? '';
 
 /** Whether the credential of a long request is still valid, and still that of the same holder. */
 export async function isStillValid(
@@ -145,14 +146,9 @@ const createChallenge = (error?: string) => ({
 /** Throws 403 if the route does not accept this principal. */
 export function requireAccess(principal: Principal, access: Access): void {
   if (access === 'open' || access === 'any') return;
-  const requiredKind = access === 'user' || access === 'research' ? 'user' : 'key';
-  if (principal.kind !== requiredKind) {
-    throw new ProblemError(
-      403,
-      requiredKind === 'key' ? 'Market data requires a market data key.' : 'This route requires a user token.',
-    );
-  }
-  if (access === 'research' && !(principal as User).scopes.includes('research')) {
+  if (access === 'key' || access === 'either') return void requireKeyHolder({ principal });
+  const { scopes } = requireUser({ principal });
+  if (access === 'research' && !scopes.includes('research')) {
     throw new ProblemError(403, 'The token does not have the research scope.', {
       code: 'missing_scope',
       headers: { 'www-authenticate': 'Bearer error="insufficient_scope", scope="research"' },
@@ -199,4 +195,82 @@ export function registerUserRoutes(app: App, { settings, clock }: ServiceContext
       return { kind, user, workspace, scopes: [...scopes], requests_per_minute: defaultQuota, generated_at };
     },
   );
+}
+
+const SessionRequest = Type.Object(
+  { one_time_key: Type.String({ minLength: 1, maxLength: 200 }) },
+  { additionalProperties: false },
+);
+
+const PageSessionResponse = Type.Object({
+  /** Credential of the session, for the Authorization header. */
+  credential: Type.String(),
+  /** When the session ends, epoch milliseconds UTC. */
+  expires_at: Type.Integer(),
+  generated_at: GeneratedAt,
+});
+type PageSessionResponse = Type.Static<typeof PageSessionResponse>;
+
+/** Exchanges that one address may try in a minute. */
+const attemptsMax = 20;
+
+/** `/api/v1/session`: exchanges the one-time key of a link for a session of the catalogue page, and ends a session. */
+export function registerSessionRoutes(app: App, { sessions = null, clock }: ServiceContext): void {
+  const attempts = createFixedWindowLimiter(clock, addressesMax);
+  app.post(
+    paths.session,
+    {
+      config: { access: 'open' },
+      // For the page alone, so that clients which are generated from the OpenAPI document do not have it.
+      schema: { hide: true, body: SessionRequest, response: { 200: PageSessionResponse } },
+    },
+    async (request): Promise<PageSessionResponse> => {
+      const decision = attempts.acquire(toNetworkPrefix(request.ip), attemptsMax);
+      if (!decision.isAllowed)
+        throw createRateLimitError('Too many attempts to sign in from this address.', 'address', attemptsMax, decision);
+      const session = sessions?.exchange(request.body.one_time_key) ?? null;
+      if (session === null)
+        throw new ProblemError(
+          401,
+          'The sign-in link was used before, has expired, or is of another run of the service.',
+          {
+            headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
+          },
+        );
+      return { credential: session.credential, expires_at: session.expiresAt, generated_at: clock.nowMs() };
+    },
+  );
+  app.delete(paths.session, { config: { access: 'open' }, schema: { hide: true } }, async ({ headers }, reply) => {
+    sessions?.end(parseCredential(headers.authorization ?? ''));
+    return reply.code(204).send(null);
+  });
+}
+
+/** Interval between two writes of the counts to the database, ms. A killed process loses the counts since the last one. */
+const flushEveryMs = 30_000;
+
+/** Counts the requests and the sent bytes of every key. Call it before the authentication hook is added. */
+export function countKeyUsage(app: App, { workspace: { usage } }: Pick<ServiceContext, 'workspace'>): void {
+  // A connection carries several responses. With HTTP pipelining they may all end with the last one, so that their sum is
+  // exact, but not its division between several keys.
+  const countedBytes = new WeakMap<Socket, number>();
+  app.addHook('onRequest', (request, reply, done) => {
+    const { socket } = request.raw;
+    const startBytes = socket.bytesWritten;
+    // Not onResponse, which does not run for an aborted response. Rejected requests of a key count, too.
+    reply.raw.once('close', () => {
+      const sentBytes = socket.bytesWritten;
+      const bytes = sentBytes - Math.max(startBytes, countedBytes.get(socket) ?? 0);
+      countedBytes.set(socket, sentBytes);
+      if (request.principal?.kind === 'key' && request.principal.visitor === undefined)
+        usage.record(request.principal.id, Math.max(0, bytes));
+    });
+    done();
+  });
+  let timer: NodeJS.Timeout | undefined;
+  app.addHook('onReady', async () => {
+    timer = setInterval(() => void usage.flush(), flushEveryMs).unref();
+  });
+  // The workspace stores the last counts when it is closed.
+  app.addHook('onClose', async () => clearInterval(timer));
 }

@@ -1,45 +1,12 @@
 import { Type } from 'typebox';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
-import type { ArchiveState } from '../../contract/completeness-counts.ts';
 import { paths } from '../../contract/paths.ts';
 import { ReadyResponse } from '../../contract/service.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
 
-/** Result of a readiness check: whether requests can be served from an up-to-date archive. */
-interface ReadinessReport {
-  readonly generation: number | null;
-  /** State of the archive; null if it cannot be read. */
-  readonly archiveState: ArchiveState | null;
-  /** Seconds from the end of coverage (including inferred windows) to now; null if there is no live symbol. */
-  readonly lagSeconds: number | null;
-  /** Problems by component; empty if there are none. Contains no error messages. */
-  readonly wrong: readonly { readonly name: 'archive' | 'watermark' | 'database'; readonly reason: string }[];
-}
-
 /** A nonexistent key in a valid format, so that checking it requires a database query. */
 const unknownApiKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
-
-/** Checks the archive and the database; reports what it finds instead of throwing. */
-async function checkReadiness(context: ServiceContext): Promise<ReadinessReport> {
-  const wrong: ReadinessReport['wrong'][number][] = [];
-  const status = checkArchive(context);
-  if (status === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
-  else if (status.generation === 0) wrong.push({ name: 'archive', reason: 'has nothing published yet' });
-  const { lagSecondsMax } = context.settings.service;
-  const lagSeconds = computeLagSeconds(status?.reached ?? null, context.clock.nowMs());
-  if (lagSeconds !== null && lagSeconds > lagSecondsMax) {
-    const reason = `is ${Math.round(lagSeconds)} seconds behind; the limit is ${lagSecondsMax}`;
-    wrong.push({ name: 'watermark', reason });
-  }
-  if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'cannot be read' });
-  return {
-    generation: status?.generation ?? null,
-    lagSeconds,
-    archiveState: status?.completeness.state ?? null,
-    wrong,
-  };
-}
 
 /** Seconds since a watermark; null without a watermark. */
 const computeLagSeconds = (watermark: number | null, nowMs: number): number | null =>
@@ -79,12 +46,24 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
       },
     },
     async () => {
-      const { generation, lagSeconds, archiveState, wrong } = await checkReadiness(context);
-      if (wrong.length > 0 || generation === null || archiveState === null) {
-        const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
-        throw new ProblemError(503, detail, { code: 'not_ready', errors: [...wrong] });
+      // Problems by component, without messages of errors.
+      const wrong: { name: 'archive' | 'watermark' | 'database'; reason: string }[] = [];
+      const status = checkArchive(context);
+      if (status === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
+      else if (status.generation === 0) wrong.push({ name: 'archive', reason: 'has nothing published yet' });
+      const { lagSecondsMax } = context.settings.service;
+      const lagSeconds = computeLagSeconds(status?.reached ?? null, context.clock.nowMs());
+      if (lagSeconds !== null && lagSeconds > lagSecondsMax) {
+        const reason = `is ${Math.round(lagSeconds)} seconds behind; the limit is ${lagSecondsMax}`;
+        wrong.push({ name: 'watermark', reason });
       }
-      return { status: 'ready' as const, generation, lag_seconds: lagSeconds, archive_state: archiveState };
+      if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'cannot be read' });
+      if (wrong.length > 0 || status === null) {
+        const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
+        throw new ProblemError(503, detail, { code: 'not_ready', errors: wrong });
+      }
+      const { generation, completeness } = status;
+      return { status: 'ready' as const, generation, lag_seconds: lagSeconds, archive_state: completeness.state };
     },
   );
 }

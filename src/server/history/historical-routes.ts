@@ -1,5 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
+import { type DatasetName, datasetNames, datasets } from '../../archive/format/datasets.ts';
+import { listFilesWithRows, type PublishedFile } from '../../archive/format/manifest.ts';
 import { dayMs } from '../../base/window.ts';
 import * as contract from '../../contract/historical.ts';
 import * as series from '../../contract/historical-series.ts';
@@ -29,7 +31,6 @@ import {
   scopeToKeyHolder,
 } from './historical-service.ts';
 import { sendPage } from './page-response.ts';
-import { registerSampleRoute } from './sample-route.ts';
 import { toCandleDataset } from './scan-plan.ts';
 import { fileFormats, negotiateFormat, openSliceResponse, type SizedSliceRequest } from './slice-response.ts';
 import { registerSymbolSearch } from './symbol-search-route.ts';
@@ -149,7 +150,7 @@ function registerHistoricalRoute<Query extends HistoricalQuery>(
     querystring,
     responseSchema,
     endpoint,
-    datasets,
+    datasets: permitted,
     isCacheable = () => true,
   }: HistoricalRoute<Query>,
 ): void {
@@ -163,7 +164,7 @@ function registerHistoricalRoute<Query extends HistoricalQuery>(
   };
   app.get(
     path,
-    { schema, config: { isCatalogue: true, data: { scope: 'read', datasets } } },
+    { schema, config: { isCatalogue: true, data: { scope: 'read', datasets: permitted } } },
     async (request, reply) => {
       const signal = createDisconnectSignal(reply);
       try {
@@ -265,4 +266,61 @@ async function sendSlice<Query extends HistoricalQuery>(
     .type(fileFormats[format].type);
   if (isOfWholeDays(sliceRequest)) reply.header('link', publishedFilesLink);
   return sendChunks(request, reply, chunks);
+}
+
+/** Rows of a sample. */
+const sampleRowsMax = 5;
+
+const SamplePath = Type.Object({ dataset: Type.Unsafe<DatasetName>({ type: 'string', enum: [...datasetNames] }) });
+
+/**
+ * The first rows of the newest file of a dataset, for the cards of the catalogue page. It is not in the OpenAPI document:
+ * programs read the files.
+ */
+function registerSampleRoute(app: App, service: HistoricalService): void {
+  app.get(
+    `${paths.samples}/:dataset`,
+    {
+      config: {
+        isCatalogue: true,
+        data: { scope: 'read', datasets: ({ params }) => [(params as { dataset: DatasetName }).dataset] },
+      },
+      schema: { hide: true, params: SamplePath },
+    },
+    async (request, reply) => {
+      const signal = createDisconnectSignal(reply);
+      const { dataset } = request.params;
+      const release = await scopeToKeyHolder(service, requireKeyHolder(request)).computeSemaphore.acquire(signal);
+      try {
+        const columns = datasets[dataset].columns.map(({ name, type }) => ({ name, type }));
+        const { file, rows } = await readSample(service, dataset, signal);
+        return reply.send({ dataset, file, columns, rows });
+      } catch (error) {
+        throw toRequestError(error, signal);
+      } finally {
+        release();
+      }
+    },
+  );
+}
+
+const readSample = ({ history }: HistoricalService, dataset: DatasetName, signal: AbortSignal) =>
+  history.read(async (generation) => {
+    const file = findNewestFile(listFilesWithRows(generation.manifest, dataset));
+    if (file === null) return { file: null, rows: [] };
+    const query = await generation.openQuery(new Map([[dataset, [file]]]), [], signal);
+    try {
+      return {
+        file: file.path,
+        rows: await query.readRows(`SELECT * FROM ${dataset} LIMIT ${sampleRowsMax}`, [], signal),
+      };
+    } finally {
+      await query.close();
+    }
+  });
+
+/** The first file of the last day; null without files. */
+function findNewestFile(files: readonly PublishedFile[]): PublishedFile | null {
+  const last = files.reduce((max, { date }) => ((date ?? '') > max ? (date ?? '') : max), '');
+  return files.find(({ date }) => (date ?? '') === last) ?? null;
 }

@@ -15,11 +15,15 @@ import { readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { readPollBytes } from '../../archive/journal/journal-markets.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
-import { UpstreamError } from '../../base/errors.ts';
+import { requireSameOwner } from '../../archive/open-archive.ts';
+import { UpstreamError, UsageError } from '../../base/errors.ts';
+import { addLogFields } from '../../base/ports.ts';
+import { findSource } from '../../base/source-name.ts';
 import { addTail, type SymbolPlan } from '../../collector/paging/plan.ts';
 import { createServerBehavior, type KnownPages, type ServerBehavior } from '../../collector/paging/server-behavior.ts';
 import type { Context } from '../../context/context.ts';
-import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
+import { getFutureSkewMs, getLingerRules, listSourceIdentities } from '../../context/open-configured.ts';
+import { listSourceSettings, requireUpstream } from '../../settings/settings.ts';
 import { type LiveOutcome, type LiveReads, liveOutcomes } from '../http/service-context.ts';
 import { fetchMarkets, fetchOrderBook, fetchTicks, type PlannedTicks } from './live-fetch.ts';
 import { type LiveRuns, type LiveSession, openLiveRuns } from './live-run.ts';
@@ -49,10 +53,68 @@ const routes = ['ticks', 'markets', 'orderbook'] as const;
 type Route = (typeof routes)[number];
 
 /**
- * Opens the live reads of one source.
- * @param outer its settings are those of the source, see `selectSource`
+ * Opens the live reads of a service. Each source of an archive that has several has live reads of its own, with its rate,
+ * credentials, runs and pauses: one that is down delays no read of another.
+ * @throws UsageError if there is no upstream, the archive is of another one, or was never collected here, as a snapshot
  */
-export const openSourceLiveReads = (outer: Context, archive: Archive): LiveReads => new SourceLiveReads(outer, archive);
+export function openLiveReads(context: Context, archive: Archive): LiveReads {
+  const { settings } = context;
+  const ofSources = listSourceSettings(settings);
+  const [first] = ofSources.map(requireUpstream);
+  const sources = listSourceIdentities(settings.sources);
+  const upstream = sources.length === 0 ? (settings.source.name ?? new URL(first!.baseUrl).origin) : '';
+  requireSameOwner(archive.layout.root, archive.state.identity, { upstream, sources });
+  requireCollectedArchive(archive);
+  if (sources.length === 0) return new SourceLiveReads(context, archive);
+  const bySource = new Map(
+    ofSources.map((own) => {
+      const log = addLogFields(context.log, { source: own.sourceName });
+      return [own.sourceName!, new SourceLiveReads({ ...context, settings: own, log }, archive)];
+    }),
+  );
+  return joinLiveReads(bySource);
+}
+
+/** Live reads that each ask the source of a symbol. A symbol without a source is not requested. */
+function joinLiveReads(bySource: ReadonlyMap<string, LiveReads>): LiveReads {
+  const names = [...bySource.keys()];
+  const all = [...bySource.values()];
+  const findReads = (symbol: string): LiveReads | undefined => {
+    const source = findSource(symbol, names);
+    return source === null ? undefined : bySource.get(source);
+  };
+  return {
+    refreshTicks: async (symbol, to) => await findReads(symbol)?.refreshTicks(symbol, to),
+    refreshOrderBook: async (symbol, fetchedAt) => await findReads(symbol)?.refreshOrderBook(symbol, fetchedAt),
+    async refreshMarkets(polledAt) {
+      await Promise.all(all.map((reads) => reads.refreshMarkets(polledAt)));
+    },
+    getCounts() {
+      const counts = all.map((reads) => reads.getCounts());
+      const sum = (name: LiveOutcome): number => counts.reduce((total, of) => total + of[name], 0);
+      return Object.fromEntries(liveOutcomes.map((name) => [name, sum(name)])) as Record<LiveOutcome, number>;
+    },
+    async close() {
+      await Promise.all(all.map((reads) => reads.close()));
+    },
+  };
+}
+
+/** Jobs that collect into an archive. */
+const collectingJobs = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'import', 'live'];
+
+/**
+ * Requires that a job has collected into this archive here, unless it is new. A snapshot has no such record: what live
+ * reads added to it would be missing in the archive it was taken from.
+ */
+function requireCollectedArchive({ state, layout }: Archive): void {
+  if (state.generation() === 0) return;
+  const list = collectingJobs.map((job) => `'${job}'`).join(', ');
+  if (state.db.one(`select 1 from runs where job in (${list}) limit 1`) !== undefined) return;
+  throw new UsageError(
+    `service.live.enabled is on, but ${layout.root} is a snapshot or a copy without its state: no job has collected into it. Turn it off, or run oddslake markets once if this is the archive that you collect.`,
+  );
+}
 
 /** Whether the journal has room. Without a publish it would grow without bound, and a live read never publishes. */
 class JournalRoom {
@@ -110,6 +172,7 @@ class FailingRoutes {
 /** What a live read does in its run: the failure of the upstream, null, or `unknown` for a symbol that nobody has. */
 type Fetch = (session: LiveSession, signal: AbortSignal) => Promise<UpstreamError | null | 'unknown'>;
 
+/** The live reads of one source, to which the settings of its context apply: see `selectSource`. */
 class SourceLiveReads implements LiveReads {
   private readonly context: Context;
   private readonly archive: Archive;

@@ -115,7 +115,7 @@ export interface ApiKeyRotation {
   readonly expiresAt?: number | null | undefined;
 }
 
-export interface RotatedApiKey {
+interface RotatedApiKey {
   readonly id: string;
   readonly name: string;
   /** The new text of the key, which is not stored. */
@@ -228,7 +228,7 @@ export async function listApiKeys(db: WorkspaceDatabase, nowMs: number): Promise
   }));
 }
 
-export interface RevokedApiKey {
+interface RevokedApiKey {
   readonly id: string;
   readonly name: string;
   /** Epoch milliseconds. */

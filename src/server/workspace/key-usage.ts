@@ -5,17 +5,6 @@ import { dayMs, floorToDay } from '../../base/window.ts';
 import { parseApiKey } from './api-keys.ts';
 import type { WorkspaceDatabase } from './workspace-database.ts';
 
-/** Counts the requests of keys in memory and adds them to the database. */
-export interface KeyUsageRecorder {
-  /** Counts one request with a key and the bytes sent for it. Only increments numbers. */
-  record(keyId: string, bytes: number): void;
-  /**
-   * Adds the counts to those in the database. While it is unavailable, the counts are kept for the next call. A count is
-   * added twice only if the connection is lost after the database has committed it. Never rejects.
-   */
-  flush(): Promise<void>;
-}
-
 /** How many days of usage are kept. */
 const usageDaysMax = 90;
 
@@ -32,7 +21,8 @@ interface UsageCount {
 /** Counts by key of the UTC days that start at these epoch milliseconds. */
 type UsageCounts = Map<number, Map<string, UsageCount>>;
 
-export function createKeyUsageRecorder(db: WorkspaceDatabase, clock: Clock, log: Log): KeyUsageRecorder {
+/** Counts the requests of keys in memory and adds them to the database. */
+export function createKeyUsageRecorder(db: WorkspaceDatabase, clock: Clock, log: Log) {
   let counts: UsageCounts = new Map();
   let countsLength = 0;
   let isFailing = false;
@@ -74,8 +64,13 @@ export function createKeyUsageRecorder(db: WorkspaceDatabase, clock: Clock, log:
   };
 
   return {
-    record: (keyId, bytes) => add(floorToDay(clock.nowMs()), keyId, 1, bytes),
-    flush() {
+    /** Counts one request with a key and the bytes sent for it. Only increments numbers. */
+    record: (keyId: string, bytes: number): void => add(floorToDay(clock.nowMs()), keyId, 1, bytes),
+    /**
+     * Adds the counts to those in the database. While it is unavailable, the counts are kept for the next call. A count is
+     * added twice only if the connection is lost after the database has committed it. Never rejects.
+     */
+    flush(): Promise<void> {
       flushing = flushing.then(flush);
       return flushing;
     },

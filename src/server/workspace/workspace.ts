@@ -4,58 +4,27 @@ import {
   type ApiKeyRotation,
   createApiKey,
   hasValidApiKey,
-  type ListedApiKey,
   listApiKeys,
   type NewApiKey,
   type RandomBytes,
-  type RevokedApiKey,
-  type RotatedApiKey,
   revokeApiKeys,
   rotateApiKey,
 } from './api-keys.ts';
 import type { DatabaseLocation } from './database-url.ts';
-import { type ApiKeyUsage, createKeyUsageRecorder, type KeyUsageRecorder, readKeyUsage } from './key-usage.ts';
+import { createKeyUsageRecorder, readKeyUsage } from './key-usage.ts';
 import type { Principal } from './owner.ts';
 import {
   createTokenRevocationList,
-  type ListedTokenRevocation,
   listTokenRevocations,
   revokeTokens,
   type TokenIdentity,
   type TokenRevocation,
 } from './revoked-tokens.ts';
 import type { UserTokenSettings, UserTokenVerifier } from './user-tokens.ts';
-import { openWorkspaceDatabase, type WorkspaceDatabase } from './workspace-database.ts';
+import { openWorkspaceDatabase } from './workspace-database.ts';
 
 /** The service's own database: credentials, and the objects of users. */
-export interface Workspace {
-  readonly db: WorkspaceDatabase;
-  createKey(key: NewApiKey, nowMs: number): Promise<{ id: string; key: string }>;
-  /** Gives a key a new secret. Throws UsageError; see rotateApiKey. */
-  rotateKey(rotation: ApiKeyRotation, nowMs: number): Promise<RotatedApiKey>;
-  listKeys(nowMs: number): Promise<ListedApiKey[]>;
-  /** Revokes all of them, or none if one is unknown. */
-  revokeKeys(idsOrKeys: readonly string[], nowMs: number): Promise<RevokedApiKey[]>;
-  /** Revokes user tokens; at once in this process. Throws UsageError; see revokeTokens. */
-  revokeTokens(revocation: TokenRevocation, nowMs: number): Promise<void>;
-  /** The revocations of user tokens, newest first. */
-  listTokenRevocations(nowMs: number): Promise<ListedTokenRevocation[]>;
-  hasGoodKey(nowMs: number): Promise<boolean>;
-  readonly usage: KeyUsageRecorder;
-  /** The usage of keys by day. Throws UsageError; see readKeyUsage. */
-  readUsage(idOrName: string | null, sinceMs: number): Promise<ApiKeyUsage[]>;
-  /**
-   * The principal of a bearer credential; null if it is not valid. Rejects with WorkspaceUnavailableError if that cannot be
-   * determined at the moment.
-   */
-  authenticate(credential: string, nowMs: number): Promise<Principal | null>;
-  /**
-   * Why a credential that was not authenticated is not valid, in a sentence; null if it is no credential of this service.
-   * Only the holder of a secret gets a reason. Rejects like `authenticate`.
-   */
-  explainRejection(credential: string, nowMs: number): Promise<string | null>;
-  close(): Promise<void>;
-}
+export type Workspace = Awaited<ReturnType<typeof openWorkspace>>;
 
 interface WorkspaceOptions {
   readonly location: DatabaseLocation;
@@ -74,13 +43,7 @@ const loadUserTokenVerifier = async (
 ): Promise<UserTokenVerifier> => (await import('./user-tokens.ts')).openUserTokenVerifier(...parameters);
 
 /** Opens the database and the verifiers of credentials. Throws like openWorkspaceDatabase and openUserTokenVerifier. */
-export async function openWorkspace({
-  location,
-  randomBytes,
-  clock,
-  log,
-  ...rest
-}: WorkspaceOptions): Promise<Workspace> {
+export async function openWorkspace({ location, randomBytes, clock, log, ...rest }: WorkspaceOptions) {
   const isRevoked = (token: TokenIdentity): Promise<boolean> => revocations.isRevoked(token);
   const tokens =
     rest.tokens === null ? rejectingTokenVerifier : await loadUserTokenVerifier(rest.tokens, clock, log, isRevoked);
@@ -90,29 +53,44 @@ export async function openWorkspace({
   const usage = createKeyUsageRecorder(db, clock, log);
   return {
     db,
-    createKey: (key, nowMs) => createApiKey(db, key, nowMs, randomBytes),
-    rotateKey: (rotation, nowMs) => rotateApiKey(db, rotation, nowMs, randomBytes),
-    listKeys: (nowMs) => listApiKeys(db, nowMs),
-    revokeKeys: (idsOrKeys, nowMs) => revokeApiKeys(db, idsOrKeys, nowMs),
-    async revokeTokens(revocation, nowMs) {
+    createKey: (key: NewApiKey, nowMs: number) => createApiKey(db, key, nowMs, randomBytes),
+    /** Gives a key a new secret. Throws UsageError; see rotateApiKey. */
+    rotateKey: (rotation: ApiKeyRotation, nowMs: number) => rotateApiKey(db, rotation, nowMs, randomBytes),
+    listKeys: (nowMs: number) => listApiKeys(db, nowMs),
+    /** Revokes all of them, or none if one is unknown. */
+    revokeKeys: (idsOrKeys: readonly string[], nowMs: number) => revokeApiKeys(db, idsOrKeys, nowMs),
+    /** Revokes user tokens; at once in this process. Throws UsageError; see revokeTokens. */
+    async revokeTokens(revocation: TokenRevocation, nowMs: number): Promise<void> {
       await revokeTokens(db, revocation, nowMs);
       revocations.invalidate();
     },
-    listTokenRevocations: (nowMs) => listTokenRevocations(db, nowMs),
-    hasGoodKey: (nowMs) => hasValidApiKey(db, nowMs),
+    /** The revocations of user tokens, newest first. */
+    listTokenRevocations: (nowMs: number) => listTokenRevocations(db, nowMs),
+    hasGoodKey: (nowMs: number) => hasValidApiKey(db, nowMs),
     usage,
-    readUsage: (idOrName, sinceMs) => readKeyUsage(db, idOrName, sinceMs),
-    // No token has this prefix.
-    authenticate: (credential, nowMs) =>
-      credential.startsWith('olk_') ? keys.findHolder(credential, nowMs) : tokens.verify(credential, nowMs),
-    async explainRejection(credential, nowMs) {
-      if (credential.startsWith('olk_')) return await keys.explainRejection(credential, nowMs);
+    /** The usage of keys by day. Throws UsageError; see readKeyUsage. */
+    readUsage: (idOrName: string | null, sinceMs: number) => readKeyUsage(db, idOrName, sinceMs),
+    /**
+     * The principal of a bearer credential; null if it is not valid. Rejects with WorkspaceUnavailableError if that cannot be
+     * determined at the moment.
+     */
+    authenticate: (credential: string, nowMs: number): Promise<Principal | null> =>
+      isApiKey(credential) ? keys.findHolder(credential, nowMs) : tokens.verify(credential, nowMs),
+    /**
+     * Why a credential that was not authenticated is not valid, in a sentence; null if it is no credential of this service.
+     * Only the holder of a secret gets a reason. Rejects like `authenticate`.
+     */
+    async explainRejection(credential: string, nowMs: number): Promise<string | null> {
+      if (isApiKey(credential)) return await keys.explainRejection(credential, nowMs);
       return (await tokens.isRevoked(credential, nowMs)) ? 'The token was revoked.' : null;
     },
-    async close() {
+    async close(): Promise<void> {
       await keys.flush();
       await usage.flush();
       await db.destroy();
     },
   };
 }
+
+/** No token has this prefix. */
+const isApiKey = (credential: string): boolean => credential.startsWith('olk_');

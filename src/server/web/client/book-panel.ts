@@ -2,7 +2,7 @@ import { ApiError, fetchJson, fetchRows } from './api.ts';
 import { type BestPrices, type Book, computeDepths, computeSpread, cumulateDepth, toBestPrices } from './book-depth.ts';
 import { renderCode } from './code-panel.ts';
 import { fillElement, html, renderLoading, renderTableHead } from './dom.ts';
-import { formatCount, formatInteger, formatPrice, formatTime } from './format.ts';
+import { formatCount, formatPrice, formatQuantity, formatTime } from './format.ts';
 import { renderSmallChart } from './small-chart.ts';
 import type { Selection } from './snippets.ts';
 import type { TabContext } from './symbol-facts.ts';
@@ -13,10 +13,7 @@ const snapshotsMax = 5000;
 const quotesMax = 20_000;
 
 /** Formats a quantity with at most two decimals. */
-const formatQuantity = (quantity: number): string => {
-  const [whole, fraction] = String(Number(quantity.toFixed(2))).split('.');
-  return `${formatInteger(Number(whole))}${fraction === undefined ? '' : `.${fraction}`}`;
-};
+const formatRounded = (quantity: number): string => formatQuantity(Number(quantity.toFixed(2)));
 
 /** Renders the order book: the depth now, and spread and depth in the range. */
 export function renderBookPanel({ symbol, range, view, signal }: TabContext): HTMLElement {
@@ -70,7 +67,7 @@ function renderDepthNow(book: Book | null, signal: AbortSignal): HTMLElement[] {
       ],
       xIs: 'price',
       range: { from: x[0]! - room, to: x.at(-1)! + room },
-      formatY: formatQuantity,
+      formatY: formatRounded,
       formatX: formatPrice,
     },
     signal,
@@ -86,10 +83,10 @@ function renderLevels({ bids, asks }: Book): HTMLElement {
     const [bid, ask] = [bids[i], asks[i]];
     return html`
       <tr>
-        <td>${bid && formatQuantity(bid.quantity)}</td>
+        <td>${bid && formatRounded(bid.quantity)}</td>
         <td>${bid && formatPrice(bid.price)}</td>
         <td>${ask && formatPrice(ask.price)}</td>
-        <td>${ask && formatQuantity(ask.quantity)}</td>
+        <td>${ask && formatRounded(ask.quantity)}</td>
       </tr>`;
   });
   return html`
@@ -149,7 +146,7 @@ function renderDepths(books: readonly Book[], range: TimeRange, signal: AbortSig
       ],
       xIs: 'time',
       range,
-      formatY: formatQuantity,
+      formatY: formatRounded,
     },
     signal,
   );

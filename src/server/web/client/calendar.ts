@@ -10,21 +10,9 @@ import { type DayKind, dayKinds, formatCoverageShare, toDayKind } from './day-ki
 import { html } from './dom.ts';
 import { dayMs, formatCount } from './format.ts';
 
-const monthNames = [
-  'January',
-  'February',
-  'March',
-  'April',
-  'May',
-  'June',
-  'July',
-  'August',
-  'September',
-  'October',
-  'November',
-  'December',
-];
-const formatMonth = (month: string): string => `${monthNames[Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`;
+/** 2026-06 → June 2026 */
+const formatMonth = (month: string): string =>
+  new Date(month).toLocaleString('en-US', { month: 'long', year: 'numeric', timeZone: 'UTC' });
 const weekdays = ['Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su'];
 
 /** Months shown initially: a year, and less where they are below each other. */

@@ -64,23 +64,21 @@ export function clipGaps<T extends Gap>(gaps: readonly T[], range: TimeRange): T
 
 /** The window that contains a time, in sorted, disjoint windows. */
 export function findWindow<T extends TimeRange>(windows: readonly T[], t: number): T | undefined {
-  let [low, high] = [0, windows.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (windows[middle]!.to <= t) low = middle + 1;
-    else high = middle;
-  }
-  const found = windows[low];
+  const found = windows[findFirstIndex(windows.length, (i) => windows[i]!.to > t)];
   return found !== undefined && found.from <= t ? found : undefined;
 }
 
 /** Index of the last value that is at most `t`, in ascending values; -1 if there is none. */
-export function findLastAtMost(values: ArrayLike<number>, t: number): number {
-  let [low, high] = [0, values.length];
+export const findLastAtMost = (values: ArrayLike<number>, t: number): number =>
+  findFirstIndex(values.length, (i) => values[i]! > t) - 1;
+
+/** The first index for which a test holds that holds for all later ones; `length` if there is none. */
+function findFirstIndex(length: number, test: (i: number) => boolean): number {
+  let [low, high] = [0, length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (values[middle]! <= t) low = middle + 1;
-    else high = middle;
+    if (test(middle)) high = middle;
+    else low = middle + 1;
   }
-  return low - 1;
+  return low;
 }

@@ -3,7 +3,6 @@ import { Chart } from './chart.ts';
 import { formatCaption, formatSummary, renderChartKey } from './chart-caption.ts';
 import type { ChartData } from './chart-data.ts';
 import { renderCode } from './code-panel.ts';
-import { renderCompareField } from './compare-field.ts';
 import { fetchConflicts } from './conflicts-panel.ts';
 import { html, renderError, renderLoading } from './dom.ts';
 import { renderSliceDownloads } from './download.ts';
@@ -114,8 +113,7 @@ export class SymbolView {
   private async showLoaded(symbol: LoadedSymbol, view: View, signal: AbortSignal): Promise<void> {
     const { market, bounds } = symbol;
     const range = resolveRange(view, bounds);
-    const rangeControls = renderRangeControls(view, range, bounds);
-    rangeControls.append(renderCompareField(this.symbol, view.compare));
+    const rangeControls = renderRangeControls(this.symbol, view, range, bounds);
     this.addTradesToggle(rangeControls, view);
     replaceKeepingFocus(this.controls, rangeControls);
     if (this.hasTradeRows === null) void this.findTrades();
