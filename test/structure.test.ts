@@ -88,7 +88,6 @@ const longFunctions: Readonly<Record<string, number>> = {
   'src/archive/publish/views-sql.ts listViewDefinitions': 170,
   'src/archive/disk/file-system.ts createDisk': 148,
   'src/collector/paging/fetch-side.ts fetchSide': 146,
-  'src/backtest/engine/simulate.ts simulateRule': 141,
   'src/archive/query/read-rows.ts openRowReader': 141,
   'src/archive/publish/publish.ts mergeAndCommit': 109,
   'src/archive/read/read-ticks.ts openTickReader': 107,

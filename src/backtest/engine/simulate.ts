@@ -20,7 +20,7 @@ import {
   toSidePrice,
 } from './fills.ts';
 import { createMeasures, type Position } from './measures.ts';
-import type { OrderBook, SymbolSeries } from './series.ts';
+import type { SymbolSeries } from './series.ts';
 
 /**
  * Simulates a strategy on one symbol, tick by tick. A decision uses data up to its tick. The order is filled at the next tick
@@ -42,11 +42,12 @@ export function simulate(
   return strategy.rules.flatMap((rule, index) => {
     const orderSize = resolveOrderSize(rule, strategy, terms);
     if (orderSize === null) return [];
-    return simulateRule({ series, strategy, rule, index, orderSize, terms, throwIfStopped }, start, end, span.to);
+    const task = { series, strategy, rule, index, orderSize, terms, throwIfStopped };
+    return new RuleSimulation(task, end).run(start, span.to);
   });
 }
 
-interface RuleSimulation {
+interface RuleTask {
   readonly series: SymbolSeries;
   readonly strategy: Strategy;
   readonly rule: Rule;
@@ -65,70 +66,131 @@ interface OpenPosition extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' 
   readonly computeEntryFee: DividedFee;
 }
 
-function simulateRule(simulation: RuleSimulation, start: number, end: number, to: number): Trade[] {
-  const { series, strategy, rule, index, orderSize, terms } = simulation;
-  const { symbol, t, p, settlement } = series;
-  const { side } = rule;
-  const trades: Trade[] = [];
-  const position: Position = {
-    boughtAt: 0,
-    cost: 0,
-    ...(side === 'yes' ? { sign: 1, offset: 0 } : { sign: -1, offset: 1 }),
-  };
-  // Entry and exit conditions read the ticks in the same order, so they share their measures.
-  const measures = createMeasures(series, strategy);
-  const entryFrom = compileFindFirst(rule.entry, strategy, measures, position);
-  const exitFrom = rule.exit === null ? null : compileFindFirst(rule.exit, strategy, measures, position);
-  const books = createBookLookup(series);
-  let entriesLeft = rule.entries_max === null ? Number.POSITIVE_INFINITY : resolveQuantity(rule.entries_max, strategy);
-  let openPosition: OpenPosition | null = null;
-  /** Tick of the pending decision, -1 if there is none. It is an entry if no position is open. */
-  let decidedTick = -1;
+/** The simulation of one rule on the ticks before `end`. */
+class RuleSimulation {
+  private readonly task: RuleTask;
+  private readonly end: number;
+  private readonly trades: Trade[] = [];
+  /** What the conditions read of the open position. */
+  private readonly position: Position;
+  private readonly findEntry: FindFirstTick;
+  private readonly findExit: FindFirstTick | null;
+  private readonly books: ReturnType<typeof createBookLookup>;
+  private entriesLeft: number;
+  private open: OpenPosition | null = null;
+
+  constructor(task: RuleTask, end: number) {
+    const { series, strategy, rule } = task;
+    this.task = task;
+    this.end = end;
+    const payout = rule.side === 'yes' ? ({ sign: 1, offset: 0 } as const) : ({ sign: -1, offset: 1 } as const);
+    this.position = { boughtAt: 0, cost: 0, ...payout };
+    // Entry and exit conditions read the ticks in the same order, so they share their measures.
+    const measures = createMeasures(series, strategy);
+    this.findEntry = compileFindFirst(rule.entry, strategy, measures, this.position);
+    this.findExit = rule.exit === null ? null : compileFindFirst(rule.exit, strategy, measures, this.position);
+    this.books = createBookLookup(series);
+    this.entriesLeft =
+      rule.entries_max === null ? Number.POSITIVE_INFINITY : resolveQuantity(rule.entries_max, strategy);
+  }
+
+  run(start: number, to: number): Trade[] {
+    /** Tick of the pending decision, -1 if there is none. It is an entry if no position is open. */
+    let decidedTick = -1;
+    for (let i = start; i < this.end; i++) {
+      if (decidedTick >= 0 && !this.fillOrder(i, decidedTick)) continue;
+      const find = this.open === null ? this.findEntry : this.findExit;
+      // Without an exit condition the position is held until the end.
+      if (find === null || (this.open === null && this.entriesLeft < 1)) break;
+      decidedTick = this.search(find, i);
+      // The order is filled at the next tick.
+      i = decidedTick;
+    }
+    if (this.open !== null) this.endOpen(this.open, to);
+    return this.trades;
+  }
 
   /** The first tick from `from` at which a condition holds; `end` if there is none. */
-  function search(findFirst: FindFirstTick, from: number): number {
-    for (let at = from; at < end; at += ticksPerSearch) {
-      simulation.throwIfStopped();
-      const searchEnd = Math.min(end, at + ticksPerSearch);
+  private search(findFirst: FindFirstTick, from: number): number {
+    for (let at = from; at < this.end; at += ticksPerSearch) {
+      this.task.throwIfStopped();
+      const searchEnd = Math.min(this.end, at + ticksPerSearch);
       const foundTick = findFirst(at, searchEnd);
       if (foundTick < searchEnd) return foundTick;
     }
-    return end;
+    return this.end;
+  }
+
+  /** Fills the pending order at a tick, if it can be filled there. @returns false if it is still pending */
+  private fillOrder(i: number, decidedTick: number): boolean {
+    const { t, p } = this.task.series;
+    const fill = this.findFill(i);
+    if (fill === 'waiting') return false;
+    if (fill === 'too small') return true;
+    if (this.open === null) {
+      this.entriesLeft--;
+      const { contracts, contractPrice } = fill;
+      this.open = {
+        contracts,
+        decided_at: t[decidedTick]!,
+        filled_at: t[i]!,
+        price: p[i]!,
+        entry_price: contractPrice,
+        entry_fill: fill.basis,
+        computeEntryFee: this.task.terms.divideFee(fill),
+      };
+      [this.position.boughtAt, this.position.cost] = [t[i]!, contractPrice];
+      return true;
+    }
+    this.close(this.open, fill, {
+      exit_fill: fill.basis,
+      exit_reason: 'sold',
+      exit_decided_at: t[decidedTick]!,
+      exited_at: t[i]!,
+      exit_fees: this.task.terms.computeFee(fill, 'sell'),
+    });
+    this.open.contracts -= fill.contracts;
+    // If the book or the quote is too thin, the remaining contracts are sold at later ticks.
+    if (this.open.contracts > 0) return false;
+    this.open = null;
+    return true;
   }
 
   /** The fill of the pending order at a tick; 'waiting' if it cannot be filled there, 'too small' if it is not placed. */
-  function filled(i: number): (Fill & { readonly basis: FillBasis }) | 'waiting' | 'too small' {
-    const price = p[i]!;
+  private findFill(i: number): (Fill & { readonly basis: FillBasis }) | 'waiting' | 'too small' {
+    const { task, open, books } = this;
+    const { orderSize, terms } = task;
+    const { side } = task.rule;
+    const price = task.series.p[i]!;
     if (!(price >= 0 && price <= 1)) return 'waiting';
-    const takes = getTakenSide(side, openPosition === null);
+    const takes = getTakenSide(side, open === null);
     const found = books.find(i, takes);
     if (found === 'used') return 'waiting';
     const book = found === null ? null : found.book;
-    if (openPosition === null && isBelowOneContract(side, price, book, orderSize, terms)) return 'too small';
-    const fill = openPosition === null ? buy(price, book) : sell(openPosition.contracts, price, book);
+    if (open === null && isBelowOneContract(side, price, book, orderSize, terms)) return 'too small';
+    const buy = (): Fill =>
+      book === null ? buyAtTick(side, price, orderSize, terms) : buyFromBook(side, book, orderSize, terms);
+    const sell = (contracts: number): Fill =>
+      book === null ? sellAtTick(side, price, contracts, terms) : sellToBook(side, book, contracts, terms);
+    const fill = open === null ? buy() : sell(open.contracts);
     if (!(fill.contracts > 0)) return 'waiting';
     if (found === null) return { ...fill, basis: 'tick' };
     books.use(takes);
     return { ...fill, basis: found.basis };
   }
-  const buy = (price: number, book: OrderBook | null): Fill =>
-    book === null ? buyAtTick(side, price, orderSize, terms) : buyFromBook(side, book, orderSize, terms);
-  const sell = (contracts: number, price: number, book: OrderBook | null): Fill =>
-    book === null ? sellAtTick(side, price, contracts, terms) : sellToBook(side, book, contracts, terms);
 
   /** Closes a part of the position. */
-  function endOf(
-    held: OpenPosition,
+  private close(
+    { decided_at, filled_at, price, entry_price, entry_fill, computeEntryFee }: OpenPosition,
     { contracts, contractPrice }: Pick<Fill, 'contracts' | 'contractPrice'>,
-    exitFields: Pick<Trade, 'exit_fill' | 'exit_reason' | 'exit_decided_at' | 'exited_at' | 'exit_fees'>,
+    { exit_fees, ...exit }: Pick<Trade, 'exit_fill' | 'exit_reason' | 'exit_decided_at' | 'exited_at' | 'exit_fees'>,
   ): void {
-    const { decided_at, filled_at, price, entry_price, entry_fill, computeEntryFee } = held;
+    const { series, index, rule } = this.task;
     const entry_fees = computeEntryFee(contracts);
-    const { exit_fees, ...exit } = exitFields;
-    trades.push({
-      symbol,
+    this.trades.push({
+      symbol: series.symbol,
       rule: index,
-      side,
+      side: rule.side,
       contracts,
       decided_at,
       filled_at,
@@ -143,66 +205,18 @@ function simulateRule(simulation: RuleSimulation, start: number, end: number, to
     });
   }
 
-  for (let i = start; i < end; i++) {
-    if (decidedTick >= 0) {
-      const fill = filled(i);
-      if (fill === 'waiting') continue;
-      if (fill === 'too small') decidedTick = -1;
-      else if (openPosition === null) {
-        entriesLeft--;
-        const { contracts, contractPrice } = fill;
-        openPosition = {
-          contracts,
-          decided_at: t[decidedTick]!,
-          filled_at: t[i]!,
-          price: p[i]!,
-          entry_price: contractPrice,
-          entry_fill: fill.basis,
-          computeEntryFee: terms.divideFee(fill),
-        };
-        [position.boughtAt, position.cost] = [t[i]!, contractPrice];
-        decidedTick = -1;
-      } else {
-        endOf(openPosition, fill, {
-          exit_fill: fill.basis,
-          exit_reason: 'sold',
-          exit_decided_at: t[decidedTick]!,
-          exited_at: t[i]!,
-          exit_fees: terms.computeFee(fill, 'sell'),
-        });
-        openPosition.contracts -= fill.contracts;
-        // If the book or the quote is too thin, the remaining contracts are sold at later ticks.
-        if (openPosition.contracts > 0) continue;
-        openPosition = null;
-        decidedTick = -1;
-      }
-    }
-    if (openPosition === null) {
-      if (entriesLeft < 1) break;
-      decidedTick = search(entryFrom, i);
-    } else {
-      // Without an exit condition the position is held until the end.
-      if (exitFrom === null) break;
-      decidedTick = search(exitFrom, i);
-    }
-    // The order is filled at the next tick.
-    i = decidedTick;
-  }
-  if (openPosition !== null) {
+  /** Closes the position that is open at the end: at the settlement, or at the last price. */
+  private endOpen(held: OpenPosition, to: number): void {
+    const { t, p, settlement } = this.task.series;
     const settled = settlement !== null && settlement.at < to;
-    const price = settled ? settlement.outcome : Math.min(1, Math.max(0, p[end - 1]!));
-    const exited_at = settled ? settlement.at : t[end - 1]!;
-    endOf(
-      openPosition,
-      { contracts: openPosition.contracts, contractPrice: toSidePrice(side, price) },
-      {
-        exit_fill: null,
-        exit_reason: settled ? 'settled' : 'open',
-        exit_decided_at: null,
-        exited_at,
-        exit_fees: 0,
-      },
-    );
+    const price = settled ? settlement.outcome : Math.min(1, Math.max(0, p[this.end - 1]!));
+    const fill = { contracts: held.contracts, contractPrice: toSidePrice(this.task.rule.side, price) };
+    this.close(held, fill, {
+      exit_fill: null,
+      exit_reason: settled ? 'settled' : 'open',
+      exit_decided_at: null,
+      exited_at: settled ? settlement.at : t[this.end - 1]!,
+      exit_fees: 0,
+    });
   }
-  return trades;
 }

@@ -113,10 +113,9 @@ export const runBatchTask = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
   });
 
 export const checkFilesTask = (task: CheckFilesTask): Promise<TaskResult<null>> =>
-  runTask(task, async ({ signal, checkStopped }) => {
+  runTask(task, async ({ throwIfStopped }) => {
     while (checkNextFile(task.check, systemDisk)) {
-      checkStopped();
-      signal.throwIfAborted();
+      throwIfStopped();
     }
     return null;
   });
@@ -126,8 +125,8 @@ export const computeCoverageTask = (task: CoverageTask): Promise<TaskResult<Cove
 
 interface Cancellation {
   readonly signal: AbortSignal;
-  /** Called regularly in synchronous code; aborts the signal if the run is cancelled. */
-  checkStopped(): void;
+  /** Called regularly in synchronous code; aborts the signal and throws its reason if the run is cancelled. */
+  throwIfStopped(): void;
 }
 
 async function runTask<T>(
@@ -138,11 +137,14 @@ async function runTask<T>(
   const checkStopped = (): void => {
     if (Atomics.load(stopped, 0) === 1) stop.abort(new Error('the backtest was cancelled'));
   };
-  checkStopped();
-  stop.signal.throwIfAborted();
+  const throwIfStopped = (): void => {
+    checkStopped();
+    stop.signal.throwIfAborted();
+  };
+  throwIfStopped();
   const timer = setInterval(checkStopped, stopPollMs);
   try {
-    return { done: await work({ signal: stop.signal, checkStopped }) };
+    return { done: await work({ signal: stop.signal, throwIfStopped }) };
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
     const { exitCode, message, stack } = error;
@@ -195,7 +197,7 @@ export async function runBatch(
   context: BatchContext,
   ticksMax = batchTicksMax * estimateFactorMax,
 ): Promise<RunTotals> {
-  const { scratch, signal, checkStopped } = context;
+  const { scratch, signal, throwIfStopped } = context;
   const { members } = batch;
   const halves = splitBatch(batch);
   context.memory.reset();
@@ -227,10 +229,6 @@ export async function runBatch(
     const quotes = plan.hasQuotes
       ? await readQuotes(await sources.openQuery(), selection, bookStore, signal)
       : new Map();
-    const throwIfStopped = (): void => {
-      checkStopped();
-      signal.throwIfAborted();
-    };
     return runSeries(plan.runPlan, createSeries(batch, ticks, states, books, quotes), throwIfStopped, context.onTrades);
   } finally {
     bookStore.close();
@@ -255,16 +253,12 @@ function loadTicks(
   tickFiles: TickFilesByPart,
   { members, otherVenues }: Batch,
   { readFrom, span, parts }: BatchPlan,
-  { memory, signal, checkStopped }: BatchContext,
+  { memory, throwIfStopped }: BatchContext,
   ticksMax: number,
 ): Map<string, TickColumns> | null {
   const out = new Map<string, TickColumns>();
   const window = { from: readFrom, to: span.to };
   const all = [...members, ...otherVenues].map(({ symbol }) => symbol).sort(compareUtf8);
-  const throwIfStopped = (): void => {
-    checkStopped();
-    signal.throwIfAborted();
-  };
   let loaded = 0;
   for (const [part, symbols] of Map.groupBy(all, (symbol) => computePartNumber(symbol, parts))) {
     try {

@@ -16,7 +16,7 @@ const around = () => ({
   scratch: scratchFolder(),
   memory: createTickMemory(1000),
   signal: never,
-  checkStopped() {},
+  throwIfStopped() {},
 });
 const plan: BatchPlan = {
   parts: 4,
