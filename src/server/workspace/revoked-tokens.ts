@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { UsageError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
-import { WorkspaceUnavailableError } from './database-url.ts';
+import { CachedRead } from './cached-read.ts';
 import type { WorkspaceDatabase } from './workspace-database.ts';
 
 /** What identifies a token for a revocation. */
@@ -119,88 +119,33 @@ const selectRevocations = (db: WorkspaceDatabase, nowMs: number) =>
     .selectAll()
     .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', nowMs)]));
 
-/** The revocations in memory, so that not every request queries the database. */
-interface TokenRevocationList {
-  /**
-   * Whether a token is revoked. A revocation by another process takes effect within a minute, or within five minutes while the
-   * database is unavailable. After that, rejects with WorkspaceUnavailableError.
-   */
-  isRevoked(token: TokenIdentity): Promise<boolean>;
-  /** Reads the revocations again for the next token. */
-  invalidate(): void;
-}
-
-/** Maximum age of the list, ms. */
-const listFreshMs = minuteMs;
-/** The same while the database is unavailable, and time between two attempts to read the list then. */
-const listStaleMs = 5 * minuteMs;
-const retryMs = 1_000;
+const listAges = { freshMs: minuteMs, staleMs: 5 * minuteMs, retryMs: 1_000 };
 
 interface Revocations {
   readonly jtis: ReadonlySet<string>;
   /** Epoch ms by user. */
   readonly issuedBefore: ReadonlyMap<string, number>;
-  /** Monotonic ms. */
-  readonly readAt: number;
 }
 
-export function createTokenRevocationList(db: WorkspaceDatabase, clock: Clock): TokenRevocationList {
-  let current: Revocations | null = null;
-  /** When the last attempt failed, monotonic ms; null if none has failed since the list was read. */
-  let failedAt: number | null = null;
-  let pending: Promise<Revocations> | null = null;
-
-  const read = (): Promise<Revocations> => {
-    if (pending !== null) return pending;
-    const reading = readRevocations(db, clock)
-      .then((revocations) => {
-        // An invalidated read may not contain the latest revocation.
-        if (pending === reading) [current, failedAt] = [revocations, null];
-        return revocations;
-      })
-      .catch((error: unknown) => {
-        failedAt = clock.monotonicMs();
-        throw error;
-      })
-      .finally(() => {
-        if (pending === reading) pending = null;
-      });
-    pending = reading;
-    return reading;
-  };
-
-  const find = async (): Promise<Revocations> => {
-    const nowMs = clock.monotonicMs();
-    if (current === null || nowMs - current.readAt >= listStaleMs) return await read();
-    if (nowMs - current.readAt < listFreshMs) return current;
-    const cached = current;
-    // Do not make requests wait for attempts that may take seconds to fail.
-    if (failedAt !== null) {
-      if (nowMs - failedAt >= retryMs) read().catch(() => {});
-      return cached;
-    }
-    try {
-      return await read();
-    } catch (error) {
-      if (error instanceof WorkspaceUnavailableError) return cached;
-      throw error;
-    }
-  };
-
+/** The revocations in memory. */
+export function createTokenRevocationList(db: WorkspaceDatabase, clock: Clock) {
+  const revocations = new CachedRead(() => readRevocations(db, clock.nowMs()), clock, listAges);
   return {
-    async isRevoked({ user, jti, issuedAtMs }) {
-      const { jtis, issuedBefore } = await find();
+    /**
+     * Whether a token is revoked. A revocation by another process takes effect within a minute, or within five minutes while the
+     * database is unavailable. After that, rejects with WorkspaceUnavailableError.
+     */
+    async isRevoked({ user, jti, issuedAtMs }: TokenIdentity): Promise<boolean> {
+      const { jtis, issuedBefore } = await revocations.get();
       return (jti !== null && jtis.has(jti)) || issuedAtMs < (issuedBefore.get(user) ?? 0);
     },
-    invalidate() {
-      [current, pending] = [null, null];
-    },
+    /** Reads the revocations again for the next token. */
+    invalidate: (): void => revocations.invalidate(),
   };
 }
 
-async function readRevocations(db: WorkspaceDatabase, clock: Clock): Promise<Revocations> {
-  const readAt = clock.monotonicMs();
-  const rows = await selectRevocations(db, clock.nowMs()).execute();
+async function readRevocations(db: WorkspaceDatabase, nowMs: number): Promise<Revocations> {
+  const rows = await selectRevocations(db, nowMs).execute();
   return {
     jtis: new Set(rows.flatMap(({ jti }) => (jti === null ? [] : [jti]))),
     issuedBefore: new Map(
@@ -208,6 +153,5 @@ async function readRevocations(db: WorkspaceDatabase, clock: Clock): Promise<Rev
         user_id === null || issued_before === null ? [] : [[user_id, issued_before] as const],
       ),
     ),
-    readAt,
   };
 }

@@ -1,5 +1,5 @@
 import type { Clock, Log } from '../../base/ports.ts';
-import { createApiKeyCache } from './api-key-cache.ts';
+import { ApiKeyCache } from './api-key-cache.ts';
 import {
   type ApiKeyRotation,
   createApiKey,
@@ -49,7 +49,7 @@ export async function openWorkspace({ location, randomBytes, clock, log, ...rest
     rest.tokens === null ? rejectingTokenVerifier : await loadUserTokenVerifier(rest.tokens, clock, log, isRevoked);
   const db = await openWorkspaceDatabase(location);
   const revocations = createTokenRevocationList(db, clock);
-  const keys = createApiKeyCache(db, clock);
+  const keys = new ApiKeyCache(db, clock);
   const usage = createKeyUsageRecorder(db, clock, log);
   return {
     db,
