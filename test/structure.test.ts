@@ -118,7 +118,7 @@ test('no function has more than 100 lines', () => {
  * - 103,606: before anything was cut
  * - 100,300: after the cuts, with the import of archives
  */
-const sourceLinesMax = 99_180;
+const sourceLinesMax = 98_321;
 /** With this many lines below the maximum, the test says that it can be lowered. */
 const spareLinesMax = 300;
 

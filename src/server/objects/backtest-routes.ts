@@ -1,10 +1,9 @@
 import type { Type } from 'typebox';
 import type { Archive } from '../../archive/archive.ts';
-import type { BacktestSpec } from '../../contract/backtest-request.ts';
 import { failureMessages, runBacktestInThread, toBacktestFailure } from '../../backtest/run/backtest-job.ts';
-import type { Strategy } from '../../contract/strategy-language.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
+import type { BacktestSpec } from '../../contract/backtest-request.ts';
 import {
   type BacktestResult,
   BacktestsQuery,
@@ -13,6 +12,7 @@ import {
   SavedBacktest,
 } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
+import type { Strategy } from '../../contract/strategy-language.ts';
 import type { ServiceLimits } from '../http/connection-limits.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
 import type { HeldArchiveLease } from '../jobs/archive-lease.ts';

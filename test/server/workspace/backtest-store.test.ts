@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { BacktestStore } from '../../../src/server/workspace/backtest-store.ts';
-import type { NewBacktest } from '../../../src/server/workspace/backtest-store.ts';
+import { BacktestStore, type NewBacktest } from '../../../src/server/workspace/backtest-store.ts';
 import { openWorkspaceDatabase } from '../../../src/server/workspace/workspace-database.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
