@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { parseDayStart } from '../base/time.ts';
+import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, type Window } from '../base/window.ts';
 import type { DayReasonName, DayState } from '../contract/day-reasons.ts';
 import type { Origin } from '../contract/raw-page.ts';
@@ -138,12 +138,14 @@ export function readPublishedState(
     ...[...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol),
     ...selections.keys(),
   ]);
-  // Collection had passed this point, so the upstream had no earlier ticks of the symbol. This does not hold if the
-  // symbol has lost or accepted windows, or was not collected for a time: collection did not wait for those.
+  const isCoveredFromStart = createStartCheck(manifest);
+  // Collection had passed this point, or no day lacks anything before it, so the upstream had no earlier ticks of the symbol.
+  // This does not hold if the symbol has lost or accepted windows, or was not collected for a time: collection did not wait
+  // for those.
   const isStartKnown = ([symbol, { coveredFrom }]: [string, SymbolCoverage]): boolean =>
-    active.has(symbol) &&
+    ((active.has(symbol) && coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY)) ||
+      isCoveredFromStart(symbol, coveredFrom)) &&
     tree.damaged.size === 0 &&
-    coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) &&
     !excepted.has(symbol);
   const servedFrom = new Set([...coverage].filter(isStartKnown).map(([symbol]) => symbol));
   // No day of an archive that never polled lists is incomplete because of it.
@@ -153,6 +155,26 @@ export function readPublishedState(
     day.state === 'complete' || (hasLists && hasNoReason(day, 'lists incomplete')) ? [parseDayStart(date)] : [],
   );
   return { symbols, activity, coverage, servedFrom, listedDays, selections, damaged: tree.damaged };
+}
+
+/**
+ * Whether the moment before the coverage of a symbol is in a day that was judged, and neither this nor an earlier day lacks the
+ * symbol: its lifetime began with its coverage. A day that does not name all that it lacks or excepts may lack any symbol.
+ */
+function createStartCheck({ days }: Manifest): (symbol: string, coveredFrom: number) => boolean {
+  const lackedFrom = new Map<string, number>();
+  let unknownFrom = Number.POSITIVE_INFINITY;
+  for (const date of Object.keys(days).sort().reverse()) {
+    const { missing, expected, covered, exceptions } = days[date]!;
+    const day = parseDayStart(date);
+    for (const symbol of missing) lackedFrom.set(symbol, day);
+    if (missing.length < expected - covered || exceptions > 0) unknownFrom = day;
+  }
+  return (symbol, coveredFrom) => {
+    const before = floorToDay(coveredFrom - 1);
+    const isJudged = (days[formatDay(before)]?.state ?? 'empty') !== 'empty';
+    return isJudged && before < Math.min(unknownFrom, lackedFrom.get(symbol) ?? unknownFrom);
+  };
 }
 
 /** Whether a day that is not complete says why, and none of these is a reason. */

@@ -174,7 +174,7 @@ export function uniteSymbol(own: SymbolFacts, other: SymbolFacts): SymbolFacts {
 
 /** What an archive owes, it owes after the union: one that polls the symbol and knows no start has not reached any. */
 const uniteServedFrom = (own: SymbolFacts, other: SymbolFacts): number | null =>
-  [own, other].some((one) => one.servedFrom === null && one.polledFrom !== null && one.isActive !== false)
+  [own, other].some((one) => one.servedFrom === null && one.polledFrom !== null)
     ? null
     : combine(Math.min, own.servedFrom, other.servedFrom);
 
