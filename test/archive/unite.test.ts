@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { acceptWindow, recordLost } from '../../src/archive/journal/gap-records.ts';
+import { commitIdKey, setMeta } from '../../src/archive/journal/database.ts';
+import { acceptWindow, recordLost, revokeGaps } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { union } from '../../src/base/window.ts';
 import {
@@ -116,6 +117,48 @@ describe('two archives', () => {
     const [ab, ba] = await both(one, other);
     expect(coverageOf(ab)).toHaveLength(2);
     expect(contentsOf(ab)).toEqual(contentsOf(ba));
+  });
+
+  test('bring back no accepted gap that was revoked after it was accepted', async () => {
+    const gap = { symbol: 'A', ...hours(8, 10), reason: 'known', reportedAt: null };
+    const accepting = async (acceptedAt: number): Promise<string> => {
+      const archive = opened({ root: await answered({ windows: [hours(0, 6)] }) });
+      acceptWindow(archive.state.db, { ...gap, acceptedAt });
+      await publishNow(archive, now, 'run', { judges: true });
+      archive.close();
+      return archive.layout.root;
+    };
+    const archive = opened({ root: await accepting(1) });
+    revokeGaps(archive.state.db, 'A', hours(0, 9), 5);
+    await uniteNow(archive, await accepting(3));
+    expect(archive.readManifest().accepted).toMatchObject([hours(9, 10)]);
+    await uniteNow(archive, await accepting(6));
+    expect(archive.readManifest().accepted).toMatchObject([hours(8, 10)]);
+  });
+
+  test('begin again if another run publishes meanwhile', async () => {
+    const other = await answered({ windows: [hours(0, 12)] });
+    const root = await answered({ windows: [hours(12, 24)] });
+    let isPublished = false;
+    const writeInBackground: Disk['writeInBackground'] = (path, bytes) => {
+      if (!isPublished) setMeta(archive.state.db, commitIdKey, '0'.repeat(32));
+      isPublished = true;
+      return systemDisk.writeInBackground(path, bytes);
+    };
+    const archive: Archive = opened({ root, disk: { ...systemDisk, writeInBackground } });
+    await uniteNow(archive, other);
+    expect(isPublished).toBe(true);
+    expect(statesOf(archive)).toEqual({ '2026-06-01': 'complete' });
+  });
+
+  test('publish that one of them lost its state, also if there are no new rows', async () => {
+    const own = opened({ root: await answered({ windows: [hours(0, 24)] }) });
+    const rebuilt = opened({ root: copyOf(own.layout.root, false) });
+    await publishNow(rebuilt, now, 'run', { judges: true });
+    const since = rebuilt.readManifest().evidence_since;
+    expect(since).toBeGreaterThan(0);
+    await uniteNow(own, rebuilt.layout.root);
+    expect(own.readManifest().evidence_since).toBe(since);
   });
 
   test('leave what the state knows of precedence: a later poll does not replace a price that an import was told to prefer', async () => {

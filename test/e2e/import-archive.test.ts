@@ -94,7 +94,13 @@ test('an archive that is being published to is not called damaged', async () => 
   const lock = tryLock(createLayout(other).lockPath)!;
   const meanwhile = await run(['import', other, '--output', own]);
   expect([meanwhile.code, meanwhile.stdout]).toEqual([5, expect.stringContaining('was published to meanwhile')]);
-  lock.release();
+  // Damage of one's own archive is damage all the same.
+  const damaged = copyOf(own);
+  rmSync(join(damaged, globSync('ticks/*/*.parquet', { cwd: damaged })[0]!));
+  const union = await recorded([0], 0.25);
+  const unionLock = tryLock(createLayout(union).lockPath)!;
+  expect((await run(['import', union, '--output', damaged])).code).toBe(6);
+  for (const one of [lock, unionLock]) one.release();
   expect((await run(['import', other, '--output', own])).code).toBe(6);
 });
 

@@ -1,7 +1,7 @@
 import { intersectTwo, overlaps, subtract, union, type Window } from '../../base/window.ts';
 import type { AcceptedWindow, LostWindow } from '../format/coverage.ts';
 import { readSymbolCoverage } from './coverage-store.ts';
-import type { Database } from './database.ts';
+import { type Database, getMeta, setMeta } from './database.ts';
 
 /** A lost window in the state. Times are epoch milliseconds. */
 export interface RecordedLoss extends LostWindow {
@@ -155,7 +155,7 @@ export function acceptWindow(db: Database, window: AcceptedWindow): void {
 }
 
 /** Revokes the acceptance of a symbol's gaps inside a window. Returns the revoked parts. */
-export function revokeAccepted(db: Database, symbol: string, window: Window): AcceptedWindow[] {
+function revokeAccepted(db: Database, symbol: string, window: Window): AcceptedWindow[] {
   return db.transaction(() => {
     const overlapping = readAcceptedWindows(db, symbol).filter((accepted) => overlaps(accepted, window));
     for (const accepted of overlapping) {
@@ -165,6 +165,28 @@ export function revokeAccepted(db: Database, symbol: string, window: Window): Ac
     return overlapping.map((accepted) => ({ ...accepted, ...intersectTwo(accepted, window) }));
   });
 }
+
+/** A window of one symbol whose acceptance a user revoked, and when, epoch ms. */
+interface RevokedGap extends Window {
+  readonly symbol: string;
+  readonly at: number;
+}
+
+const revokedKey = 'revoked_gaps';
+/** The most revocations that are kept. */
+const revokedMax = 1000;
+
+/** Reads what users revoked: another archive that accepted it before does not bring it back. */
+export const readRevokedGaps = (db: Database): RevokedGap[] =>
+  JSON.parse(getMeta(db, revokedKey) ?? '[]') as RevokedGap[];
+
+/** Does the same as `revokeAccepted`, as a decision of a user. */
+export const revokeGaps = (db: Database, symbol: string, { from, to }: Window, at: number): AcceptedWindow[] =>
+  db.transaction(() => {
+    const gaps = [...readRevokedGaps(db), { symbol, from, to, at }].slice(-revokedMax);
+    setMeta(db, revokedKey, JSON.stringify(gaps));
+    return revokeAccepted(db, symbol, { from, to });
+  });
 
 /** Records that a run ended with exit code 4 because of these windows. */
 export function markAcceptedReported(db: Database, windows: readonly AcceptedWindow[], reportedAtMs: number): void {

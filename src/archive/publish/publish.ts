@@ -112,7 +112,8 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
     const lock = await takePublishLock(archive, options);
     try {
       finishIntent(archive);
-      return { ...(await publishLocked(archive, options)), quarantined };
+      const result = await withStage(archive, (stage) => mergeAndCommit(archive, stage, options));
+      return { ...result, quarantined };
     } catch (error) {
       if (isJournalDamage(error) && !isChecked) {
         isChecked = true;
@@ -130,7 +131,7 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
 }
 
 /** Attempts of a publish when another one commits meanwhile, which can happen only after a lost lock. */
-const publishAttemptsMax = 3;
+export const publishAttemptsMax = 3;
 
 async function takePublishLock(archive: Archive, options: PublishOptions): Promise<WriteLock> {
   const { waitMs, clock, signal } = options;
@@ -162,15 +163,18 @@ export async function recoverPublish(
 
 type LockedPublishResult = Omit<PublishResult, 'quarantined'>;
 
-async function publishLocked(archive: Archive, options: PublishOptions): Promise<LockedPublishResult> {
-  const { db } = archive.state;
-  const builtOn = readCommitState(db);
+/**
+ * Stages and commits a generation. Requires the write lock.
+ * @throws SupersededError if another run published meanwhile
+ */
+export async function withStage<T>(archive: Archive, work: (stage: Stage) => Promise<T>): Promise<T> {
+  const builtOn = readCommitState(archive.state.db);
   requirePublishedManifest(archive);
   const base = archive.readManifest();
   const writes = createBackgroundWrites();
   const stage = startStage(archive, base, builtOn, writes);
   try {
-    return await mergeAndCommit(archive, stage, options);
+    return await work(stage);
   } catch (error) {
     throw isSuperseded(archive, stage, error) ? new SupersededError({ cause: error }) : error;
   } finally {

@@ -36,13 +36,20 @@ export interface OtherArchive {
   readonly disk: Disk;
 }
 
-/** Reads a file of another archive. @throws DamageError if it is missing or has another hash */
+/** A file of another archive is damaged, or was replaced by a later publish there. */
+export class OtherDamageError extends DamageError {}
+
+/** The error of which a merge keeps only the message, for a file of either archive. */
+export const toDamageError = ({ name }: OtherArchive, message: string): DamageError =>
+  new (message.startsWith(`${name}: `) ? OtherDamageError : DamageError)(message);
+
+/** Reads a file of another archive. @throws OtherDamageError if it is missing or has another hash */
 export function readOtherFile({ name, layout, disk }: OtherArchive, { path, sha256: hash }: PublishedFile): Uint8Array {
   const at = join(layout.root, path);
   const bytes = disk.isFile(at) ? disk.read(at) : null;
   if (bytes !== null && sha256(bytes) === hash) return bytes;
   const fault = bytes === null ? 'is missing' : 'differs from its manifest';
-  throw new DamageError(`${name}: ${path} ${fault}. Nothing was imported. Run oddslake verify on that archive.`);
+  throw new OtherDamageError(`${name}: ${path} ${fault}. Nothing was imported. Run oddslake verify on that archive.`);
 }
 
 /** A union in progress: what another archive has, as input of a publish. Its files are read when the part is merged. */

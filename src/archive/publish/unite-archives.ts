@@ -1,9 +1,7 @@
-import { DamageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
-import { intersect } from '../../base/window.ts';
-import { type Archive, requirePublishedManifest } from '../archive.ts';
-import { createBackgroundWrites } from '../disk/background-writes.ts';
+import { intersect, subtract } from '../../base/window.ts';
+import type { Archive } from '../archive.ts';
 import { type CoveredWindow, compareLostWindows, type LostWindow } from '../format/coverage.ts';
 import { listReadColumns } from '../format/datasets.ts';
 import {
@@ -17,8 +15,14 @@ import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { uniteMarkets, uniteSymbol } from '../format/unite.ts';
 import { readEvidenceSince, readPublishedCoverage } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
-import { acceptWindow, readAcceptedWindows, readLostWindows, recordLost } from '../journal/gap-records.ts';
-import { readCommitState } from '../journal/intent.ts';
+import {
+  acceptWindow,
+  readAcceptedWindows,
+  readLostWindows,
+  readRevokedGaps,
+  recordLost,
+} from '../journal/gap-records.ts';
+import { SupersededError } from '../journal/intent.ts';
 import { emptyIndex } from '../journal/journal-check.ts';
 import { takeWriteLock } from '../journal/lock.ts';
 import { restoreListings } from '../journal/nightly-memory.ts';
@@ -31,14 +35,22 @@ import { type PublishedState, readPublishedState } from '../rebuild-state.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { parseMarketRows, readDayMarkets, stageTable, toMarketRows } from './day-tables.ts';
 import { inlineWorker } from './merge-partition.ts';
-import { computeClaimsAfter, groupByDay, type PublishOptions, recordPublish, recordSeries } from './publish.ts';
+import {
+  computeClaimsAfter,
+  groupByDay,
+  type PublishOptions,
+  publishAttemptsMax,
+  recordPublish,
+  recordSeries,
+  withStage,
+} from './publish.ts';
 import { type BinResult, stageDays } from './publish-day.ts';
 import { type StagedSeries, stageSeries } from './publish-series.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
 import { stageMissingEmptyFiles } from './stage-empty-files.ts';
 import { computeSymbolsAfter, stageSymbols, symbolFields } from './stage-symbols.ts';
-import { createNextManifest, finishWrites, recordStagedFiles, sortMoves, startStage } from './staging.ts';
-import { type OtherArchive, openUnion, readOtherFile, takeDayParts, type Union } from './union-files.ts';
+import { createNextManifest, finishWrites, recordStagedFiles, sortMoves } from './staging.ts';
+import { type OtherArchive, openUnion, readOtherFile, takeDayParts, toDamageError, type Union } from './union-files.ts';
 import { createUnionIntake, createUnionSource, stageOtherBooks, uniteLost } from './unite-parts.ts';
 
 export interface UniteResult {
@@ -57,20 +69,16 @@ export interface UniteResult {
  * @throws DamageError if a file of either archive is missing or has another hash; nothing has changed then
  */
 export async function unite(archive: Archive, other: OtherArchive, options: PublishOptions): Promise<UniteResult> {
-  const lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
-  try {
-    finishIntent(archive);
-    const builtOn = readCommitState(archive.state.db);
-    requirePublishedManifest(archive);
-    const writes = createBackgroundWrites();
+  for (let attempt = 1; ; attempt++) {
+    const lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
     try {
-      const stage = startStage(archive, archive.readManifest(), builtOn, writes);
-      return await uniteStaged(openUnion(archive, stage, other, options.runId), options);
+      finishIntent(archive);
+      return await withStage(archive, (stage) => uniteStaged(openUnion(archive, stage, other, options.runId), options));
+    } catch (error) {
+      if (!(error instanceof SupersededError) || attempt >= publishAttemptsMax) throw error;
     } finally {
-      await writes.settle();
+      lock.release();
     }
-  } finally {
-    lock.release();
   }
 }
 
@@ -98,7 +106,11 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
   const manifest = rehearse(db, recordFound, () => createNextManifest(archive, stage, after, options));
   const result = { snapshots, symbols: changed.length };
   if (stage.stagedFiles.size === 0 && hasSameFindings(stage.base, manifest)) {
-    db.transaction(() => countTaken(db, options.runId, results, series));
+    db.transaction(() => {
+      // What no file has, such as when a symbol was active last.
+      recordFound();
+      countTaken(db, options.runId, results, series);
+    });
     return { ...result, manifest: stage.base, files: [] };
   }
   await finishWrites(archive, stage);
@@ -156,7 +168,7 @@ async function stageParts(
     ...days.refused,
     ...(await stageMissingCandles(archive, stage, intervals, { signal })),
   ];
-  if (refused[0] !== undefined) throw new DamageError(refused[0]);
+  if (refused[0] !== undefined) throw toDamageError(other, refused[0]);
   return { bins: days.bins, series, snapshots };
 }
 
@@ -247,11 +259,16 @@ function recordDecisions(
     manifest.sources?.map(({ name }) => name),
   );
   recordSelections(db, new Map([...selections].filter(([symbol]) => !known.has(symbol))));
-  const accepted = (manifest.accepted ?? []).map(({ accepted_at: acceptedAt, ...window }) => ({
-    ...window,
-    acceptedAt,
-    reportedAt: manifest.created_at,
-  }));
+  const revoked = readRevokedGaps(db);
+  const accepted = (manifest.accepted ?? []).flatMap(({ accepted_at: acceptedAt, ...window }) => {
+    const later = revoked.filter(({ symbol, at }) => symbol === window.symbol && at >= acceptedAt);
+    return subtract([window], later).map((rest) => ({
+      ...window,
+      ...rest,
+      acceptedAt,
+      reportedAt: manifest.created_at,
+    }));
+  });
   // The last decision counts.
   if (accepted.length > 0)
     for (const window of [...readAcceptedWindows(db), ...accepted].sort(
@@ -280,8 +297,8 @@ function rehearse<T>(db: Database, change: () => void, compute: () => T): T {
 
 const hasSameFindings = (base: Manifest, next: Manifest): boolean =>
   [base, next]
-    .map(({ days, lost, accepted, selection, datasets: { coverage } }) =>
-      JSON.stringify([days, lost, accepted, selection, coverage.withdrawn]),
+    .map(({ days, lost, accepted, selection, sources, evidence_since, datasets: { coverage } }) =>
+      JSON.stringify([days, lost, accepted, selection, sources, evidence_since, coverage.withdrawn]),
     )
     .every((text, _, [first]) => text === first);
 

@@ -12,9 +12,9 @@ import {
 } from '../../archive/format/manifest.ts';
 import { isLocked } from '../../archive/inspect.ts';
 import { archiveExists, openArchive, requireSameOwner } from '../../archive/open-archive.ts';
-import { type OtherArchive, readOtherFile } from '../../archive/publish/union-files.ts';
+import { type OtherArchive, OtherDamageError, readOtherFile } from '../../archive/publish/union-files.ts';
 import { unite } from '../../archive/publish/unite-archives.ts';
-import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
+import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { minuteMs } from '../../base/window.ts';
 import { isBucketUrl } from '../../bucket/address.ts';
 import type { Context } from '../../context/context.ts';
@@ -106,7 +106,7 @@ export async function importArchive(
       showPlan(planArchive(other));
     }
   } catch (error) {
-    if (!(error instanceof DamageError) || !isReplaced(other)) throw error;
+    if (!(error instanceof OtherDamageError) || !isReplaced(other)) throw error;
     throw new OddslakeError(
       exitCodes.busy,
       `${other.name} was published to meanwhile, and nothing was imported. Run the import again, or import a snapshot: oddslake snapshot.`,

@@ -11,7 +11,7 @@ import {
   markLostReported,
   type RecordedLoss,
   readAcceptedWindows,
-  revokeAccepted,
+  revokeGaps,
 } from '../../archive/journal/gap-records.ts';
 import { listUnfinishedRuns } from '../../archive/journal/runs.ts';
 import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
@@ -238,7 +238,7 @@ export async function revokeAcceptedGaps(
   archive: Archive,
   { symbol, ...window }: Window & { readonly symbol: string },
 ): Promise<AcceptedWindow[]> {
-  const revoked = revokeAccepted(archive.state.db, symbol, window);
+  const revoked = revokeGaps(archive.state.db, symbol, window, context.clock.nowMs());
   if (revoked.length === 0)
     throw new UsageError(`${symbol} has no accepted gap in this window. To list the accepted gaps: oddslake gaps`);
   await publishCompleteness(context, archive, 'gaps');
