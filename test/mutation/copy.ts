@@ -63,16 +63,25 @@ export function findCatchingTest(
         '--bail=1',
       ];
       const result = spawnSync('timeout', bounded, { cwd: copy, encoding: 'utf8', env, maxBuffer: 2 ** 28 });
-      if (result.status !== 0)
-        return [
-          at,
-          /FAIL\s+(.*)/.exec(stripVTControlCharacters(result.stdout + result.stderr))?.[1] ?? 'the run itself',
-        ];
+      if (result.status !== 0) return [at, nameFailure(result.status, result.stdout + result.stderr)];
     }
     return null;
   } finally {
     writeFileSync(path, text);
   }
+}
+
+/**
+ * What failed in a run of vitest.
+ * @throws if no test did: a run that could not begin detects nothing
+ */
+function nameFailure(status: number | null, output: string): string {
+  const text = stripVTControlCharacters(output);
+  const test = /FAIL\s+(.*)/.exec(text)?.[1];
+  if (test !== undefined) return test;
+  if (status === 124 || status === 137) return 'the time limit';
+  if (/Unhandled (Error|Rejection)/.test(text)) return 'an unhandled error';
+  throw new Error(`vitest ended with ${status}, and no test failed:\n${text.slice(-2000)}`);
 }
 
 /** Calls `work` while the break is applied to the copy. */
