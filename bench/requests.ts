@@ -2,7 +2,6 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatIsoUtc } from '../src/base/time.ts';
 import { dayMs, isEmpty } from '../src/base/window.ts';
-import { confirmRequestsPerWindow } from '../src/collector/paging/plan.ts';
 import { sandboxDefaults } from '../src/sandbox/sandbox-options.ts';
 import { createSimulatedFeed } from '../src/sandbox/simulated-feed.ts';
 import type { Bench } from './bench.ts';
@@ -84,6 +83,9 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
     rmSync(out, { recursive: true, force: true });
   }
 }
+
+/** Requests that confirm a window after its pages have been fetched: one per side. */
+const confirmRequestsPerWindow = 2;
 
 /**
  * The minimum number of requests of a first night that proves what it covers: one for each market list, and for each symbol

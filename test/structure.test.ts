@@ -86,11 +86,8 @@ const functionLinesMax = 100;
 /** Functions that are longer still, with their most lines. This list only gets shorter. */
 const longFunctions: Readonly<Record<string, number>> = {
   'src/archive/publish/views-sql.ts listViewDefinitions': 170,
-  'src/archive/disk/file-system.ts createDisk': 148,
   'src/collector/paging/fetch-side.ts fetchSide': 146,
   'src/archive/query/read-rows.ts openRowReader': 141,
-  'src/archive/publish/publish.ts mergeAndCommit': 109,
-  'src/archive/read/read-ticks.ts openTickReader': 107,
   'src/backtest/data/backtest-data.ts openBacktestData': 104,
 };
 

@@ -18,6 +18,7 @@ import {
   manifestsFolder,
   parseManifestSequence,
   parseRemoteManifest,
+  probeFolder,
   type ReadManifest,
   type RemoteManifest,
   readRemoteManifest,
@@ -26,10 +27,15 @@ import {
   toManifestPath,
 } from './bucket-manifest.ts';
 import { type FinishResult, finishPush, isPushFinished } from './finish-push.ts';
-import type { ListedObject, ObjectHead, ObjectStore, WriteCondition } from './object-store.ts';
+import {
+  type ListedObject,
+  type ObjectHead,
+  type ObjectStore,
+  StoreError,
+  type WriteCondition,
+} from './object-store.ts';
 import { judgeRefusedSwap, type Placement, type PushPlan, placeFile, planPush } from './plan-push.ts';
 import type { RetentionRules } from './plan-retention.ts';
-import { probeServer, requireConditionalWrites } from './probe.ts';
 import { listDataObjects } from './retention.ts';
 
 export interface PushOptions {
@@ -367,4 +373,51 @@ async function swapManifest(
   }
   const swapped = await store.put(remoteManifestPath, bytes, sha256(bytes), condition, 'application/json');
   return swapped !== null || judgeRefusedSwap(await readRemoteManifest(store), text) === 'done';
+}
+
+interface ProbeResult {
+  /** Whether a write is refused if its condition does not hold. */
+  readonly hasConditionalWrites: boolean;
+  /** Whether the server keeps the SHA-256 of objects, so that it can be compared without a download. */
+  readonly hasChecksums: boolean;
+}
+
+/** An ETag that no object has. */
+const strangeEtag = '"00000000000000000000000000000000"';
+
+/**
+ * Tries what a push relies on, before the first one: an object can be created only once, and replaced only if it is the
+ * expected one. Some servers accept such a write without checking the condition.
+ * @param id random, so that two probes do not meet
+ */
+async function probeServer(store: ObjectStore, id: string): Promise<ProbeResult> {
+  const path = `${probeFolder}${id}`;
+  const bytes = Buffer.from(`oddslake probe ${id}\n`);
+  const hash = sha256(bytes);
+  const isRefused = async (condition: WriteCondition): Promise<boolean> => {
+    try {
+      return (await store.put(path, bytes, hash, condition, 'text/plain')) === null;
+    } catch (error) {
+      // 501: the header is unknown.
+      if (error instanceof StoreError && error.failure === 'unsupported') return false;
+      throw error;
+    }
+  };
+  try {
+    await store.put(path, bytes, hash, 'always', 'text/plain');
+    const { sha256: kept } = (await store.head(path)) ?? { sha256: null };
+    const hasConditionalWrites = (await isRefused('absent')) && (await isRefused({ etag: strangeEtag }));
+    return { hasConditionalWrites, hasChecksums: kept === hash };
+  } finally {
+    // A policy may not permit it. The object is small and nothing reads it.
+    await store.remove([path]).catch(() => {});
+  }
+}
+
+/** @throws UsageError if a push by several machines at once could lose one of them */
+function requireConditionalWrites(store: ObjectStore, isSupported: boolean, isSingleWriter: boolean): void {
+  if (isSupported || isSingleWriter) return;
+  throw new UsageError(
+    `${store.url} is on a server without conditional writes: of two pushes at once, one could be lost. If only this machine pushes there, set bucket.single_writer to true.`,
+  );
 }

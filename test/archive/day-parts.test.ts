@@ -7,7 +7,7 @@ import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { countJournaledTicks } from '../../src/archive/journal/journal-rows.ts';
-import { openPublishedTicks } from '../../src/archive/published-ticks.ts';
+import { openPublishedTicks } from '../../src/archive/open-archive.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { repairNow } from './damaged.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';

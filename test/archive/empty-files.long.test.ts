@@ -9,8 +9,8 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readOpenIntent } from '../../src/archive/journal/intent.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
-import { readEmptyMarkets } from '../../src/archive/parquet/stored-empty-files.ts';
 import { listChangedFiles } from '../../src/archive/publish/prune-files.ts';
+import { readEmptyMarkets } from '../../src/archive/publish/stage-empty-files.ts';
 import { hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
@@ -428,7 +428,7 @@ describe('a repair', () => {
 test('the stored file without markets is the one that the encoder writes', () => {
   const encoded = encodeRows(datasets.markets.columns, []);
   const renewed = deflateRawSync(encoded, { level: 9 }).toString('base64');
-  const hint = `src/archive/parquet/stored-empty-files.ts needs: ${renewed}`;
+  const hint = `src/archive/publish/stage-empty-files.ts needs: ${renewed}`;
   expect(Buffer.from(readEmptyMarkets()).equals(encoded), hint).toBe(true);
 });
 

@@ -5,8 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { listManifestFiles, type PublishedFile } from '../../src/archive/format/manifest.ts';
-import { openHashPrefetcher } from '../../src/archive/integrity/prefetch-hashes.ts';
-import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { openHashPrefetcher, verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 

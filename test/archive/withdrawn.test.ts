@@ -3,14 +3,13 @@ import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type Evidence, evidenceKinds } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { findInferred, readPublishedCoverage, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
+import { findUnprovenOf, readPublishedCoverage, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readJournalEnd } from '../../src/archive/journal/journal.ts';
 import { union, type Window } from '../../src/base/window.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
 
 const hours = (from: number, to: number): Window => ({ from: day0 + from * hourMs, to: day0 + to * hourMs });
-const whole = hours(0, 48);
 
 /** Published coverage windows of a symbol. */
 const published = (archive: Archive, symbol: string): Window[] =>
@@ -127,9 +126,9 @@ test('finds windows with inferred evidence only, published or journaled', async 
   append(archive, covering('inferred', hours(8, 9)), covering('stated', hours(4, 5)));
   append(archive, withdrawal('A', hours(5, 5.5)));
   const inferred = [hours(0, 2), hours(3, 4), hours(5.5, 6), hours(8, 9)];
-  expect(findInferred(db, whole).get('A')).toEqual(inferred);
+  expect(findUnprovenOf(db, 'A', 0, now)).toEqual(inferred);
   await publishNow(archive);
-  expect(findInferred(db, whole).get('A')).toEqual(inferred);
+  expect(findUnprovenOf(db, 'A', 0, now)).toEqual(inferred);
 });
 
 const size = 16;

@@ -104,117 +104,132 @@ export interface Disk {
 
 const readStreamBytes = 512 * 1024;
 
+function syncFolder(calls: FileSystemCalls, path: string): void {
+  const folder = calls.openFolder(path);
+  try {
+    calls.sync(folder);
+  } finally {
+    calls.close(folder);
+  }
+}
+
+function writeWhole(calls: FileSystemCalls, file: number, piece: Uint8Array): void {
+  for (let at = 0; at < piece.length; ) at += calls.write(file, piece.subarray(at));
+}
+
+/**
+ * A killed process may leave an empty folder unsynced, but a folder's name is always synced before anything is put
+ * into it.
+ */
+function syncEmpty(calls: FileSystemCalls, path: string): void {
+  if (readdirSync(path).length > 0) return;
+  try {
+    syncFolder(calls, dirname(path));
+  } catch (error) {
+    // A parent that this user cannot open was not created by this program.
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
+  }
+}
+
+function makeFolder(calls: FileSystemCalls, path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+    syncEmpty(calls, path);
+    return;
+  }
+  makeFolder(calls, dirname(path));
+  createFolder(calls, path);
+  syncFolder(calls, dirname(path));
+}
+
+function createFolder(calls: FileSystemCalls, path: string): void {
+  try {
+    calls.makeFolder(path);
+  } catch (error) {
+    // Another process may have created it first.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    requireLinkTarget(path);
+  }
+}
+
+/** Creates the missing folders from the root down, so that a folder's name is synced before anything is put into it. */
+function makeFolders(calls: FileSystemCalls, paths: readonly string[]): void {
+  const missing = new Set<string>();
+  const existing = new Set<string>();
+  const addMissing = (path: string): void => {
+    if (missing.has(path) || existing.has(path)) return;
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+      existing.add(path);
+      return;
+    }
+    addMissing(dirname(path));
+    missing.add(path);
+  };
+  for (const path of paths) addMissing(path);
+  for (const path of existing) explainDiskErrors('sync', path, () => syncEmpty(calls, path));
+  const levels = Map.groupBy(missing, (path) => path.split(sep).length);
+  for (const [, level] of [...levels].sort(([a], [b]) => a - b)) {
+    for (const path of level) {
+      explainDiskErrors('create', path, () => createFolder(calls, path));
+    }
+    for (const parent of new Set(level.map((path) => dirname(path))))
+      explainDiskErrors('sync', parent, () => syncFolder(calls, parent));
+  }
+}
+
+function makeScratch(calls: FileSystemCalls, path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  makeScratch(calls, dirname(path));
+  try {
+    calls.makeFolder(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/** Another process may remove the same path concurrently. */
+function remove(calls: FileSystemCalls, path: string): void {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return;
+  try {
+    if (stats.isDirectory()) {
+      for (const name of readdirSync(path).sort()) remove(calls, join(path, name));
+      calls.removeFolder(path);
+    } else calls.unlink(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+}
+
+async function syncAndClose(
+  calls: FileSystemCalls,
+  startSync: StartSync,
+  operation: string,
+  path: string,
+  file: number,
+): Promise<void> {
+  try {
+    await startSync(file);
+  } catch (error) {
+    explainDiskErrors(operation, path, () => {
+      throw error;
+    });
+  } finally {
+    calls.close(file);
+  }
+}
+
 /**
  * Creates a disk that makes all its changes through `calls`, in order.
  * @param startSync syncs files in the background; by default at once, through `calls`
  */
 export function createDisk(calls: FileSystemCalls, startSync: StartSync = async (file) => calls.sync(file)): Disk {
-  const syncFolder = (path: string): void => {
-    const folder = calls.openFolder(path);
-    try {
-      calls.sync(folder);
-    } finally {
-      calls.close(folder);
-    }
-  };
-  function writeWhole(file: number, piece: Uint8Array): void {
-    for (let at = 0; at < piece.length; ) at += calls.write(file, piece.subarray(at));
-  }
-  /**
-   * A killed process may leave an empty folder unsynced, but a folder's name is always synced before anything is put
-   * into it.
-   */
-  function syncEmpty(path: string): void {
-    if (readdirSync(path).length > 0) return;
-    try {
-      syncFolder(dirname(path));
-    } catch (error) {
-      // A parent that this user cannot open was not created by this program.
-      if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
-    }
-  }
-  function makeFolder(path: string): void {
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
-      syncEmpty(path);
-      return;
-    }
-    makeFolder(dirname(path));
-    createFolder(path);
-    syncFolder(dirname(path));
-  }
-  function createFolder(path: string): void {
-    try {
-      calls.makeFolder(path);
-    } catch (error) {
-      // Another process may have created it first.
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      requireLinkTarget(path);
-    }
-  }
-  /** Creates the missing folders from the root down, so that a folder's name is synced before anything is put into it. */
-  function makeFolders(paths: readonly string[]): void {
-    const missing = new Set<string>();
-    const existing = new Set<string>();
-    const addMissing = (path: string): void => {
-      if (missing.has(path) || existing.has(path)) return;
-      if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
-        existing.add(path);
-        return;
-      }
-      addMissing(dirname(path));
-      missing.add(path);
-    };
-    for (const path of paths) addMissing(path);
-    for (const path of existing) explainDiskErrors('sync', path, () => syncEmpty(path));
-    const levels = Map.groupBy(missing, (path) => path.split(sep).length);
-    for (const [, level] of [...levels].sort(([a], [b]) => a - b)) {
-      for (const path of level) {
-        explainDiskErrors('create', path, () => createFolder(path));
-      }
-      for (const parent of new Set(level.map((path) => dirname(path))))
-        explainDiskErrors('sync', parent, () => syncFolder(parent));
-    }
-  }
-  function makeScratch(path: string): void {
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
-    makeScratch(dirname(path));
-    try {
-      calls.makeFolder(path);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    }
-  }
-  /** Another process may remove the same path concurrently. */
-  function remove(path: string): void {
-    const stats = lstatSync(path, { throwIfNoEntry: false });
-    if (stats === undefined) return;
-    try {
-      if (stats.isDirectory()) {
-        for (const name of readdirSync(path).sort()) remove(join(path, name));
-        calls.removeFolder(path);
-      } else calls.unlink(path);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    }
-  }
-  async function syncAndClose(operation: string, path: string, file: number): Promise<void> {
-    try {
-      await startSync(file);
-    } catch (error) {
-      explainDiskErrors(operation, path, () => {
-        throw error;
-      });
-    } finally {
-      calls.close(file);
-    }
-  }
   return {
     ...diskReads,
     write: (path, bytes) =>
       explainDiskErrors('write', path, () => {
         const file = calls.create(path);
         try {
-          for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(file, piece);
+          for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(calls, file, piece);
           calls.sync(file);
         } finally {
           calls.close(file);
@@ -224,36 +239,38 @@ export function createDisk(calls: FileSystemCalls, startSync: StartSync = async 
       const file = explainDiskErrors('write', path, () => calls.create(path));
       try {
         explainDiskErrors('write', path, () => {
-          for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(file, piece);
+          for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(calls, file, piece);
         });
       } catch (error) {
         calls.close(file);
         throw error;
       }
-      return syncAndClose('write', path, file);
+      return syncAndClose(calls, startSync, 'write', path, file);
     },
     async writeStream(path, pieces) {
       const file = explainDiskErrors('write', path, () => calls.create(path));
       try {
-        for await (const piece of pieces) explainDiskErrors('write', path, () => writeWhole(file, piece));
+        for await (const piece of pieces) explainDiskErrors('write', path, () => writeWhole(calls, file, piece));
         explainDiskErrors('write', path, () => calls.sync(file));
       } finally {
         calls.close(file);
       }
     },
-    makeFolder: (path) => explainDiskErrors('create', path, () => makeFolder(path)),
-    makeFolders,
-    makeVolatileFolder: (path) => explainDiskErrors('create', path, () => makeScratch(path)),
+    makeFolder: (path) => explainDiskErrors('create', path, () => makeFolder(calls, path)),
+    makeFolders: (paths) => makeFolders(calls, paths),
+    makeVolatileFolder: (path) => explainDiskErrors('create', path, () => makeScratch(calls, path)),
     rename: (from, to) => explainDiskErrors('rename', `${from} to ${to}`, () => calls.rename(from, to)),
     link: (from, to) => explainDiskErrors('link', `${from} to ${to}`, () => calls.link(from, to)),
-    syncFolder: (path) => explainDiskErrors('sync', path, () => syncFolder(path)),
+    syncFolder: (path) => explainDiskErrors('sync', path, () => syncFolder(calls, path)),
     syncFolderInBackground: (path) =>
       syncAndClose(
+        calls,
+        startSync,
         'sync',
         path,
         explainDiskErrors('sync', path, () => calls.openFolder(path)),
       ),
-    remove: (path) => explainDiskErrors('remove', path, () => remove(path)),
+    remove: (path) => explainDiskErrors('remove', path, () => remove(calls, path)),
   };
 }
 

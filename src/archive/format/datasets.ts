@@ -54,7 +54,7 @@ export interface DatasetDefinition {
 /**
  * What a publish does with a row whose key is already published.
  * - `precedence`: keeps the row with precedence; the other row goes to `conflicts`, `quote_conflicts` or `trade_conflicts`
- *   (`merge.ts`, `merge-by-id.ts`)
+ *   (`merge.ts`, `merge-series.ts`)
  * - `replace snapshot`: replaces all rows of the symbol and time by those of the snapshot with precedence (`order-book.ts`)
  * - `extend state`: extends the time of the row while the state stays the same, and begins a new row otherwise (`market.ts`)
  * - `overlay windows`: cuts windows so that no moment is in two rows; a proven window has precedence (`coverage.ts`)

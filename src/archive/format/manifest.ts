@@ -233,7 +233,7 @@ function isFileListing(dataset: unknown): boolean {
   );
 }
 
-/** Whether a file has rows. A dataset without rows has a file too (`format/empty-files.ts`). */
+/** Whether a file has rows. A dataset without rows has a file too (`publish/stage-empty-files.ts`). */
 export const hasRows = ({ rows }: Pick<PublishedFile, 'rows'>): boolean => rows !== 0;
 
 /** The files of a dataset that have rows, in manifest order. */

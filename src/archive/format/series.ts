@@ -1,5 +1,4 @@
 import { seek } from '../../base/binary-search.ts';
-import { compareUtf8 } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Precedence, PrecedenceWindow } from './precedence.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from './series-datasets.ts';
@@ -113,50 +112,6 @@ export function sliceSeries(columns: SeriesColumns, first: number, end: number):
     offsets: offsets.slice(first, end + 1).map((offset) => offset - from),
     ...sliceRows(columns, from, to),
   };
-}
-
-/** Symbols that are merged together, with their published rows and new chunks. */
-interface SeriesSlice<C> {
-  readonly old: SeriesColumns;
-  readonly chunks: readonly C[];
-}
-
-export const countChunkRows = ({ t }: SeriesRows): number => t.length;
-
-/**
- * Splits a part into slices of at most `rowsMax` rows, old and new together, or of a single symbol, so that merging needs
- * little memory. Slices are in the order of their symbols. Returns none if there are no rows.
- * @param countNewRows the number of rows of a chunk, which need not be in memory
- */
-export function* splitSeries<C extends { readonly symbol: string }>(
-  old: SeriesColumns,
-  chunks: readonly C[],
-  rowsMax: number,
-  countNewRows: (chunk: C) => number,
-): Generator<SeriesSlice<C>> {
-  const bySymbol = Map.groupBy(chunks, ({ symbol }) => symbol);
-  const oldIndex = new Map(old.symbols.map((symbol, i) => [symbol, i]));
-  const symbols = [...new Set([...old.symbols, ...bySymbol.keys()])].sort(compareUtf8);
-  const countRows = (symbol: string): number => {
-    const i = oldIndex.get(symbol);
-    const held = i === undefined ? 0 : old.offsets[i + 1]! - old.offsets[i]!;
-    return (bySymbol.get(symbol) ?? []).reduce((sum, chunk) => sum + countNewRows(chunk), held);
-  };
-  let first = 0;
-  let end = 0;
-  let rows = 0;
-  let slice: C[] = [];
-  for (const symbol of symbols) {
-    const added = countRows(symbol);
-    if (rows > 0 && rows + added > rowsMax) {
-      yield { old: sliceSeries(old, first, end), chunks: slice };
-      [first, rows, slice] = [end, 0, []];
-    }
-    if (oldIndex.has(symbol)) end++;
-    for (const chunk of bySymbol.get(symbol) ?? []) slice.push(chunk);
-    rows += added;
-  }
-  if (rows > 0) yield { old: sliceSeries(old, first, end), chunks: slice };
 }
 
 /** The part of a series that `PartColumns` has, for code that needs only symbols and times. */

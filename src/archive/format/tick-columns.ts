@@ -20,6 +20,54 @@ export interface SymbolOffsets {
 /** Finds the index of the symbol to which a row belongs. */
 export const findSymbolIndex = (offsets: Float64Array, row: number): number => findFirstAtOrAfter(offsets, row + 1) - 1;
 
+/** Adjacent symbols of a part that are merged together. */
+export interface PartSlice<C> {
+  /** In UTF-8 order. */
+  readonly symbols: readonly string[];
+  /** The published symbols among them: indexes `first` to `end` (exclusive). */
+  readonly first: number;
+  readonly end: number;
+  /** Their new chunks. */
+  readonly chunks: readonly C[];
+}
+
+/**
+ * Splits a part into slices of at most `rowsMax` rows, old and new together, or of a single symbol, so that merging needs
+ * little memory. Slices are in the order of their symbols. Each symbol of `others`, or with
+ * rows, is in one of them.
+ * @param countRows the number of rows of a chunk, which need not be in memory
+ */
+export function splitPart<C extends { readonly symbol: string }>(
+  { symbols: oldSymbols, offsets }: SymbolOffsets,
+  chunks: readonly C[],
+  others: ReadonlySet<string>,
+  rowsMax: number,
+  countRows: (chunk: C) => number,
+): PartSlice<C>[] {
+  const bySymbol = Map.groupBy(chunks, ({ symbol }) => symbol);
+  const oldIndex = new Map(oldSymbols.map((symbol, i) => [symbol, i]));
+  const slices: { symbols: string[]; first: number; end: number; chunks: C[] }[] = [];
+  let rows = 0;
+  for (const symbol of [...new Set([...oldSymbols, ...bySymbol.keys(), ...others])].sort(compareUtf8)) {
+    const i = oldIndex.get(symbol);
+    const added = bySymbol.get(symbol) ?? [];
+    const held = i === undefined ? 0 : offsets[i + 1]! - offsets[i]!;
+    const count = added.reduce((sum, chunk) => sum + countRows(chunk), held);
+    if (count === 0 && !others.has(symbol)) continue;
+    if (slices.length === 0 || (rows > 0 && rows + count > rowsMax)) {
+      const first = slices.at(-1)?.end ?? 0;
+      slices.push({ symbols: [], first, end: first, chunks: [] });
+      rows = 0;
+    }
+    const slice = slices.at(-1)!;
+    slice.symbols.push(symbol);
+    if (i !== undefined) slice.end++;
+    for (const chunk of added) slice.chunks.push(chunk);
+    rows += count;
+  }
+  return slices;
+}
+
 /** Ticks of many symbols, each sorted by t. Symbols are in UTF-8 order. */
 export interface PartColumns extends TickColumns, SymbolOffsets {}
 

@@ -1,17 +1,32 @@
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
-import { dayMs, intersect, overlaps, union, type Window } from '../../base/window.ts';
+import { dayMs, intersect, intersectTwo, overlaps, subtract, union, type Window } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
-import type { LostWindow } from '../format/coverage.ts';
-import { countCoverageTicks, type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
-import { type CandleInterval, candleDatasets, datasets } from '../format/datasets.ts';
-import { getPartCount } from '../format/day-parts.ts';
-import { toDayPath } from '../format/layout.ts';
+import {
+  type CoveredWindow,
+  countCoverageTicks,
+  joinForPublishing,
+  type LostWindow,
+  overlayCoverage,
+  type PublishedCoverage,
+  subtractFromCoverage,
+} from '../format/coverage.ts';
+import { type CandleInterval, candleDatasets, datasets, listReadColumns } from '../format/datasets.ts';
+import { findDayPart, getPartCount } from '../format/day-parts.ts';
+import { parsePartNumber, toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
-import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
+import { createEmptySeries, type SeriesColumns, toTimes } from '../format/series.ts';
+import { candleSeries, type SeriesDataset, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
+import {
+  canBeJoined,
+  findNewestResponse,
+  readPublishedCoverage,
+  readPublishedCoverageIn,
+} from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import { decodeRows } from '../parquet/rows.ts';
+import { decodeSeries } from '../parquet/series-file.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import {
   addCoverage,
@@ -22,13 +37,11 @@ import {
   stageTable,
   toCoverageRows,
 } from '../publish/day-tables.ts';
-import { encodeTickFile } from '../publish/encode-partition.ts';
+import { encodeTickFile, openSeriesPartitionWriter } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
 import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 import { repairOrderBooks } from './repair-books.ts';
-import { repairSeries } from './repair-series.ts';
-import { type RestoredCoverage, restoreCoverage } from './restore-coverage.ts';
 import {
   computeKeyRange,
   computeRangeWindow,
@@ -304,3 +317,105 @@ export function computeLostWindowsOfRestored(
     return { dataset: 'ticks', symbol, from, to, ticks };
   });
 }
+
+/**
+ * Stages the intact rows of a part of a series, and withdraws the coverage of the lost ones, so that an import can bring
+ * them again and no window looks quiet.
+ * @param day its UTC midnight, epoch ms
+ * @param coverage coverage of the day by symbol; changed in place
+ */
+function repairSeries(
+  archive: Archive,
+  stage: Stage,
+  day: number,
+  dataset: SeriesDataset,
+  { file, salvage }: DamagedFile,
+  coverage: Map<string, PublishedCoverage[]>,
+  losses: RepairLosses,
+): void {
+  const { readableFile, intactGroups, lostRanges } = salvage();
+  const part = parsePartNumber(file.path);
+  const intact: SeriesColumns =
+    readableFile === null ? createEmptySeries(dataset) : decodeSeries(dataset, readableFile, intactGroups);
+  const writer = openSeriesPartitionWriter(dataset, { day, part }, archive.groupRows);
+  writer.add(intact);
+  const encoded = writer.finish();
+  if (encoded === undefined) stageRemoval(stage, file.path);
+  else stageFile(archive, stage, encoded);
+  const rows = file.rows - intact.t.length;
+  losses.rowsLost.set(file.path, rows);
+  losses.unrecoverable.push({ dataset, path: file.path, rows, ...computeKeyRange(lostRanges) });
+  const getTimes = indexTickTimes(toTimes(intact));
+  for (const [symbol, covered] of coverage) {
+    if (findDayPart(stage.base, symbol, day) !== part) continue;
+    const t = getTimes(symbol);
+    const spans = lostRanges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
+    const remaining = covered.flatMap((window) =>
+      // A window that has all of its rows keeps its coverage.
+      window.ticks <= countTicksInWindow(t, window) ? [window] : subtractFromCoverage([window], spans, t),
+    );
+    if (remaining.length > 0) coverage.set(symbol, remaining);
+    else coverage.delete(symbol);
+  }
+}
+
+/** Coverage that was restored from the state, by symbol. */
+type RestoredCoverage = Map<string, readonly CoveredWindow[]>;
+
+/**
+ * Restores a day's coverage from its intact files, the intact rows of its damaged files and, for ticks, from the state. The
+ * state has no other coverage.
+ * @param day its UTC midnight, epoch ms
+ * @param coverage the coverage of the intact files; changed in place
+ * @param settleMs how long after a window's end a response must be generated to be final, in ms
+ */
+function restoreCoverage(
+  archive: Archive,
+  day: number,
+  coverage: DayCoverage,
+  damaged: readonly DamagedFile[],
+  settleMs: number,
+): RestoredCoverage {
+  for (const file of damaged) addCoverage(coverage, readIntactCoverage(file));
+  const restored: RestoredCoverage = new Map();
+  const dayWindow = { from: day, to: day + dayMs };
+  for (const [symbol, covered] of readPublishedCoverageIn(archive.state.db, dayWindow)) {
+    const known = coverage.ticks.get(symbol) ?? [];
+    const newest = findNewestResponse(readPublishedCoverage(archive.state.db, symbol));
+    const unknown = covered.flatMap((one) =>
+      subtract([intersectTwo(one, dayWindow)], known).map((window) => clipCoverage(one, window, settleMs, newest)),
+    );
+    if (unknown.length === 0) continue;
+    const windows = joinForPublishing(overlayCoverage([...known.map(toCovered), ...unknown]));
+    restored.set(symbol, windows);
+    coverage.ticks.set(symbol, countCoverageTicks(windows, new Float64Array(0)));
+  }
+  return restored;
+}
+
+/** The intact rows of a damaged file of coverage. */
+function readIntactCoverage({ salvage }: DamagedFile): DayCoverage {
+  const { readableFile, intactGroups } = salvage();
+  return parseCoverageRows(
+    readableFile === null ? [] : decodeRows(listReadColumns('coverage'), readableFile, intactGroups),
+  );
+}
+
+/**
+ * Clips a covered window to another one. Old ones were joined with their neighbors and have the time of the last response, so
+ * for a clipped one it is known only that its response came after it had settled.
+ */
+function clipCoverage(covered: CoveredWindow, window: Window, settleMs: number, newest: number): CoveredWindow {
+  const fetchedAt = canBeJoined(covered, newest)
+    ? Math.min(covered.fetchedAt, window.to + settleMs)
+    : covered.fetchedAt;
+  return { ...covered, ...window, fetchedAt };
+}
+
+const toCovered = ({ from, to, fetchedAt, origin, evidence }: CoveredWindow): CoveredWindow => ({
+  from,
+  to,
+  fetchedAt,
+  origin,
+  evidence,
+});

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
+import { computeThreadsMax, openWorkerPool } from '../../base/worker-threads.ts';
 import type { Archive } from '../archive.ts';
 import { sha256, toTemporaryPath } from '../disk/file-system.ts';
 import { datasetNames, datasets } from '../format/datasets.ts';
@@ -22,7 +23,6 @@ import { createFileRecord, type FileRecord, readFileKeys } from '../parquet/row-
 import { decodeRows } from '../parquet/rows.ts';
 import { formatRootFiles, readRootFileHashes, recordManifestText, recordRootFileHashes } from '../publish/commit.ts';
 import { locateFile, readFileNow, readPublishedFile } from '../read-published-file.ts';
-import { type HashPrefetcher, openHashPrefetcher } from './prefetch-hashes.ts';
 
 export interface VerifyFinding {
   readonly path: string;
@@ -350,4 +350,52 @@ function findOrphansBelow(
     const isDay = !folder.includes('/') && !name.endsWith('.parquet') && !disk.isLink(at);
     return (isDay || folders.has(path)) && disk.isFolder(at) ? findOrphansBelow(archive, path, known, folders) : [path];
   });
+}
+
+/** Hashes published files on worker threads, ahead of the caller. */
+interface HashPrefetcher {
+  /**
+   * Whether the next file matches its recorded hash; false if it cannot be read. Call once per file, in order; calls
+   * must not overlap.
+   */
+  isNextIntact(): Promise<boolean>;
+  /** Ends the threads. */
+  close(): Promise<void>;
+}
+
+/** Files hashed or queued ahead, per thread. */
+const prefetchPerThread = 8;
+
+/** @param getPath returns the current path of a file; null if it cannot be read */
+export async function openHashPrefetcher(
+  files: readonly PublishedFile[],
+  getPath: (file: PublishedFile) => string | null,
+): Promise<HashPrefetcher> {
+  const count = Math.min(files.length, computeThreadsMax());
+  const pool = await openWorkerPool('./hash-thread', import.meta.url, count);
+  const prefetched: Promise<boolean>[] = [];
+  let started = 0;
+  let isClosed = false;
+
+  async function isIntact(file: PublishedFile): Promise<boolean> {
+    try {
+      const path = getPath(file);
+      return path !== null && (await pool.run('hashFile', path)) === file.sha256;
+    } catch {
+      return false;
+    }
+  }
+
+  return {
+    async isNextIntact() {
+      if (isClosed) return false;
+      while (started < files.length && prefetched.length < count * prefetchPerThread)
+        prefetched.push(isIntact(files[started++]!));
+      return (await prefetched.shift()) ?? false;
+    },
+    async close() {
+      isClosed = true;
+      await pool.close();
+    },
+  };
 }

@@ -218,22 +218,6 @@ export function readPublishedCoverageIn(db: Database, { from, to }: Window): Map
   );
 }
 
-const readStateWindows = (db: Database, { from, to }: Window): Map<string, StateWindow[]> =>
-  Map.groupBy(
-    db.iterate<StateWindow>(selectStateWindows('t_from < ?3 and t_to > ?2'), Number.MAX_SAFE_INTEGER, from, to),
-    ({ symbol }) => symbol,
-  );
-
-/** Finds windows, published or journaled, with inferred evidence only, by symbol. Windows are not clipped. */
-export function findInferred(db: Database, window: Window): Map<string, Window[]> {
-  const out = new Map<string, Window[]>();
-  for (const [symbol, rows] of readStateWindows(db, window)) {
-    const inferred = computeInferred(rows);
-    if (inferred.length > 0) out.set(symbol, inferred);
-  }
-  return out;
-}
-
 /**
  * Finds the windows of a symbol whose days cannot be complete: covered by inference alone, or proved only by a response that
  * came so soon after the window that late ticks may follow it.
@@ -245,12 +229,6 @@ export function findUnprovenOf(db: Database, symbol: string, settleMs: number, n
   // No response can be final yet for what is younger.
   const young = intersect(union(proven), [{ from: nowMs - settleMs, to: Number.POSITIVE_INFINITY }]);
   return subtract(union(covered), union([...computeSettledWindows(proven, settleMs), ...young]));
-}
-
-function computeInferred(rows: readonly StateWindow[]): Window[] {
-  const isInferred = ({ kind, evidence }: StateWindow): boolean => kind === 'withdrawn' || evidence === 'inferred';
-  const isProof = ({ kind, evidence }: StateWindow): boolean => kind === 'withdrawn' || evidence !== 'inferred';
-  return subtract(applyWithdrawals(rows.filter(isInferred)), applyWithdrawals(rows.filter(isProof)));
 }
 
 /** Removes the coverage of a symbol in some windows. Must run inside the publish's transaction. */

@@ -42,7 +42,7 @@ function numberRepeats({ offsets, t }: SeriesColumns): Float64Array {
 }
 
 /** Counts the rows of the same symbol and time before a row. */
-export function countRepeats({ offsets, t }: SeriesColumns, row: number): number {
+export function countRepeats({ offsets, t }: Pick<SeriesColumns, 'offsets' | 't'>, row: number): number {
   const first = offsets[findSymbolIndex(offsets, row)]!;
   let count = 0;
   while (row - count > first && t[row - count - 1] === t[row]) count++;

@@ -1,6 +1,7 @@
+import { DamageError } from '../../base/errors.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
-import { overlaps } from '../../base/window.ts';
+import { floorToDay, overlaps } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { Archive } from '../archive.ts';
 import type { Evidence, PublishedCoverage } from '../format/coverage.ts';
@@ -15,7 +16,7 @@ import {
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
-import type { MarketRow } from '../format/market.ts';
+import { type MarketRow, mergeMarkets } from '../format/market.ts';
 import { detailColumns } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
 import type { SeriesConflict } from '../format/series.ts';
@@ -23,6 +24,7 @@ import { listFactColumns, type SeriesDataset } from '../format/series-datasets.t
 import type { Conflict } from '../format/tick-columns.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
+import { readMarketPolls } from '../journal/journal-markets.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { decodePublished, readPublishedFile } from '../read-published-file.ts';
@@ -216,43 +218,29 @@ export const readDayMarkets = (archive: Archive, base: Manifest, day: number): M
   parseMarketRows(readTableRows(archive, base, 'markets', { day, part: 0 }));
 
 export const parseMarketRows = (rows: readonly (readonly CellValue[])[]): MarketRow[] =>
-  rows.map((row) => {
-    const [
-      canonicalId,
-      symbol,
-      source,
-      views,
-      category,
-      confidence,
-      isActive,
-      question,
-      closesAt,
-      resolvedAt,
-      outcome,
-    ] = row;
-    const [firstSeen, lastSeen, extra, ...details] = row.slice(11);
-    const facts = {
-      canonicalId,
-      symbol,
-      source,
-      views,
-      category,
-      confidence,
-      isActive,
-      question,
-      closesAt,
-      resolvedAt,
-    };
-    return {
-      ...facts,
-      ...Object.fromEntries(detailColumns.map(([field], i) => [field, details[i]])),
-      opensAt: null,
-      outcome,
-      firstSeen,
-      lastSeen,
-      extra,
-    } as MarketRow;
-  });
+  rows.map((row) => ({
+    ...(Object.fromEntries(marketFields.map((field, i) => [field, row[i] ?? null])) as unknown as MarketRow),
+    opensAt: null,
+  }));
+
+/** The fields of the columns of the markets dataset. */
+const marketFields: readonly (keyof MarketRow)[] = [
+  'canonicalId',
+  'symbol',
+  'source',
+  'views',
+  'category',
+  'confidence',
+  'isActive',
+  'question',
+  'closesAt',
+  'resolvedAt',
+  'outcome',
+  'firstSeen',
+  'lastSeen',
+  'extra',
+  ...detailColumns.map(([field]) => field),
+];
 
 /** Market rows sorted by canonical_id, symbol and first_seen. */
 export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>
@@ -263,20 +251,49 @@ export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>
         compareUtf8(a.symbol ?? '', b.symbol ?? '') ||
         a.firstSeen - b.firstSeen,
     )
-    .map((m) => [
-      m.canonicalId,
-      m.symbol,
-      m.source,
-      m.views,
-      m.category,
-      m.confidence,
-      m.isActive,
-      m.question,
-      m.closesAt,
-      m.resolvedAt,
-      m.outcome,
-      m.firstSeen,
-      m.lastSeen,
-      m.extra,
-      ...detailColumns.map(([field]) => m[field]),
-    ]);
+    .map((market) => marketFields.map((field) => market[field]));
+
+/** The market rows of a day, merged and not staged yet. */
+interface MergedMarkets {
+  readonly day: number;
+  readonly rows: readonly CellValue[][];
+  /** Whether they differ from the published rows in last_seen only, so that a quiet publish needs no file of them. */
+  readonly isOnlySeenAgain: boolean;
+}
+
+/** Merges the market polls of the journal with the published rows. Skips days whose published file is damaged. */
+export function mergeMarketPolls(
+  archive: Archive,
+  stage: Stage,
+  end: number,
+  refused: string[],
+): { readonly recordIds: readonly number[]; readonly days: readonly MergedMarkets[] } {
+  const polls = [...readMarketPolls(archive.state.db, end)];
+  const recordIds: number[] = [];
+  const days: MergedMarkets[] = [];
+  for (const [day, dayPolls] of Map.groupBy(polls, (poll) => floorToDay(poll.observedAt))) {
+    try {
+      const published = readTableRows(archive, stage.base, 'markets', { day, part: 0 });
+      const rows = toMarketRows(mergeMarkets(parseMarketRows(published), dayPolls));
+      days.push({ day, rows, isOnlySeenAgain: isOnlySeenAgain(published, rows) });
+      recordIds.push(...dayPolls.map((poll) => poll.recordId));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+    }
+  }
+  return { recordIds, days };
+}
+
+export function stageMarkets(archive: Archive, stage: Stage, days: readonly MergedMarkets[]): void {
+  for (const { day, rows } of days) stageTable(archive, stage, 'markets', { day, part: 0 }, rows);
+}
+
+const lastSeenAt = datasets.markets.columns.findIndex(({ name }) => name === 'last_seen');
+
+const isOnlySeenAgain = (before: readonly CellValue[][], after: readonly CellValue[][]): boolean =>
+  before.length === after.length &&
+  before.every((row, i) => row.every((value, column) => column === lastSeenAt || isSame(value, after[i]![column]!)));
+
+const isSame = (a: CellValue, b: CellValue): boolean =>
+  a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((value, i) => value === b[i]));

@@ -100,24 +100,19 @@ export function openPartitionWriter(
   const file = openTickFileWriter(groupRows, kept);
   const lengths = intervals.map((interval) => candleIntervals[interval]);
   const candleSlices: CandleColumns[][] = [];
-  const keys = new Map<number, SortKey>();
-  let statistics: FileStatistics | undefined;
-  let last: string | undefined;
+  const rows = createAddedRows(bin.day, groupRows);
   return {
     add(columns, coverage, ticks) {
       if (columns.t.length === 0) return;
-      assertPartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last);
-      last = columns.symbols.at(-1);
+      rows.add(columns);
       if (ticks) file.add(columns);
-      collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows);
-      statistics = joinFileStatistics(statistics, computeFileStatistics(bin.day, columns));
       candleSlices.push(computeAllCandles(columns, coverage, lengths, series));
     },
     finish(ticks) {
-      if (statistics === undefined) return [];
+      if (candleSlices.length === 0) return [];
       const path = toDayPath('ticks', bin.day, bin.part);
       return [
-        ...(ticks ? [createEncodedFile('ticks', path, file.end(), statistics, (row) => keys.get(row)!)] : []),
+        ...(ticks ? [rows.encode('ticks', path, file.end())] : []),
         ...intervals.map((interval, i) =>
           encodeCandleFile(interval, bin, concatCandles(candleSlices.map((slice) => slice[i]!)), groupRows),
         ),
@@ -144,47 +139,48 @@ export function openSeriesPartitionWriter(
   groupRows: number,
 ): SeriesPartitionWriter {
   const file = openSeriesFileWriter(dataset, groupRows);
-  const hasIds = hasRowIds(dataset);
+  const rows = createAddedRows(bin.day, groupRows, hasRowIds(dataset));
+  let isEmpty = true;
+  return {
+    add(columns) {
+      if (columns.t.length === 0) return;
+      rows.add(columns);
+      file.add(columns);
+      isEmpty = false;
+    },
+    finish: () => (isEmpty ? undefined : rows.encode(dataset, toDayPath(dataset, bin.day, bin.part), file.end())),
+  };
+}
+
+type TimedColumns = Pick<PartColumns, 'symbols' | 'offsets' | 't'>;
+
+/** The statistics of the rows that were added to a file, and the keys of those at which a row group may start or end. */
+function createAddedRows(day: number, groupRows: number, hasIds = false) {
   const keys = new Map<number, SortKey>();
   let statistics: FileStatistics | undefined;
   let last: string | undefined;
   return {
-    add(columns) {
-      if (columns.t.length === 0) return;
-      assertPartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last, hasIds);
-      last = columns.symbols.at(-1);
-      file.add(columns);
-      const getRest = hasIds ? (row: number) => [columns.t[row]!, countRepeats(columns, row)] : undefined;
-      collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows, getRest);
-      statistics = joinFileStatistics(statistics, computeFileStatistics(bin.day, columns));
+    /** @throws Error if a row is outside the day or keys do not ascend */
+    add(columns: TimedColumns): void {
+      const { symbols, offsets, t } = columns;
+      assertPartOrder(columns, { from: day, to: day + dayMs }, last, hasIds);
+      last = symbols.at(-1);
+      const before = statistics?.rows ?? 0;
+      const setKey = (symbol: string, row: number): void => {
+        keys.set(before + row, [symbol, t[row]!, ...(hasIds ? [countRepeats(columns, row)] : [])]);
+      };
+      symbols.forEach((symbol, s) => {
+        const [from, to] = [offsets[s]! + before, offsets[s + 1]! + before];
+        for (let row = Math.ceil(from / groupRows) * groupRows; row <= to; row += groupRows)
+          for (const edge of [row - 1, row]) if (edge >= from && edge < to) setKey(symbol, edge - before);
+      });
+      setKey(last!, t.length - 1);
+      statistics = joinFileStatistics(statistics, computeFileStatistics(day, columns));
     },
-    finish() {
-      if (statistics === undefined) return undefined;
-      const path = toDayPath(dataset, bin.day, bin.part);
-      return createEncodedFile(dataset, path, file.end(), statistics, (row) => keys.get(row)!);
-    },
+    /** At least one row was added. */
+    encode: (dataset: DatasetName, path: string, bytes: Uint8Array): EncodedFile =>
+      createEncodedFile(dataset, path, bytes, statistics!, (row) => keys.get(row)!),
   };
-}
-
-/**
- * Collects the keys of rows at which a row group may start or end; `rowsBefore` rows precede these.
- * @param getRest returns the values of a row's sort key after its symbol
- */
-function collectRowGroupKeys(
-  keys: Map<number, SortKey>,
-  { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
-  rowsBefore: number,
-  groupRows: number,
-  getRest: KeyReader = (row) => [t[row]!],
-): void {
-  symbols.forEach((symbol, s) => {
-    const [from, to] = [offsets[s]! + rowsBefore, offsets[s + 1]! + rowsBefore];
-    for (let row = Math.ceil(from / groupRows) * groupRows; row <= to; row += groupRows)
-      for (const edge of [row - 1, row])
-        if (edge >= from && edge < to) keys.set(edge, [symbol, ...getRest(edge - rowsBefore)]);
-  });
-  const last = rowsBefore + t.length - 1;
-  keys.set(last, [symbols.at(-1)!, ...getRest(last - rowsBefore)]);
 }
 
 function joinFileStatistics(a: FileStatistics | undefined, b: FileStatistics): FileStatistics {
@@ -216,10 +212,7 @@ export interface FileStatistics {
 }
 
 /** Computes the statistics of a part with at least one row; `day` is its UTC midnight in epoch ms. */
-export function computeFileStatistics(
-  day: number,
-  { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
-): FileStatistics {
+export function computeFileStatistics(day: number, { symbols, offsets, t }: TimedColumns): FileStatistics {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
   // Times ascend within a symbol.

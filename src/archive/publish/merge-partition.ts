@@ -22,7 +22,9 @@ import {
   indexTickTimes,
   noTicks,
   type PartColumns,
+  type PartSlice,
   type RunTally,
+  splitPart,
   type TickChunk,
 } from '../format/tick-columns.ts';
 import type { DatedWindow } from '../format/withdrawals.ts';
@@ -89,12 +91,8 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
     task.old === null
       ? emptyPart
       : decodePublished(toDayPath('ticks', task.day, task.part), () => decodeTicks(task.old!));
-  const slices = splitPartition(
-    old,
-    task.chunks,
-    [...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()],
-    ticksMax,
-  );
+  const others = new Set([...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()]);
+  const slices = splitPart(old, task.chunks, others, ticksMax, countTicks);
   const kept =
     task.old === null
       ? undefined
@@ -105,7 +103,8 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   try {
     for (const slice of slices) {
       const chunks = loadSpilledChunks(slice.chunks, spills);
-      const { columns, ...merged } = mergePart(slice.old, chunks, known, mergeBuffers);
+      const held = sliceColumns(old, slice);
+      const { columns, ...merged } = mergePart(held, chunks, known, mergeBuffers);
       const assessed = judgeLostWindows(pickSymbols(task.answers, slice.symbols), task.lost, columns);
       const published = pickSymbols(task.coverage, slice.symbols);
       const withdrawn = pickSymbols(task.withdrawn, slice.symbols);
@@ -113,7 +112,7 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
       // With a single slice it is already known whether the ticks have to be written.
       files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
       const late = task.late.map(({ claimed, latenessMsMax }) =>
-        countLateTicks(pickSymbols(claimed, slice.symbols), merged.added, { old: slice.old, columns }, latenessMsMax),
+        countLateTicks(pickSymbols(claimed, slice.symbols), merged.added, { old: held, columns }, latenessMsMax),
       );
       addSliceResult(result, {
         merged,
@@ -128,6 +127,20 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
     spills.close();
   }
   return { ...result, files: files.finish(result.merged.isChanged) };
+}
+
+const countTicks = (chunk: TickChunk | SpilledChunk): number =>
+  'spilled' in chunk ? chunk.spilled.tickCount : chunk.t.length;
+
+/** Returns the columns of the symbols of a slice. */
+function sliceColumns({ symbols, offsets, t, p }: PartColumns, { first, end }: PartSlice<unknown>): PartColumns {
+  const [from, to] = [offsets[first]!, offsets[end]!];
+  return {
+    symbols: symbols.slice(first, end),
+    offsets: offsets.slice(first, end + 1).map((offset) => offset - from),
+    t: t.subarray(from, to),
+    p: p.subarray(from, to),
+  };
 }
 
 /** The number of published rows before the first symbol with new ticks: a merge does not change these. */
@@ -215,72 +228,6 @@ function computeTickDeltas(added: ReadonlyMap<string, number>, columns: PartColu
     });
   });
   return out.sort((a, b) => compareUtf8(a.symbol, b.symbol));
-}
-
-/** Adjacent symbols of a part, with their published ticks and the new chunks. */
-interface PartitionSlice {
-  /** In UTF-8 order. */
-  readonly symbols: readonly string[];
-  readonly old: PartColumns;
-  readonly chunks: readonly (TickChunk | SpilledChunk)[];
-}
-
-/**
- * Splits a part into slices of at most `ticksMax` ticks, old and new together, or of a single symbol. Returns at least
- * one slice. Each symbol of `old`, `chunks` and `others` is in exactly one slice.
- */
-function splitPartition(
-  old: PartColumns,
-  chunks: readonly (TickChunk | SpilledChunk)[],
-  others: Iterable<string>,
-  ticksMax: number,
-): PartitionSlice[] {
-  const weights = new Map<string, number>();
-  const addWeight = (symbol: string, ticks: number): void => {
-    weights.set(symbol, (weights.get(symbol) ?? 0) + ticks);
-  };
-  for (const [i, symbol] of old.symbols.entries()) addWeight(symbol, old.offsets[i + 1]! - old.offsets[i]!);
-  for (const chunk of chunks) addWeight(chunk.symbol, 'spilled' in chunk ? chunk.spilled.tickCount : chunk.t.length);
-  for (const symbol of others) addWeight(symbol, 0);
-  const symbols = [...weights.keys()].sort(compareUtf8);
-  const totalTicks = [...weights.values()].reduce((sum, ticks) => sum + ticks, 0);
-  if (totalTicks <= ticksMax) return [{ symbols, old, chunks }];
-  const slices: string[][] = [];
-  let ticksLeft = 0;
-  for (const symbol of symbols) {
-    const ticks = weights.get(symbol)!;
-    if (slices.length === 0 || ticks > ticksLeft) {
-      slices.push([]);
-      ticksLeft = ticksMax;
-    }
-    slices.at(-1)!.push(symbol);
-    ticksLeft -= ticks;
-  }
-  const bySymbol = Map.groupBy(chunks, ({ symbol }) => symbol);
-  let first = 0;
-  return slices.map((names) => {
-    let end = first;
-    // Both are in the same order, and each old symbol is in one of the slices.
-    while (end < old.symbols.length && compareUtf8(old.symbols[end]!, names.at(-1)!) <= 0) end++;
-    const slice = {
-      symbols: names,
-      old: sliceColumns(old, first, end),
-      chunks: names.flatMap((name) => bySymbol.get(name) ?? []),
-    };
-    first = end;
-    return slice;
-  });
-}
-
-/** Returns the columns of the symbols from index `first` to `end` (exclusive). */
-function sliceColumns({ symbols, offsets, t, p }: PartColumns, first: number, end: number): PartColumns {
-  const [from, to] = [offsets[first]!, offsets[end]!];
-  return {
-    symbols: symbols.slice(first, end),
-    offsets: offsets.slice(first, end + 1).map((offset) => offset - from),
-    t: t.subarray(from, to),
-    p: p.subarray(from, to),
-  };
 }
 
 /** The result of merging a part. */

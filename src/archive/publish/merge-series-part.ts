@@ -8,9 +8,9 @@ import {
 import { toDayPath } from '../format/layout.ts';
 import { mergeSeries } from '../format/merge-series.ts';
 import type { PrecedenceWindow } from '../format/precedence.ts';
-import { createEmptySeries, type SeriesChunk, type SeriesConflict, splitSeries } from '../format/series.ts';
+import { createEmptySeries, type SeriesChunk, type SeriesConflict, sliceSeries } from '../format/series.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
-import { addTallies, noTicks, type RunTally } from '../format/tick-columns.ts';
+import { addTallies, noTicks, type RunTally, splitPart } from '../format/tick-columns.ts';
 import { type PublishedPrecedence, toSeriesPrecedence } from '../journal/precedence-store.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
 import { decodePublished } from '../read-published-file.ts';
@@ -67,7 +67,7 @@ const sliceRowsMax = 100_000;
  * @throws DamageError if the published file cannot be decoded
  */
 export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): SeriesMergeResult {
-  const { dataset, chunks, covered, published } = task;
+  const { dataset, covered, published } = task;
   const path = toDayPath(dataset, task.day, task.part);
   const old =
     task.old === null ? createEmptySeries(dataset) : decodePublished(path, () => decodeSeries(dataset, task.old!));
@@ -81,8 +81,8 @@ export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): 
   let isChanged = false;
   const spills = openSpillReader();
   try {
-    for (const slice of splitSeries(old, chunks, rowsMax, countSeriesRows)) {
-      const merged = mergeSeries(dataset, slice.old, loadSpilledSeries(slice.chunks, spills), known);
+    for (const { first, end, chunks } of splitPart(old, task.chunks, new Set(), rowsMax, countSeriesRows)) {
+      const merged = mergeSeries(dataset, sliceSeries(old, first, end), loadSpilledSeries(chunks, spills), known);
       const { symbols, offsets, t } = merged.columns;
       writer.add(merged.columns);
       isChanged ||= merged.isChanged;

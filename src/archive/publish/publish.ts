@@ -31,9 +31,9 @@ import { readAllSymbols } from '../journal/symbol-store.ts';
 import { addTickDeltas } from '../journal/tick-counts.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
+import { mergeMarketPolls, stageMarkets } from './day-tables.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
-import { mergeMarketPolls, stageMarkets } from './market-tables.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
@@ -231,11 +231,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
   if (!hasInput && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
-    if (intake !== undefined)
-      db.transaction(() => {
-        intake.commitTo(archive.state, []);
-        intake.series.commitTo(archive.state, []);
-      });
+    if (intake !== undefined) journalIntake(archive, intake);
     return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
   }
   // In the order in which the commit inserts unknown symbols into the state.
@@ -246,12 +242,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const listed = [...(base.datasets.coverage.withdrawn ?? []), ...withdrawn];
   const after = { symbols, ...computeClaimsAfter(db, readLostWindows(db), listed, results) };
   const mayBeQuiet =
-    countJournaledWindows(db) <= (options.quietWindowsMax ?? -1) &&
-    options.judges !== true &&
-    intake === undefined &&
-    !(hasRejected || hasOthers) &&
-    refused.length === 0 &&
-    results.every(hasNothingNew);
+    permitsQuiet(db, options) && !(hasRejected || hasOthers) && refused.length === 0 && results.every(hasNothingNew);
   // A quiet publish needs no file of markets that were only seen again.
   const deferred = mayBeQuiet ? markets.filter(({ isOnlySeenAgain }) => isOnlySeenAgain) : [];
   stageMarkets(
@@ -287,6 +278,17 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
   return { previousManifest: base, manifest, files, lacking, late: sumLateTicks(options, results), refused };
+}
+
+const permitsQuiet = (db: Database, { quietWindowsMax = -1, judges, intake }: PublishOptions): boolean =>
+  countJournaledWindows(db) <= quietWindowsMax && judges !== true && intake === undefined;
+
+/** Journals what an import has read, of which nothing was merged. */
+function journalIntake({ state }: Archive, intake: ImportBuffer): void {
+  state.db.transaction(() => {
+    intake.commitTo(state, []);
+    intake.series.commitTo(state, []);
+  });
 }
 
 /** Counts the published ticks in the given parts. */

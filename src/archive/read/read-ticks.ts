@@ -163,22 +163,28 @@ export function openTickReader(
     return Math.min(to, ...starts.filter((start) => start !== undefined));
   }
 
-  return async (query) => {
-    for (let attempt = 0; attempt < attemptsMax; attempt++) {
-      try {
-        const known = getSnapshot(query.symbol);
-        return known === null ? null : await readRange(query, known);
-      } catch (error) {
-        if (!(error instanceof ReadSupersededError)) throw error;
-      }
-      await new Promise((resolve) => setImmediate(resolve));
+  return (query) =>
+    retrySuperseded(archive, query.symbol, async () => {
+      const known = getSnapshot(query.symbol);
+      return known === null ? null : await readRange(query, known);
+    });
+}
+
+/** Reads again if a publish intervenes. @throws OddslakeError (busy) if that happens too often */
+async function retrySuperseded<T>(archive: Archive, symbol: string, read: () => Promise<T>): Promise<T> {
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof ReadSupersededError)) throw error;
     }
-    requirePublishedManifest(archive);
-    throw new OddslakeError(
-      exitCodes.busy,
-      `The archive was published ${attemptsMax} times while ${query.symbol} was being read. Try again later.`,
-    );
-  };
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  requirePublishedManifest(archive);
+  throw new OddslakeError(
+    exitCodes.busy,
+    `The archive was published ${attemptsMax} times while ${symbol} was being read. Try again later.`,
+  );
 }
 
 interface KeyedColumns extends TickColumns {

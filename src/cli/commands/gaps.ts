@@ -53,9 +53,8 @@ export function addGaps(command: Command, shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: GapsFlags) =>
     withReadableArchive(flags, shell.version, async (archive, context) => {
-      const [{ listGaps }, { listDatasetGaps }, { toCompletenessRules }] = await Promise.all([
+      const [{ listDatasetGaps, listGaps }, { toCompletenessRules }] = await Promise.all([
         import('../../archive/read/gaps.ts'),
-        import('../../archive/read/dataset-gaps.ts'),
         import('../../context/open-configured.ts'),
       ]);
       const { source: sources } = flags;

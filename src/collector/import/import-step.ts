@@ -16,7 +16,7 @@ import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset } from './import-rows.ts';
 import { countRejected, formatImportWarnings, formatOverShare, type RejectedGroup } from './import-warnings.ts';
 import { type ImportWriter, openImportWriter } from './import-writer.ts';
-import { openImportThreads, openPageReader, type PageRead } from './page-workers.ts';
+import { openImportThreads, openPageReader, type PageRead, readAhead } from './page-workers.ts';
 import { centsFault, type RowPlan, suggestFlags } from './preflight.ts';
 import {
   type CheckedFile,
@@ -25,7 +25,6 @@ import {
   isResponseFile,
   toCheckRules,
 } from './prepare-import.ts';
-import { readAhead } from './read-ahead.ts';
 import {
   checkCompressedParquet,
   createLazyReader,

@@ -234,16 +234,3 @@ export function planBackfill(
   const requested = skipped.length === 0 ? windows : subtract(windows, skipped);
   return { symbol: facts.symbol, windows: rules.force ? requested : subtract(requested, coverage), isFirst: false };
 }
-
-/** Number of requests that confirm a window after its pages have been fetched: one per side. */
-export const confirmRequestsPerWindow = 2;
-
-/**
- * Minimum number of requests for a plan: one per window, and more if the past tick density shows that one page cannot
- * hold it.
- */
-export function estimatePages(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {
-  const activeMs = facts.firstTick === null || facts.lastTick === null ? 0 : facts.lastTick - facts.firstTick;
-  const perMs = activeMs > 0 ? facts.ticks / activeMs : 0;
-  return plan.windows.reduce((sum, w) => sum + Math.max(1, Math.ceil(((w.to - w.from) * perMs) / pageLimit)), 0);
-}

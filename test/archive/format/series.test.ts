@@ -8,16 +8,14 @@ import {
   precedenceRanks,
 } from '../../../src/archive/format/precedence.ts';
 import {
-  countChunkRows,
   createEmptySeries,
   type MergedSeries,
   type SeriesChunk,
   type SeriesColumns,
   sliceSeries,
-  splitSeries,
 } from '../../../src/archive/format/series.ts';
 import { compareDropped } from '../../../src/archive/format/series-rows.ts';
-import type { RunTally } from '../../../src/archive/format/tick-columns.ts';
+import { type RunTally, splitPart } from '../../../src/archive/format/tick-columns.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
 import { share } from '../../harness/share.ts';
 
@@ -397,9 +395,15 @@ describe('merging a series', () => {
   });
 });
 
+const splitSeries = (columns: SeriesColumns, chunks: readonly SeriesChunk[], rowsMax: number) =>
+  splitPart(columns, chunks, new Set(), rowsMax, ({ t }) => t.length).map(({ first, end, ...slice }) => ({
+    old: sliceSeries(columns, first, end),
+    ...slice,
+  }));
+
 /** Merges slice by slice, as a publish does. */
 function mergeInSlices(series: Series, chunks: readonly SeriesChunk[], rowsMax: number) {
-  const parts = [...splitSeries(series.columns, chunks, rowsMax, countChunkRows)].map((slice) => ({
+  const parts = [...splitSeries(series.columns, chunks, rowsMax)].map((slice) => ({
     slice,
     merged: mergeSeries('quotes', slice.old, slice.chunks, series.known),
   }));
@@ -420,7 +424,7 @@ describe('splitting a series', () => {
     fc.assert(
       fc.property(anyChunks, anyChunks, anyLimit, (before, chunks, rowsMax) => {
         const { columns } = publishAll([before]);
-        const slices = [...splitSeries(columns, chunks, rowsMax, countChunkRows)];
+        const slices = [...splitSeries(columns, chunks, rowsMax)];
         expect(slices.flatMap(({ old }) => toLines(old))).toEqual(toLines(columns));
         const ofSlices = slices.map(({ old, chunks: given }) => {
           const names = [...old.symbols, ...given.filter(({ t }) => t.length > 0).map(({ symbol }) => symbol)];
@@ -484,6 +488,6 @@ describe('splitting a series', () => {
   });
 
   test('of nothing gives nothing', () => {
-    expect([...splitSeries(createEmptySeries('quotes'), [], 10, countChunkRows)]).toEqual([]);
+    expect([...splitSeries(createEmptySeries('quotes'), [], 10)]).toEqual([]);
   });
 });

@@ -6,7 +6,6 @@ import { dayMs, intersect, subtract, union, type Window } from '../../../src/bas
 import {
   addTail,
   beginAtTick,
-  estimatePages,
   extendToLostWindows,
   findUnsettledStart,
   needsPolling,
@@ -269,23 +268,5 @@ describe('a backfill', () => {
 
   test('requests windows outside of the lifetime for all known symbols on demand', () => {
     expect(planBackfill(facts, [], window, { ...plain, allKnown: true }).windows).toEqual([window]);
-  });
-});
-
-describe('the estimated number of requests', () => {
-  test('is one per window, and more if past density exceeds a page', () => {
-    const plan = {
-      symbol: 'S',
-      windows: [
-        { from: 0, to: 1000 },
-        { from: 2000, to: 2010 },
-      ],
-      isFirst: false,
-    };
-    expect(estimatePages(plan, factsOf(), 100)).toBe(2);
-    expect(estimatePages(plan, factsOf({ firstTick: 0, lastTick: 1000, ticks: 1000 }), 100)).toBe(11);
-    expect(estimatePages(plan, factsOf({ firstTick: 5000, lastTick: 6000, ticks: 1000 }), 100)).toBe(11);
-    for (const known of [{ firstTick: 1000 }, { lastTick: 1000 }, { firstTick: 1000, lastTick: 1000 }])
-      expect(estimatePages(plan, factsOf({ ...known, ticks: 1000 }), 100)).toBe(2);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { type DatasetName, datasetNames, isDated } from '../../../src/archive/format/datasets.ts';
-import { listMissingEmptyFiles } from '../../../src/archive/format/empty-files.ts';
-import { createEmptyManifest, type Manifest, type PublishedFile } from '../../../src/archive/format/manifest.ts';
+import { type DatasetName, datasetNames, isDated } from '../../src/archive/format/datasets.ts';
+import { createEmptyManifest, type Manifest, type PublishedFile } from '../../src/archive/format/manifest.ts';
+import { listMissingEmptyFiles } from '../../src/archive/publish/stage-empty-files.ts';
 
 const file = (path: string, rows: number): PublishedFile => ({
   path,
