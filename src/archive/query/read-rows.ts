@@ -1,4 +1,4 @@
-import type { DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBDataChunk, DuckDBInstance } from '@duckdb/node-api';
 import type { CellValue } from './convert-values.ts';
 import { readNumberVector, readTextVector } from './read-vectors.ts';
 import { buildStartSettings, quoteLiteral } from './views.ts';
@@ -60,60 +60,145 @@ export type EpochUnit = 's' | 'ms' | 'us' | 'ns';
 /** The unit of the numeric timestamps of a file. `auto`: the caller decides for each number, which is read as text. */
 export type TimeUnit = EpochUnit | 'auto';
 
+const memoryBytesMax = 1024 ** 3;
+
+/** What is loaded on demand: imports of saved pages do not need DuckDB. */
+interface Loaded {
+  readonly duckdb: typeof import('@duckdb/node-api');
+  readonly toCellValue: typeof import('./convert-values.ts').toCellValue;
+}
+
+/** Opens DuckDB for reading files of rows; `scratch` is a folder for spilled data. */
+export async function openRowReader(scratch: string): Promise<RowReader> {
+  const [duckdb, { toCellValue }] = await Promise.all([import('@duckdb/node-api'), import('./convert-values.ts')]);
+  const settings = buildStartSettings({ threads: 2, memoryBytesMax, scratch });
+  const instance = await duckdb.DuckDBInstance.create(':memory:', { ...settings, temp_directory: scratch });
+  return new DuckDbRowReader(instance, { duckdb, toCellValue });
+}
+
 /** Streams the rows of files in bounded memory. Methods throw DuckDB's own errors for a broken file. */
-export interface RowReader {
-  readColumns(file: RowFile): Promise<RowColumn[]>;
+export type RowReader = Pick<DuckDbRowReader, keyof DuckDbRowReader>;
+
+class DuckDbRowReader {
+  readonly #instance: DuckDBInstance;
+  readonly #loaded: Loaded;
+  #connection: DuckDBConnection | undefined;
+
+  constructor(instance: DuckDBInstance, loaded: Loaded) {
+    this.#instance = instance;
+    this.#loaded = loaded;
+  }
+
+  async readColumns(file: RowFile): Promise<RowColumn[]> {
+    await this.#reconnect();
+    const rows = await this.#getRows(`DESCRIBE SELECT * FROM ${buildSourceSql(file)}`);
+    const columns = rows.map(([name, type]) => ({ name: String(name), type: String(type) }));
+    const names = columns.map(({ name }) => name);
+    const wideTypes = file.format === 'parquet' ? await this.#findWideDecimals(file, names) : new Map<string, string>();
+    return columns.map(({ name, type }) => ({ name, type: wideTypes.get(name) ?? type }));
+  }
+
   /**
    * Reads the columns symbol, t and those of `wanted`, which must exist; `columns` is the result of `readColumns`. `unit` is that
    * of numeric times.
    */
-  readSeries(
+  async *readSeries(
     file: RowFile,
     columns: readonly RowColumn[],
     unit: TimeUnit,
     wanted: { readonly numbers: readonly string[]; readonly texts: readonly string[] },
-  ): AsyncGenerator<RawSeriesColumns, void, undefined>;
-  /** Reads columns as text, one array for each column, in chunks of a few thousand rows. */
-  readTexts(
+  ): AsyncGenerator<RawSeriesColumns, void, undefined> {
+    await this.#reconnect();
+    const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
+    const t = buildMillisecondsSql(type('t'), unit);
+    const text = isTextTime(type('t'), unit)
+      ? 'NULL'
+      : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
+    const valueNames = [...wanted.numbers, ...wanted.texts];
+    const valuesSql = [
+      ...wanted.numbers.map((name) => `, ${buildNumberSql(name, type(name))}`),
+      ...wanted.texts.map((name) => `, ${buildTextSql({ name, type: type(name) })}`),
+    ].join('');
+    const names = file.format === 'parquet' ? await this.#readSymbolNames(file) : [];
+    const symbol =
+      names.length === 0 ? 'CAST("symbol" AS VARCHAR)' : 'enum_code(CAST(CAST("symbol" AS VARCHAR) AS symbol_name))';
+    const sql = `SELECT ${symbol}, ${t}, ${text}${valuesSql} FROM ${buildSourceSql(file)}`;
+    for await (const { chunk } of this.#chunks(sql)) {
+      const [time, tText] = [1, 2].map((column) => this.#readColumn(chunk, column));
+      const named =
+        names.length === 0
+          ? chunk.getColumnValues(0)
+          : readNumberVector(chunk.getColumnVector(0)).map((code) => (code === null ? null : names[code]!));
+      const values = valueNames.map((name, i) => [name, this.#readColumn(chunk, 3 + i)] as const);
+      yield { symbol: named, t: time!, tText: tText!, values: Object.fromEntries(values) };
+    }
+  }
+
+  /**
+   * Reads columns as text, one array for each column, in chunks of a few thousand rows: at most `limit`, sorted by `sortedBy`,
+   * otherwise in the order of the file.
+   */
+  async *readTexts(
     file: RowFile,
     columns: readonly RowColumn[],
-    options?: {
-      /** Maximum number of rows. */
-      readonly limit?: number;
-      /** Columns by which the rows are sorted; otherwise they have the order of the file. */
-      readonly sortedBy?: readonly string[];
-    },
-  ): AsyncGenerator<(string | null)[][], void, undefined>;
+    { limit, sortedBy = [] }: { readonly limit?: number; readonly sortedBy?: readonly string[] } = {},
+  ): AsyncGenerator<(string | null)[][], void, undefined> {
+    await this.#reconnect();
+    const texts = columns.map(buildTextSql).join(', ');
+    const order = sortedBy.length === 0 ? '' : ` ORDER BY ${sortedBy.map(quoteColumnName).join(', ')}`;
+    const limitSql = limit === undefined ? '' : ` LIMIT ${limit}`;
+    const sql = `SELECT ${texts} FROM ${buildSourceSql(file)}${order}${limitSql}`;
+    for await (const { chunk } of this.#chunks(sql))
+      yield columns.map((_, c) => chunk.getColumnValues(c) as (string | null)[]);
+  }
+
   /** The number of rows that the footer of a Parquet file states, before filters. */
-  countParquetRows(file: RowFile): Promise<number>;
+  async countParquetRows({ path }: RowFile): Promise<number> {
+    await this.#reconnect();
+    const sql = `SELECT sum(num_rows)::DOUBLE FROM parquet_file_metadata(${quotePath({ path })})`;
+    return Number((await this.#getRows(sql))[0]?.[0] ?? 0);
+  }
+
   /** Reads rows as objects. Times are epoch ms, or wall-clock ms in columns without a zone. */
-  readRecords(file: RowFile): AsyncGenerator<Record<string, CellValue>[], void, undefined>;
+  async *readRecords(file: RowFile): AsyncGenerator<Record<string, CellValue>[], void, undefined> {
+    await this.#reconnect();
+    const { toCellValue } = this.#loaded;
+    for await (const { chunk, names } of this.#chunks(`SELECT * FROM ${buildSourceSql(file)}`))
+      yield chunk
+        .getRows()
+        .map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, toCellValue(value)] as const)));
+  }
+
   /** The lines that the last read skipped. */
-  readBadLines(): AsyncGenerator<BadLine, void, undefined>;
-  close(): Promise<void>;
-}
+  async *readBadLines(): AsyncGenerator<BadLine, void, undefined> {
+    const hasErrorsSql = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'";
+    if (this.#connection === undefined || (await this.#getRows(hasErrorsSql)).length === 0) return;
+    // A line with two faults is in the table twice.
+    const sql = `SELECT any_value(csv_line), min(error_message) FROM reject_errors GROUP BY line ORDER BY line`;
+    for await (const { chunk } of this.#chunks(sql))
+      for (const [text, reason] of chunk.getRows())
+        yield { text: String(text ?? '').replace(/^[\r\n]+|[\r\n]+$/g, ''), reason: String(reason) };
+  }
 
-const memoryBytesMax = 1024 ** 3;
+  async close(): Promise<void> {
+    this.#connection?.closeSync();
+    this.#instance.closeSync();
+  }
 
-/** Opens DuckDB for reading files of rows; `scratch` is a folder for spilled data. */
-export async function openRowReader(scratch: string): Promise<RowReader> {
-  // Loaded on demand: imports of saved pages do not need DuckDB.
-  const [{ DuckDBDoubleVector, DuckDBInstance, DuckDBVarCharVector }, { toCellValue }] = await Promise.all([
-    import('@duckdb/node-api'),
-    import('./convert-values.ts'),
-  ]);
-  const settings = buildStartSettings({ threads: 2, memoryBytesMax, scratch });
-  const instance = await DuckDBInstance.create(':memory:', { ...settings, temp_directory: scratch });
-  let connection: DuckDBConnection | undefined;
   /** Opens a new connection for each file, because DuckDB stores rejected lines per connection. */
-  const reconnect = async (): Promise<DuckDBConnection> => {
-    connection?.closeSync();
-    connection = await instance.connect();
-    await connection.run("SET TimeZone = 'UTC'");
-    return connection;
-  };
-  async function* chunks(sql: string) {
-    const result = await (connection ?? (await reconnect())).stream(sql);
+  async #reconnect(): Promise<void> {
+    this.#connection?.closeSync();
+    this.#connection = await this.#instance.connect();
+    await this.#connection.run("SET TimeZone = 'UTC'");
+  }
+
+  /** The rows of a small result. A file has been connected to. */
+  async #getRows(sql: string) {
+    return (await this.#connection!.runAndReadAll(sql)).getRows();
+  }
+
+  async *#chunks(sql: string) {
+    const result = await this.#connection!.stream(sql);
     const names = result.columnNames();
     let next = result.fetchChunk();
     try {
@@ -131,31 +216,34 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
       await next.catch(() => {});
     }
   }
+
   /** Not for texts that are kept, such as symbols: see `readTextVector`. */
-  const readColumn = (chunk: DuckDBDataChunk, column: number): readonly unknown[] => {
+  #readColumn(chunk: DuckDBDataChunk, column: number): readonly unknown[] {
+    const { DuckDBDoubleVector, DuckDBVarCharVector } = this.#loaded.duckdb;
     const vector = chunk.getColumnVector(column);
     if (vector instanceof DuckDBDoubleVector) return readNumberVector(vector);
     return vector instanceof DuckDBVarCharVector ? readTextVector(vector) : chunk.getColumnValues(column);
-  };
+  }
+
   /**
    * Reads the distinct symbols of a Parquet file, so that rows can be read with symbol numbers: decoding a string per
    * row would take half the time, and reading Parquet twice is cheap.
    */
-  async function symbolNames(file: RowFile): Promise<readonly string[]> {
+  async #readSymbolNames(file: RowFile): Promise<readonly string[]> {
     const distinct = `SELECT DISTINCT CAST("symbol" AS VARCHAR) FROM ${buildSourceSql(file)} WHERE "symbol" IS NOT NULL`;
-    if ((await connection!.runAndReadAll(`${distinct} LIMIT 1`)).currentRowCount === 0) return [];
-    await connection!.run(`CREATE OR REPLACE TEMP TYPE symbol_name AS ENUM (${distinct})`);
-    const rows = await connection!.runAndReadAll('SELECT unnest(enum_range(NULL::symbol_name))::VARCHAR');
-    return rows.getRows().map(([name]) => String(name));
+    if ((await this.#getRows(`${distinct} LIMIT 1`)).length === 0) return [];
+    await this.#connection!.run(`CREATE OR REPLACE TEMP TYPE symbol_name AS ENUM (${distinct})`);
+    const rows = await this.#getRows('SELECT unnest(enum_range(NULL::symbol_name))::VARCHAR');
+    return rows.map(([name]) => String(name));
   }
+
   /**
    * Finds decimals that are too wide for DuckDB, which reads them as wrong numbers. The returned type names are not
    * accepted for any column.
    * @throws Error if the names of two columns differ only in case, of which DuckDB renames one
    */
-  async function wideDecimals(file: RowFile & { format: 'parquet' }, names: readonly string[]) {
-    const sql = `SELECT name, precision FROM parquet_schema(${quotePath(file)})`;
-    const rows = (await connection!.runAndReadAll(sql)).getRows();
+  async #findWideDecimals(file: RowFile & { format: 'parquet' }, names: readonly string[]) {
+    const rows = await this.#getRows(`SELECT name, precision FROM parquet_schema(${quotePath(file)})`);
     const own = new Set(rows.map(([name]) => String(name).toLowerCase()));
     const isRenamed = (name: string): boolean =>
       !own.has(name.toLowerCase()) && own.has(name.toLowerCase().replace(/_\d+$/, ''));
@@ -165,77 +253,6 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
     const wide = rows.filter(([, digits]) => Number(digits ?? 0) > 38);
     return new Map(wide.map(([name, digits]) => [String(name), `a decimal of ${digits} digits`]));
   }
-  return {
-    async readColumns(file) {
-      const reader = await (await reconnect()).runAndReadAll(`DESCRIBE SELECT * FROM ${buildSourceSql(file)}`);
-      const columns = reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
-      const names = columns.map(({ name }) => name);
-      const wideTypes = file.format === 'parquet' ? await wideDecimals(file, names) : new Map<string, string>();
-      return columns.map(({ name, type }) => ({ name, type: wideTypes.get(name) ?? type }));
-    },
-    async *readSeries(file, columns, unit, wanted) {
-      await reconnect();
-      const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
-      const t = buildMillisecondsSql(type('t'), unit);
-      const text = isTextTime(type('t'), unit)
-        ? 'NULL'
-        : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
-      const valueNames = [...wanted.numbers, ...wanted.texts];
-      const valuesSql = [
-        ...wanted.numbers.map((name) => `, ${buildNumberSql(name, type(name))}`),
-        ...wanted.texts.map((name) => `, ${buildTextSql({ name, type: type(name) })}`),
-      ].join('');
-      const names = file.format === 'parquet' ? await symbolNames(file) : [];
-      const symbol =
-        names.length === 0 ? 'CAST("symbol" AS VARCHAR)' : 'enum_code(CAST(CAST("symbol" AS VARCHAR) AS symbol_name))';
-      const sql = `SELECT ${symbol}, ${t}, ${text}${valuesSql} FROM ${buildSourceSql(file)}`;
-      for await (const { chunk } of chunks(sql)) {
-        const [time, tText] = [1, 2].map((column) => readColumn(chunk, column));
-        const named =
-          names.length === 0
-            ? chunk.getColumnValues(0)
-            : readNumberVector(chunk.getColumnVector(0)).map((code) => (code === null ? null : names[code]!));
-        const values = valueNames.map((name, i) => [name, readColumn(chunk, 3 + i)] as const);
-        yield { symbol: named, t: time!, tText: tText!, values: Object.fromEntries(values) };
-      }
-    },
-    async *readTexts(file, columns, { limit, sortedBy = [] } = {}) {
-      await reconnect();
-      const texts = columns.map(buildTextSql).join(', ');
-      const order = sortedBy.length === 0 ? '' : ` ORDER BY ${sortedBy.map(quoteColumnName).join(', ')}`;
-      const limitSql = limit === undefined ? '' : ` LIMIT ${limit}`;
-      const sql = `SELECT ${texts} FROM ${buildSourceSql(file)}${order}${limitSql}`;
-      for await (const { chunk } of chunks(sql))
-        yield columns.map((_, c) => chunk.getColumnValues(c) as (string | null)[]);
-    },
-    async countParquetRows({ path }) {
-      const sql = `SELECT sum(num_rows)::DOUBLE FROM parquet_file_metadata(${quotePath({ path })})`;
-      const rows = await (await reconnect()).runAndReadAll(sql);
-      return Number(rows.getRows()[0]?.[0] ?? 0);
-    },
-    async *readRecords(file) {
-      await reconnect();
-      for await (const { chunk, names } of chunks(`SELECT * FROM ${buildSourceSql(file)}`)) {
-        yield chunk
-          .getRows()
-          .map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, toCellValue(value)] as const)));
-      }
-    },
-    async *readBadLines() {
-      const hasErrorsSql = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'";
-      if (connection === undefined || (await connection.runAndReadAll(hasErrorsSql)).currentRowCount === 0) return;
-      // A line with two faults is in the table twice.
-      const sql = `SELECT any_value(csv_line), min(error_message) FROM reject_errors GROUP BY line ORDER BY line`;
-      for await (const { chunk } of chunks(sql)) {
-        for (const [text, reason] of chunk.getRows())
-          yield { text: String(text ?? '').replace(/^[\r\n]+|[\r\n]+$/g, ''), reason: String(reason) };
-      }
-    },
-    async close() {
-      connection?.closeSync();
-      instance.closeSync();
-    },
-  };
 }
 
 /** Whether a type is a wall-clock time without a zone. */
