@@ -1,8 +1,7 @@
 import type { Archive } from '../../src/archive/archive.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
-import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
-import { startRun } from '../../src/archive/journal/runs.ts';
+import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
+import { appendQuotes as appendRecords, quoteAnswer } from './quotes.ts';
 import { now } from './scratch.ts';
 
 /** A quote; null where a side has no offer, or where no size is known. */
@@ -27,28 +26,15 @@ export const quote = (symbol: string, t: number, bid: number | null, ask: number
 
 /** Journals quotes of any symbols as one polled response for each of them, which covers its quotes. */
 export function appendQuotes(archive: Archive, quotes: readonly Quote[], rest: Partial<SeriesRecord> = {}): void {
-  if (archive.state.db.one("select 1 from runs where run_id = 'run'") === undefined)
-    startRun(archive.state.db, 'run', 'test', process.pid, now);
-  const toColumn = (rows: readonly Quote[], name: 'bid' | 'ask' | 'bid_size' | 'ask_size'): Float64Array =>
-    Float64Array.from(rows, (row) => row[name] ?? Number.NaN);
-  const records = [...Map.groupBy(quotes, ({ symbol }) => symbol)].map(([symbol, ofSymbol]): SeriesRecord => {
-    const rows = sortSeriesByTime({
-      t: Float64Array.from(ofSymbol, ({ t }) => t),
-      values: (['bid', 'ask', 'bid_size', 'ask_size'] as const).map((name) => toColumn(ofSymbol, name)),
-      texts: [],
-    });
-    return {
-      runId: 'run',
-      dataset: 'quotes',
-      symbol,
-      observedAt: now,
-      origin: 'poll',
-      rank: precedenceRanks.poll,
-      rows,
-      rejected: [],
-      covered: [{ from: rows.t[0]!, to: rows.t.at(-1)! + 1, fetchedAt: now, evidence: 'confirmed' }],
-      ...rest,
-    };
+  const records = [...Map.groupBy(quotes, ({ symbol }) => symbol)].map(([symbol, ofSymbol]) => {
+    const rows = ofSymbol.map(
+      ({ t, bid, ask, bid_size: bidSize, ask_size: askSize }) =>
+        [t, bid ?? Number.NaN, ask ?? Number.NaN, bidSize ?? Number.NaN, askSize ?? Number.NaN] as const,
+    );
+    const times = ofSymbol.map(({ t }) => t);
+    const window = { from: Math.min(...times), to: Math.max(...times) + 1 };
+    const covered = [{ ...window, fetchedAt: now, evidence: 'confirmed' as const }];
+    return quoteAnswer(symbol, rows, { origin: 'poll', rank: precedenceRanks.poll, covered, ...rest });
   });
-  appendSeries(archive.state, records);
+  appendRecords(archive, ...records);
 }

@@ -42,6 +42,7 @@ import {
   rowHashes,
   scratchFolder,
 } from './scratch.ts';
+import { trade, tradeAnswer } from './trades.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`quotes: SEED=${seed}`);
@@ -532,6 +533,40 @@ test('publishes more quotes of a part than it merges at once, some with a confli
     texts: [],
   });
   expect(archive.readManifest().datasets.quotes.files[0]!.sha256).toBe(sha256(expected));
+});
+
+test('publishes that are stopped, and records that are journaled meanwhile, give the files of one publish', async () => {
+  const files = '{quotes,trades,coverage,candles_1h}/**/*.parquet';
+  const records = [
+    ...fc.sample(anyQuotes, { seed, numRuns: 12 }),
+    ...symbols.map((symbol) => {
+      const trades = ['1', '2'].map((id) => trade(day0 + dayMs, id, 0.5, 1, { aggressor: 'buy' }));
+      return tradeAnswer(symbol, trades, { windows: [{ from: day0 + dayMs, to: day0 + dayMs + 1 }] });
+    }),
+  ];
+  const once = opened({ parts: 2 });
+  appendQuotes(once, ...records);
+  await publishNow(once);
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 2 });
+  startRun(archive.state.db, 'run', 'test', process.pid, now);
+  let stopped = 0;
+  for (const [turns, record] of records.entries()) {
+    appendQuotes(archive, record);
+    const stop = new AbortController();
+    const publishing = publishNow(archive, now, 'run', { signal: stop.signal }).catch(() => stopped++);
+    for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+    // It counts as seen a second time, in this publish or in the next one.
+    appendQuotes(archive, record);
+    if (turns % 3 > 0) stop.abort(new Error('stopped'));
+    await publishing;
+    expect(findQuoteCountErrors(archive)).toEqual([]);
+  }
+  expect(stopped).toBeGreaterThan(2);
+  await publishNow(archive);
+  expect(rowHashes(root, files)).toEqual(rowHashes(once.layout.root, files));
+  expect(globSync('.oddslake/staging/**/*.parquet', { cwd: root })).toEqual([]);
+  expect(archive.state.db.one('select count(*) as n from journal')).toEqual({ n: 0 });
 });
 
 /** Makes a run look like one whose process was killed. */

@@ -20,7 +20,6 @@ import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
 import { findWrongCandles } from './candle-files.ts';
 import { repairNow } from './damaged.ts';
-import { dyingDisk, PowerCut } from './dying-disk.ts';
 import {
   appendQuotes,
   countQuotes,
@@ -456,42 +455,6 @@ describe('a damaged coverage file', () => {
     await publishNow(archive);
     expect(quoteCoverage(root)).toEqual(before.coverage);
   });
-});
-
-test('the next repair finishes an interrupted one of quotes without further losses', async () => {
-  const damaged = scratchFolder();
-  {
-    const archive = copied();
-    damageGroups(archive, path, [1, 3]);
-    rmSync(join(archive.layout.root, toDayPath('quotes', day0 + dayMs, 1)));
-    damageGroups(archive, toDayPath('quote_conflicts', day0, 0), [0]);
-    archive.close();
-    cpSync(archive.layout.root, damaged, { recursive: true });
-  }
-  const calm = scratchFolder();
-  cpSync(damaged, calm, { recursive: true });
-  const disk = dyingDisk(Number.POSITIVE_INFINITY);
-  await repairNow(opened({ root: calm, disk, parts, groupRows, mends: true }));
-  const expected = hashes(calm, everything);
-  const changes = disk.made();
-  expect(changes).toBeGreaterThan(30);
-  let rolledBack = 0;
-  for (let n = 1; n < changes; n += share === 1 ? 3 : 7) {
-    const root = scratchFolder();
-    cpSync(damaged, root, { recursive: true });
-    const dying = opened({ root, disk: dyingDisk(n), parts, groupRows, mends: true });
-    await expect(repairNow(dying), `change ${n}`).rejects.toThrow(PowerCut);
-    dying.close();
-    const archive = opened({ root, parts, groupRows, mends: true });
-    if (archive.state.generation() === 2) rolledBack++;
-    await repairNow(archive);
-    expect(hashes(root, everything), `change ${n}`).toEqual(expected);
-    expect((await verifyArchive(archive, null)).findings, `change ${n}`).toEqual([]);
-    archive.close();
-    rmSync(root, { recursive: true });
-  }
-  // The commit comes late among the changes.
-  expect(rolledBack).toBeGreaterThan(0);
 });
 
 describe('after the loss of .oddslake', () => {

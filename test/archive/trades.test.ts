@@ -141,42 +141,6 @@ describe('publishing trades', () => {
     expect(publishedTrades(root)).toEqual([toRow(first, 0)]);
     expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
   });
-
-  test('survives the loss of the state, and merges on', async () => {
-    const root = scratchFolder();
-    const windows = [{ from: day0, to: day0 + hourMs }];
-    const archive = opened({ root, parts: 2 });
-    appendSeriesRecords(archive, tradeAnswer('A', [trade(day0, 'a'), trade(day0, 'b')], { windows }));
-    await publishNow(archive);
-    archive.close();
-    const { rmSync } = await import('node:fs');
-    rmSync(join(root, '.oddslake'), { recursive: true });
-    const again = opened({ root, parts: 2 });
-    appendSeriesRecords(again, tradeAnswer('A', [trade(day0, 'b'), trade(day0, 'c')], { observedAt: now + 1 }));
-    await publishNow(again);
-    expect(listIds(root)).toEqual(['a', 'b', 'c']);
-    expect(tradeCoverage(root).map((row) => row[4])).toEqual([3]);
-    expect(await verifyArchive(again, null)).toMatchObject({ findings: [], state: null });
-  });
-
-  test('beside a damaged file keeps its trades journaled', async () => {
-    const root = scratchFolder();
-    const archive = opened({ root, parts: 1 });
-    appendSeriesRecords(archive, tradeAnswer('A', [trade(day0, 'a')]));
-    await publishNow(archive);
-    const path = join(root, toDayPath('trades', day0, 0));
-    const bytes = readFileSync(path);
-    writeFileSync(path, bytes.with(bytes.length >> 1, bytes[bytes.length >> 1]! ^ 4));
-    appendSeriesRecords(archive, tradeAnswer('A', [trade(day0, 'b', 0.25, 4, { aggressor: 'buy', hash: '0x' })]));
-    const { refused } = await publishNow(archive);
-    expect(refused).toEqual([expect.stringContaining('is damaged')]);
-    writeFileSync(path, bytes);
-    expect((await publishNow(archive)).refused).toEqual([]);
-    expect(publishedTrades(root).map((row) => row.slice(2, 9))).toEqual([
-      ['a', 0.5, 1, null, null, null, 0],
-      ['b', 0.25, 4, 'buy', null, '0x', 1],
-    ]);
-  });
 });
 
 const symbols = ['AAA', 'BBB', '🚀 x'];

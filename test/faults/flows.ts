@@ -49,6 +49,8 @@ export interface Flow {
    * all.
    */
   readonly mayGoOn?: true;
+  /** It loses rows of quotes and trades, which were counted when they were accepted. */
+  readonly loses?: true;
   /** How many of its calls a fault skips, unless all are requested (SWEEP=all). Default: none. */
   readonly step?: number;
   /** The next command after a fault; the same flow by default. */
@@ -94,8 +96,8 @@ const published = (place: string, groupRows?: number): Promise<void> =>
   );
 
 /** Also a journal with every dataset, which changes the published day and adds another. */
-async function journaled(place: string): Promise<void> {
-  await published(place);
+async function journaled(place: string, groupRows?: number): Promise<void> {
+  await published(place, groupRows);
   await withArchive(place, (archive) => {
     const rows = symbols.flatMap((symbol) => [
       answer(symbol, ticksOf(symbol, day0 + 10 * hourMs, 20), { runId: 'second', observedAt: now + 1 }),
@@ -126,16 +128,30 @@ async function journaled(place: string): Promise<void> {
   });
 }
 
-/** Damages one row group of a tick part file, a candle file, and a text at the root. */
+/** Damages one row group of each kind of part file that a repair salvages, a candle file, and a text at the root. */
 async function damagePermanently(place: string): Promise<void> {
-  await published(place, 4);
-  await withArchive(place, ({ layout: { root }, readManifest, state }) => {
-    const [ticks] = readManifest().datasets.ticks.files;
-    const { groups } = readRowGroups(state.db, ticks!.path, ticks!.sha256)!;
-    flip(join(root, ticks!.path), groups[1]!.start + 1);
-    flip(join(root, 'SHA256SUMS'), 3);
-    rmSync(join(root, readManifest().datasets.candles_1h.files[0]!.path));
-  });
+  await journaled(place, 4);
+  await withArchive(
+    place,
+    async (archive) => {
+      for (const symbol of symbols) {
+        const quotes = ticksOf(symbol, day0 + hourMs, 30).map(([t, p]) => quote(t, p));
+        const windows = [{ from: day0, to: day0 + 4 * hourMs }];
+        appendQuotes(archive, quoteAnswer(symbol, quotes, { runId: 'second', windows }));
+      }
+      await publishNow(archive, now, 'second', { candles: ['1h'] });
+      const { root } = archive.layout;
+      const manifest = archive.readManifest();
+      for (const dataset of ['ticks', 'quotes', 'quote_conflicts', 'trades'] as const) {
+        const file = manifest.datasets[dataset].files.find(({ rows }) => rows > 0)!;
+        const { groups } = readRowGroups(archive.state.db, file.path, file.sha256)!;
+        flip(join(root, file.path), groups.at(-1)!.start + 1);
+      }
+      flip(join(root, 'SHA256SUMS'), 3);
+      rmSync(join(root, manifest.datasets.candles_1h.files[0]!.path));
+    },
+    4,
+  );
 }
 
 /** Damages the footers of every file, and the manifest. */
@@ -292,7 +308,7 @@ export const flows: readonly Flow[] = [
     run: publishing,
   },
   { name: 'repair to the byte', prepare: damaged, run: repairing },
-  { name: 'repair of a row group', prepare: damagePermanently, run: repairing },
+  { name: 'repair of row groups', prepare: damagePermanently, run: repairing, loses: true },
   { name: 'repair of whole files', prepare: damageEverything, run: repairing },
   {
     name: 'import',
