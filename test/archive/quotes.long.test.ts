@@ -1,22 +1,16 @@
 import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
-import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import type { TickRecord } from '../../src/archive/journal/journal.ts';
-import { appendBooks, type BookRecord, readJournalLoad } from '../../src/archive/journal/journal-books.ts';
+import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { finishRun, readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
-import { decodeSeries, encodeSeries } from '../../src/archive/parquet/series-file.ts';
-import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
-import { floorToDay } from '../../src/base/window.ts';
+import { encodeSeries } from '../../src/archive/parquet/series-file.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
-import { share } from '../harness/share.ts';
 import {
   appendQuotes,
   countQuotes,
@@ -39,13 +33,8 @@ import {
   opened,
   publishedRows,
   publishNow,
-  rowHashes,
   scratchFolder,
 } from './scratch.ts';
-import { trade, tradeAnswer } from './trades.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`quotes: SEED=${seed}`);
 
 const missing = Number.NaN;
 const hour = { from: day0, to: day0 + hourMs };
@@ -276,196 +265,6 @@ describe('of two quotes of one moment', () => {
   });
 });
 
-const anyNumber = fc.constantFrom(missing, 0, -0, 0.1, 0.1 + Number.EPSILON, 0.5);
-const symbols = ['AAA', 'BBB', '🚀 x', '\u{e000}'];
-
-/** Quotes around two midnights, with numbers that repeat and differ. Covers just their moments. */
-const anyQuotes = fc
-  .record({
-    symbol: fc.constantFrom(...symbols),
-    rows: fc.array(fc.tuple(fc.integer({ min: -20, max: 20 }), anyNumber, anyNumber, anyNumber, anyNumber), {
-      minLength: 1,
-      maxLength: 10,
-    }),
-    seen: fc.integer({ min: 0, max: 3 }),
-    rank: fc.constantFrom(...Object.values(precedenceRanks)),
-  })
-  .map(({ symbol, rows, seen, rank }) => {
-    const quotes = rows.map(([at, ...rest]): Quote => [day0 + dayMs + at * hourMs, ...rest]);
-    const windows = quotes.map(([t]) => ({ from: t, to: t + 1 }));
-    return quoteAnswer(symbol, quotes, { observedAt: now + seen, rank, windows });
-  });
-
-const anyTicks = fc
-  .record({
-    symbol: fc.constantFrom(...symbols),
-    hours: fc.array(fc.integer({ min: -20, max: 20 }), { minLength: 1, maxLength: 6 }),
-    price: fc.constantFrom(0.1, 0.5),
-    seen: fc.integer({ min: 0, max: 3 }),
-  })
-  .map(({ symbol, hours, price, seen }) => {
-    const pairs = hours.map((at) => [day0 + dayMs + at * hourMs, price] as const);
-    return answer(symbol, pairs, { observedAt: now + seen, windows: pairs.map(([t]) => ({ from: t, to: t + 1 })) });
-  });
-
-const anyBook = fc
-  .record({
-    symbol: fc.constantFrom(...symbols),
-    at: fc.integer({ min: -3, max: 3 }),
-    quantity: fc.integer({ min: 1, max: 3 }),
-    seen: fc.integer({ min: 0, max: 2 }),
-  })
-  .map(({ symbol, at, quantity, seen }): BookRecord => {
-    const t = day0 + dayMs + at * hourMs;
-    const bids = toBookSide([{ price: 0.3, quantity }], 'highest');
-    const snapshots = [{ t, bids, asks: toBookSide([], 'lowest') }];
-    return { runId: 'run', symbol, observedAt: t + seen, snapshots, rejected: [], understood: true };
-  });
-
-/** A journaled record of any dataset. */
-type AnyRecord = { quotes: SeriesRecord } | { ticks: TickRecord } | { books: BookRecord };
-const anyRecord: fc.Arbitrary<AnyRecord> = fc.oneof(
-  { weight: 2, arbitrary: anyQuotes.map((quotes) => ({ quotes })) },
-  { weight: 1, arbitrary: anyTicks.map((ticks) => ({ ticks })) },
-  { weight: 1, arbitrary: anyBook.map((books) => ({ books })) },
-);
-
-function appendAny(archive: Archive, record: AnyRecord): void {
-  const { db } = archive.state;
-  if (db.one("select 1 from runs where run_id = 'run'") === undefined) startRun(db, 'run', 'test', process.pid, now);
-  if ('quotes' in record) appendQuotes(archive, record.quotes);
-  else if ('ticks' in record) append(archive, record.ticks);
-  else appendBooks(archive.state, [record.books]);
-}
-
-describe('publishing any quotes', () => {
-  test('beside ticks and order books gives the same bytes for any batching and order', async () => {
-    const published = async (batches: readonly (readonly AnyRecord[])[]): Promise<object> => {
-      const root = scratchFolder();
-      const archive = opened({ root, parts: 2, groupRows: 8 });
-      for (const batch of batches) {
-        for (const record of batch) appendAny(archive, record);
-        await publishNow(archive, now, 'run', { candles: [] });
-      }
-      expect(archive.state.db.one('select count(*) as n from journal')).toEqual({ n: 0 });
-      expect(findQuoteCountErrors(archive)).toEqual([]);
-      archive.close();
-      return rowHashes(root, '{ticks,orderbooks,quotes,coverage}/**/*.parquet');
-    };
-    const cases = fc.array(fc.tuple(anyRecord, fc.integer({ min: 0, max: 3 }), fc.nat()), {
-      minLength: 1,
-      maxLength: 8,
-    });
-    await fc.assert(
-      fc.asyncProperty(cases, async (drawn) => {
-        const atOnce = await published([drawn.map(([record]) => record)]);
-        const shuffled = drawn.toSorted(([, , a], [, , b]) => a - b);
-        const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
-        expect(await published(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
-        // Dataset after dataset.
-        const byDataset = [...Map.groupBy(shuffled, ([record]) => Object.keys(record)[0]).values()];
-        expect(await published(byDataset.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
-    );
-  });
-
-  test('keeps each key once, in order, and the counts of each run add up', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.array(anyQuotes, { minLength: 1, maxLength: 4 }), { maxLength: 4 }),
-        async (batches) => {
-          const root = scratchFolder();
-          const archive = opened({ root, parts: 2, groupRows: 5 });
-          for (const [i, batch] of batches.entries()) {
-            const runId = `run ${i}`;
-            const before = publishedQuotes(root).length;
-            const rejected = [{ reason: 'bad', raw: '{}' }];
-            appendQuotes(archive, ...batch.map((record) => ({ ...record, runId, rejected })));
-            const fetched = batch.reduce((sum, { rows }) => sum + rows.t.length + 1, 0);
-            expect(countQuotes(archive, runId)).toMatchObject({ fetched, quarantined: batch.length });
-            await publishNow(archive, now, runId, { candles: [] });
-            const counts = countQuotes(archive, runId);
-            expect(publishedQuotes(root).length - before).toBe(counts.accepted);
-            expect(counts).toMatchObject({ fetched, quarantined: batch.length, recovered: 0 });
-          }
-          expect(findQuoteCountErrors(archive)).toEqual([]);
-          const keys = publishedQuotes(root).map(([symbol, t]) => `${symbol} ${t}`);
-          expect(new Set(keys).size).toBe(keys.length);
-          const conflictKeys = quoteConflicts(root).map((row) => JSON.stringify(row.slice(0, 4)));
-          expect(new Set(conflictKeys).size).toBe(conflictKeys.length);
-          const conflictRows = quoteConflicts(root).map((row) => JSON.stringify(row.toSpliced(3, 1)));
-          expect(new Set(conflictRows).size).toBe(conflictRows.length);
-          for (const path of globSync('quotes/**/*.parquet', { cwd: root })) {
-            const { symbols: names, offsets, t } = decodeSeries('quotes', readFileSync(join(root, path)));
-            expect(names).toEqual([...new Set(names)].sort(compareUtf8));
-            names.forEach((symbol, i) => {
-              for (const time of t.subarray(offsets[i]!, offsets[i + 1]!))
-                expect(toDayPath('quotes', floorToDay(time), computePartNumber(symbol, 2))).toBe(path);
-            });
-          }
-          for (const [, symbol, from, to, ticks] of quoteCoverage(root)) {
-            const inside = publishedQuotes(root).filter(([of, t]) => of === symbol && from! <= t! && t! < to!);
-            expect(ticks).toBe(inside.length);
-          }
-          const coverage = quoteCoverage(root).map((row) => row[1] as string);
-          expect(coverage.length > 0 || batches.length === 0).toBe(true);
-          expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
-          archive.close();
-        },
-      ),
-      { seed, numRuns: Math.ceil(share * 15) },
-    );
-  });
-
-  test('gives the rows of a plain model: the greatest rank, time of observation and tuple of each key, and the last row of a response', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(anyQuotes, fc.nat(2)), { minLength: 1, maxLength: 8 }), async (drawn) => {
-        const root = scratchFolder();
-        const archive = opened({ root, parts: 3 });
-        for (const batch of [0, 1, 2]) {
-          appendQuotes(archive, ...drawn.filter(([, of]) => of === batch).map(([record]) => record));
-          await publishNow(archive, now, 'run', { candles: [] });
-        }
-        const best = new Map<string, { order: number[]; row: (string | number | null)[] }>();
-        for (const [{ symbol, rank, observedAt, rows }] of drawn) {
-          const isAscending = rows.t.every((t, i) => i === 0 || rows.t[i - 1]! <= t);
-          const isDescending = rows.t.every((t, i) => i === 0 || rows.t[i - 1]! >= t);
-          rows.t.forEach((t, i) => {
-            // Of the rows of one response with equal times, the last one counts, in ascending order.
-            if (isAscending ? rows.t.lastIndexOf(t) !== i : isDescending && rows.t.indexOf(t) !== i) return;
-            const values = rows.values.map((column) => column[i]! + 0);
-            const order = [rank, observedAt, ...values.map((value) => (Number.isNaN(value) ? -1 : value))];
-            const before = best.get(`${symbol} ${t}`);
-            const at = order.findIndex((value, k) => value !== before?.order[k]);
-            if (before !== undefined && (at < 0 || order[at]! < before.order[at]!)) return;
-            const row = [symbol, t, ...values.map((value) => (Number.isNaN(value) ? null : value))];
-            best.set(`${symbol} ${t}`, { order, row });
-          });
-        }
-        const byKey = (a: (string | number | null)[], b: (string | number | null)[]): number =>
-          compareUtf8(a[0] as string, b[0] as string) || Number(a[1]) - Number(b[1]);
-        const expected = [...best.values()].map(({ row }) => row).sort(byKey);
-        expect(publishedQuotes(root).sort(byKey)).toEqual(expected);
-        // Every other tuple that was seen is in quote_conflicts.
-        const listed = new Set(
-          quoteConflicts(root).map(([symbol, t, , , ...values]) => JSON.stringify([symbol, t, ...values])),
-        );
-        for (const [{ symbol, rows }] of drawn) {
-          rows.t.forEach((t, i) => {
-            const values = rows.values.map((column) => (Number.isNaN(column[i]!) ? null : column[i]! + 0));
-            const row = [symbol, t, ...values];
-            const isKept = JSON.stringify(best.get(`${symbol} ${t}`)!.row) === JSON.stringify(row);
-            if (!isKept) expect(listed).toContain(JSON.stringify(row));
-          });
-        }
-        archive.close();
-      }),
-      { seed, numRuns: Math.ceil(share * 15) },
-    );
-  });
-});
-
 test('publishes more quotes of a part than it merges at once, some with a conflict, some twice', async () => {
   const count = 110_000;
   const root = scratchFolder();
@@ -533,40 +332,6 @@ test('publishes more quotes of a part than it merges at once, some with a confli
     texts: [],
   });
   expect(archive.readManifest().datasets.quotes.files[0]!.sha256).toBe(sha256(expected));
-});
-
-test('publishes that are stopped, and records that are journaled meanwhile, give the files of one publish', async () => {
-  const files = '{quotes,trades,coverage,candles_1h}/**/*.parquet';
-  const records = [
-    ...fc.sample(anyQuotes, { seed, numRuns: 12 }),
-    ...symbols.map((symbol) => {
-      const trades = ['1', '2'].map((id) => trade(day0 + dayMs, id, 0.5, 1, { aggressor: 'buy' }));
-      return tradeAnswer(symbol, trades, { windows: [{ from: day0 + dayMs, to: day0 + dayMs + 1 }] });
-    }),
-  ];
-  const once = opened({ parts: 2 });
-  appendQuotes(once, ...records);
-  await publishNow(once);
-  const root = scratchFolder();
-  const archive = opened({ root, parts: 2 });
-  startRun(archive.state.db, 'run', 'test', process.pid, now);
-  let stopped = 0;
-  for (const [turns, record] of records.entries()) {
-    appendQuotes(archive, record);
-    const stop = new AbortController();
-    const publishing = publishNow(archive, now, 'run', { signal: stop.signal }).catch(() => stopped++);
-    for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
-    // It counts as seen a second time, in this publish or in the next one.
-    appendQuotes(archive, record);
-    if (turns % 3 > 0) stop.abort(new Error('stopped'));
-    await publishing;
-    expect(findQuoteCountErrors(archive)).toEqual([]);
-  }
-  expect(stopped).toBeGreaterThan(2);
-  await publishNow(archive);
-  expect(rowHashes(root, files)).toEqual(rowHashes(once.layout.root, files));
-  expect(globSync('.oddslake/staging/**/*.parquet', { cwd: root })).toEqual([]);
-  expect(archive.state.db.one('select count(*) as n from journal')).toEqual({ n: 0 });
 });
 
 /** Makes a run look like one whose process was killed. */

@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Archive } from '../../src/archive/archive.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import type { SeriesDataset } from '../../src/archive/format/series-datasets.ts';
 import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
 import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
@@ -73,16 +74,16 @@ export const countQuotes = (archive: Archive, runId = 'run'): SeriesCounts =>
   readSeriesCounts(archive.state.db, runId, 'quotes');
 
 /**
- * Runs whose counts of quotes do not add up, and quotes that no run or several runs counted as accepted or recovered.
- * @param before quotes of runs that the state has lost
+ * Runs whose counts do not add up, and rows that no run or several runs counted as accepted or recovered.
+ * @param before rows of runs that the state has lost
  */
-export function findQuoteCountErrors(archive: Archive, before = 0): string[] {
+export function findSeriesCountErrors(archive: Archive, dataset: SeriesDataset, before = 0): string[] {
   const { db } = archive.state;
-  const runs = db.all<{ run_id: string }>("select run_id from series_counts where dataset = 'quotes'");
-  const counts = runs.map(({ run_id: runId }) => ({ runId, ...countQuotes(archive, runId) }));
+  const runs = db.all<{ run_id: string }>('select run_id from series_counts where dataset = ?', dataset);
+  const counts = runs.map(({ run_id: runId }) => ({ runId, ...readSeriesCounts(db, runId, dataset) }));
   const waiting =
-    db.one<{ n: number | null }>("select sum(n) as n from journal_series where dataset = 'quotes'")!.n ?? 0;
-  const total = publishedQuotes(archive.layout.root).length + waiting;
+    db.one<{ n: number | null }>('select sum(n) as n from journal_series where dataset = ?', dataset)!.n ?? 0;
+  const total = publishedRows(archive.layout.root, dataset).length + waiting;
   const sum = counts.reduce((all, { accepted, recovered }) => all + accepted + recovered, before);
   return [
     ...counts
@@ -91,6 +92,9 @@ export function findQuoteCountErrors(archive: Archive, before = 0): string[] {
     ...counts
       .filter((run) => Object.values(run).some((n) => (n as number) < 0))
       .map((run) => `negative: ${JSON.stringify(run)}`),
-    ...(sum === total ? [] : [`${sum} quotes were accepted, ${total} are published or journaled`]),
+    ...(sum === total ? [] : [`${sum} ${dataset} were accepted, ${total} are published or journaled`]),
   ];
 }
+
+export const findQuoteCountErrors = (archive: Archive, before = 0): string[] =>
+  findSeriesCountErrors(archive, 'quotes', before);

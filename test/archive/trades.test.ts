@@ -1,30 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { readText } from '../../src/archive/format/text-columns.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
-import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
-import { compareUtf8 } from '../../src/base/symbol-name.ts';
-import { share } from '../harness/share.ts';
 import { repairNow } from './damaged.ts';
 import { appendQuotes as appendSeriesRecords } from './quotes.ts';
-import {
-  day0,
-  dayMs,
-  hashes,
-  hourMs,
-  now,
-  opened,
-  publishedRows,
-  publishNow,
-  rowHashes,
-  scratchFolder,
-} from './scratch.ts';
+import { day0, dayMs, hashes, hourMs, now, opened, publishedRows, publishNow, scratchFolder } from './scratch.ts';
 import {
   countTrades,
   decodedTrades,
@@ -35,9 +19,6 @@ import {
   tradeConflicts,
   tradeCoverage,
 } from './trades.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`trades: SEED=${seed}`);
 
 const tradeFiles = '{trades,trade_conflicts,coverage}/**/*.parquet';
 const listIds = (root: string): unknown[] => publishedTrades(root).map((row) => row[2]);
@@ -144,122 +125,6 @@ describe('publishing trades', () => {
 });
 
 const symbols = ['AAA', 'BBB', '🚀 x'];
-const anyRest = fc.record({
-  aggressor: fc.constantFrom(null, 'buy', 'sell'),
-  block: fc.constantFrom(null, true, false),
-  hash: fc.constantFrom(null, '0xab', ''),
-  priceText: fc.constantFrom(null, '0.5000000000000000001'),
-});
-
-/**
- * Trades around a midnight, several in one millisecond. An identifier has one content, but for one in four: those have a
- * millisecond for themselves, because the precedence is that of the millisecond.
- */
-const anyTrades = fc
-  .record({
-    symbol: fc.constantFrom(...symbols),
-    rows: fc.array(fc.tuple(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 0, max: 3 }), anyRest), {
-      minLength: 1,
-      maxLength: 12,
-    }),
-    seen: fc.integer({ min: 0, max: 3 }),
-    rank: fc.constantFrom(...Object.values(precedenceRanks)),
-  })
-  .map(({ symbol, rows, seen, rank }) => {
-    const trades = rows.map(([number, drawn, rest]): Trade => {
-      const day = number % 2 === 0 ? day0 : day0 + dayMs;
-      if (number % 4 === 3) return trade(day + 1000 + 10 * number, `x${number}`, drawn / 4, 1 + drawn, rest);
-      // Times that do not adjoin: which windows are joined depends on what is published together.
-      return trade(day + 10 * (number % 3), `${number}`, (number % 5) / 5, 1 + number);
-    });
-    const windows = trades.map(({ t }) => ({ from: t, to: t + 1 }));
-    return tradeAnswer(symbol, trades, { observedAt: now + seen, rank, windows });
-  });
-
-const anyBatches = fc.array(fc.tuple(anyTrades, fc.integer({ min: 0, max: 3 }), fc.nat()), {
-  minLength: 1,
-  maxLength: 8,
-});
-
-describe('publishing any trades', () => {
-  test('gives the same bytes for any batching and order, each identifier once, and counts that add up', async () => {
-    const published = async (batches: readonly (readonly SeriesRecord[])[]): Promise<object> => {
-      const root = scratchFolder();
-      const archive = opened({ root, parts: 2, groupRows: 5 });
-      for (const batch of batches) {
-        appendSeriesRecords(archive, ...batch);
-        await publishNow(archive, now, 'run', { candles: [] });
-      }
-      const rows = publishedTrades(root);
-      const { fetched, accepted, duplicates, conflicts } = countTrades(archive);
-      expect(accepted).toBe(rows.length);
-      expect(accepted + duplicates + conflicts).toBe(fetched);
-      expect(new Set(rows.map((row) => JSON.stringify([row[0], row[2]]))).size).toBe(rows.length);
-      for (const [i, row] of rows.entries()) {
-        const before = rows[i - 1];
-        const isRepeat = before?.[0] === row[0] && before?.[1] === row[1];
-        expect(row[8]).toBe(isRepeat ? (before![8] as number) + 1 : 0);
-      }
-      for (const [, symbol, from, to, count] of tradeCoverage(root))
-        expect(count).toBe(rows.filter(([of, t]) => of === symbol && from! <= t! && t! < to!).length);
-      expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
-      archive.close();
-      return rowHashes(root, '{trades,coverage}/**/*.parquet');
-    };
-    await fc.assert(
-      fc.asyncProperty(anyBatches, async (drawn) => {
-        const atOnce = await published([drawn.map(([record]) => record)]);
-        const shuffled = drawn.toSorted(([, , a], [, , b]) => a - b);
-        const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
-        expect(await published(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
-    );
-  });
-
-  test('gives the rows of a plain model', async () => {
-    await fc.assert(
-      fc.asyncProperty(anyBatches, async (drawn) => {
-        const root = scratchFolder();
-        const archive = opened({ root, parts: 3 });
-        for (const batch of [0, 1, 2, 3]) {
-          appendSeriesRecords(archive, ...drawn.filter(([, of]) => of === batch).map(([record]) => record));
-          await publishNow(archive, now, 'run', { candles: [] });
-        }
-        const best = new Map<string, { order: unknown[]; row: unknown[] }>();
-        for (const [{ symbol, rank, observedAt, rows }] of drawn) {
-          rows.t.forEach((t, i) => {
-            const [price, size, block] = rows.values.map((column) => column[i]!);
-            const [id, aggressor, hash, priceText, sizeText] = rows.texts.map((column) => readText(column, i));
-            const isBlock = Number.isNaN(block) ? null : block === 1;
-            const order = [rank, observedAt, t, price, size, isBlock === null ? -1 : Number(isBlock)];
-            const texts = [aggressor, hash, priceText, sizeText].map((text) => (text === null ? '' : `+${text}`));
-            const all = [...order, ...texts];
-            const key = `${symbol} ${id}`;
-            const known = best.get(key);
-            const at = all.findIndex((value, k) => value !== known?.order[k]);
-            if (known !== undefined && (at < 0 || (all[at] as number) < (known.order[at] as number))) return;
-            best.set(key, {
-              order: all,
-              row: [symbol, t, id, price, size, aggressor, isBlock, hash, priceText, sizeText],
-            });
-          });
-        }
-        const byKey = (a: readonly unknown[], b: readonly unknown[]): number =>
-          compareUtf8(JSON.stringify(a), JSON.stringify(b));
-        const expected = [...best.values()].map(({ row }) => row).sort(byKey);
-        expect(
-          publishedTrades(root)
-            .map((row) => row.toSpliced(8, 1))
-            .sort(byKey),
-        ).toEqual(expected);
-        archive.close();
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
-    );
-  });
-});
-
 test('a repair keeps the intact row groups, and withdraws the coverage of the lost trades', async () => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1, groupRows: 8 });

@@ -189,7 +189,7 @@ export function startSeriesModel(): SeriesModel {
 const momentOf = ({ row }: SeriesObservation): string => keyOf(row.symbol, row.t);
 
 /** The rows of one file that count, of those with one key. Of trades all do. */
-function listCounted(dataset: SeriesName, rows: readonly SeriesRow[]): Set<SeriesRow> {
+export function listCounted(dataset: SeriesName, rows: readonly SeriesRow[]): Set<SeriesRow> {
   if (dataset === 'trades') return new Set(rows);
   return new Set(
     [...Map.groupBy(rows, ({ symbol }) => symbol).values()].flatMap((ofSymbol) => {
