@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../src/backtest/engine/series.ts';
+import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../src/backtest/engine/symbol-series.ts';
 import { union } from '../../src/base/window.ts';
 import { at, day, minute } from './series.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { SymbolSeries, Venue } from '../../src/backtest/engine/series.ts';
 import { simulate } from '../../src/backtest/engine/simulate.ts';
+import type { SymbolSeries, Venue } from '../../src/backtest/engine/symbol-series.ts';
 import { intersect, union } from '../../src/base/window.ts';
 import type { Strategy } from '../../src/contract/strategy-language.ts';
 import type { Trade } from '../../src/contract/trade-fields.ts';

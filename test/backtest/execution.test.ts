@@ -8,7 +8,7 @@ import {
   sellAtTick as sellAtTickOn,
   sellToBook as sellToBookOn,
 } from '../../src/backtest/engine/fills.ts';
-import type { OrderBook } from '../../src/backtest/engine/series.ts';
+import type { OrderBook } from '../../src/backtest/engine/symbol-series.ts';
 import type { Side } from '../../src/contract/strategy-language.ts';
 import { ruled } from './series.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compileCondition } from '../../src/backtest/engine/conditions.ts';
 import { createMeasures, type Position, windowValuesMax } from '../../src/backtest/engine/measures.ts';
-import type { MarketState, SymbolSeries } from '../../src/backtest/engine/series.ts';
+import type { MarketState, SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
 import { findDataDependencies } from '../../src/backtest/strategy/strategy.ts';
 import type { Measure } from '../../src/contract/strategy-language.ts';
 import { at, minute, priced, ruled } from './series.ts';

@@ -1,5 +1,11 @@
 import { bookAgeMsMax, quoteAgeMsMax } from '../../src/backtest/engine/book-lookup.ts';
-import type { Level, MarketState, OrderBook, OrderBookSeries, SymbolSeries } from '../../src/backtest/engine/series.ts';
+import type {
+  Level,
+  MarketState,
+  OrderBook,
+  OrderBookSeries,
+  SymbolSeries,
+} from '../../src/backtest/engine/symbol-series.ts';
 import type { Window } from '../../src/base/window.ts';
 import {
   type Condition,

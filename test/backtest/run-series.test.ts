@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { mergeRunTotals, type RunPlan, runSeries, tradesMax } from '../../src/backtest/engine/run-series.ts';
-import type { SymbolSeries } from '../../src/backtest/engine/series.ts';
+import type { SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
 import {
   addCalibration,
   addSeriesCalibration,

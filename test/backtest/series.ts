@@ -1,4 +1,4 @@
-import type { SymbolSeries } from '../../src/backtest/engine/series.ts';
+import type { SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import type { Strategy } from '../../src/contract/strategy-language.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { bookAgeMsMax, quoteAgeMsMax } from '../../src/backtest/engine/book-lookup.ts';
-import type { OrderBook, SymbolSeries } from '../../src/backtest/engine/series.ts';
 import { simulate } from '../../src/backtest/engine/simulate.ts';
+import type { OrderBook, SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
 import type { Trade } from '../../src/contract/trade-fields.ts';
 import { at, everything, minute, priced, ruled, strategyOf } from './series.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { OrderBook } from '../../src/backtest/engine/series.ts';
+import type { OrderBook } from '../../src/backtest/engine/symbol-series.ts';
 import type { BacktestResult } from '../../src/contract/backtests.ts';
 import { answer, append, day0, hourMs, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
 import { appendOrderBooks, appendQuotes } from '../backtest/data/test-archive.ts';

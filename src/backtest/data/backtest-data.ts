@@ -5,7 +5,7 @@ import { type Disk, sha256 } from '../../archive/disk/file-system.ts';
 import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
 import { getPartCount } from '../../archive/format/day-parts.ts';
 import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
-import type { PublishedFile } from '../../archive/format/manifest.ts';
+import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import type { DatasetFiles, Query } from '../../archive/query/query.ts';
@@ -67,12 +67,29 @@ interface DataRange {
 /** Lookback for market states. Polled markets appear at least once within it. */
 const statesLookbackMs = 7 * dayMs;
 
-/** Lookback by dataset. An order book also replaces the quotes before it, so with quotes their lookback applies. */
-const createLookback = (hasQuotes: boolean): Partial<Record<DatasetName, number>> => ({
-  markets: statesLookbackMs,
-  orderbooks: hasQuotes ? quoteAgeMsMax : bookAgeMsMax,
-  quotes: quoteAgeMsMax,
-});
+/** The files of a range, with a lookback by dataset. */
+function createSelection(published: Manifest, range: DataRange, hasQuotes: boolean) {
+  const lookbackMsByDataset: Partial<Record<DatasetName, number>> = {
+    markets: statesLookbackMs,
+    // An order book also replaces the quotes before it, so with quotes their lookback applies.
+    orderbooks: hasQuotes ? quoteAgeMsMax : bookAgeMsMax,
+    quotes: quoteAgeMsMax,
+  };
+  const createFilter = (
+    name: DatasetName,
+    symbols: readonly string[],
+    { from, to }: Pick<DataRange, 'from' | 'to'>,
+  ) => {
+    const lookbackMs = lookbackMsByDataset[name] ?? 0;
+    return createFileFilter(published, name, symbols, { from: from === null ? null : from - lookbackMs, to });
+  };
+  // The symbols dataset has no time.
+  const isNeeded = (file: PublishedFile): boolean => {
+    const name = parseDatasetName(file.path);
+    return name === 'symbols' || createFilter(name, range.symbols, range)(file);
+  };
+  return { createFilter, isNeeded };
+}
 
 /** @throws DamageError if the symbols file does not match the manifest */
 export async function openBacktestData(
@@ -86,31 +103,13 @@ export async function openBacktestData(
     ...(range.hasStates ? (['markets'] as const) : []),
   ];
   const published = archive.readManifest();
-  const createSelection = (hasQuotes: boolean) => {
-    const lookbackMsByDataset = createLookback(hasQuotes);
-    const createFilter = (
-      name: DatasetName,
-      symbols: readonly string[],
-      { from, to }: Pick<DataRange, 'from' | 'to'>,
-    ) =>
-      createFileFilter(published, name, symbols, {
-        from: from === null ? null : from - (lookbackMsByDataset[name] ?? 0),
-        to,
-      });
-    // The symbols dataset has no time.
-    const isNeeded = (file: PublishedFile): boolean => {
-      const name = parseDatasetName(file.path);
-      return name === 'symbols' || createFilter(name, range.symbols, range)(file);
-    };
-    return { createFilter, isNeeded };
-  };
   // Whether there are quotes is known only after the files are pinned.
-  const { isNeeded: wanted } = createSelection(true);
+  const { isNeeded: wanted } = createSelection(published, range, true);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
     const { manifest, manifestBytes, root, scratchFolder } = pinned;
     const hasQuotes = manifest.datasets.quotes.files.some(wanted);
-    const { createFilter, isNeeded } = createSelection(hasQuotes);
+    const { createFilter, isNeeded } = createSelection(published, range, hasQuotes);
     const files = names.flatMap((name) => manifest.datasets[name].files.filter(isNeeded));
     const [symbolFiles = [], uncheckedFiles = []] = [true, false].map((ofSymbols) =>
       files.filter(({ path }) => (parseDatasetName(path) === 'symbols') === ofSymbols),

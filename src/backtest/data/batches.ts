@@ -4,7 +4,7 @@ import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { BacktestSpec } from '../../contract/backtest-request.ts';
 import { type Quantity, type Strategy, windowedMeasures } from '../../contract/strategy-language.ts';
-import type { Settlement } from '../engine/series.ts';
+import type { Settlement } from '../engine/symbol-series.ts';
 import { InvalidBacktestError } from '../resolve-strategy.ts';
 import { type DataDependencies, mergeDataDependencies, resolveQuantity } from '../strategy/strategy.ts';
 import type { KnownIds, MarketIndex } from './markets.ts';

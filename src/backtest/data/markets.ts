@@ -4,7 +4,7 @@ import { toSqlTimestamp } from '../../archive/query/slice-query.ts';
 import { quoteLiteral } from '../../archive/query/views.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { floorToDay, type Window } from '../../base/window.ts';
-import type { MarketState } from '../engine/series.ts';
+import type { MarketState } from '../engine/symbol-series.ts';
 
 /** The market IDs of a symbol known from a time, epoch ms. Several IDs if a match is uncertain. */
 export interface KnownIds {

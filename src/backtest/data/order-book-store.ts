@@ -7,7 +7,7 @@ import { quoteLiteral } from '../../archive/query/views.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Window } from '../../base/window.ts';
 import { quoteAgeMsMax } from '../engine/book-lookup.ts';
-import type { Level, OrderBook, OrderBookSeries } from '../engine/series.ts';
+import type { Level, OrderBook, OrderBookSeries } from '../engine/symbol-series.ts';
 
 /**
  * Stores the order books and quotes of a batch. The number of levels is not known in advance: beyond a bound, levels are

@@ -1,6 +1,6 @@
 import { dayMs, minuteMs } from '../../base/window.ts';
 import type { FillBasis } from '../../contract/trade-fields.ts';
-import type { OrderBook, SymbolSeries } from './series.ts';
+import type { OrderBook, SymbolSeries } from './symbol-series.ts';
 
 /** Maximum age of an order book for a fill. */
 export const bookAgeMsMax = 5 * minuteMs;

@@ -2,7 +2,7 @@ import { contractsMax, type Rule, type Side, type Strategy } from '../../contrac
 import { resolveQuantity, tradesWholeContracts } from '../strategy/strategy.ts';
 import type { TakenSide } from './book-lookup.ts';
 import { createFeeModel, type FeeModel, type Fill, type FilledLevel } from './fees.ts';
-import type { Level, OrderBook } from './series.ts';
+import type { Level, OrderBook } from './symbol-series.ts';
 
 /** Size of an order, in contracts or in dollars. */
 export type OrderSize = { readonly contracts: number } | { readonly dollars: number };

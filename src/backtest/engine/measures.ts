@@ -1,7 +1,7 @@
 import type { Measure, Strategy } from '../../contract/strategy-language.ts';
 import { resolveQuantity } from '../strategy/strategy.ts';
 import { computeRollingColumn, createRollingWindow, type RollingMeasure } from './rolling-window.ts';
-import type { MarketState, SymbolSeries } from './series.ts';
+import type { MarketState, SymbolSeries } from './symbol-series.ts';
 
 /** The open position, for measures of the position. */
 export interface Position {

@@ -4,8 +4,8 @@ import type { Window } from '../../base/window.ts';
 import type { BacktestResult } from '../../contract/backtests.ts';
 import type { Strategy } from '../../contract/strategy-language.ts';
 import type { Trade } from '../../contract/trade-fields.ts';
-import type { SymbolSeries } from './series.ts';
 import { simulate } from './simulate.ts';
+import type { SymbolSeries } from './symbol-series.ts';
 import {
   addCalibration,
   addSeriesCalibration,

@@ -20,7 +20,7 @@ import {
   toSidePrice,
 } from './fills.ts';
 import { createMeasures, type Position } from './measures.ts';
-import type { SymbolSeries } from './series.ts';
+import type { SymbolSeries } from './symbol-series.ts';
 
 /**
  * Simulates a strategy on one symbol, tick by tick. A decision uses data up to its tick. The order is filled at the next tick

@@ -2,7 +2,7 @@ import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { dayMs, hourMs, minuteMs, type Window } from '../../base/window.ts';
 import type { Trade } from '../../contract/trade-fields.ts';
 import { toSidePrice } from './fills.ts';
-import type { SymbolSeries } from './series.ts';
+import type { SymbolSeries } from './symbol-series.ts';
 
 /** Totals over symbols, from which objectives are computed. */
 export interface TradeTotals {

@@ -21,7 +21,7 @@ import {
 import { openTradeSpill } from '../data/trade-files.ts';
 import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
-import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/series.ts';
+import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/symbol-series.ts';
 
 // Worker thread of a run: loads and simulates batches, and computes the coverage. The thread and its DuckDB end with the run.
 

@@ -5,7 +5,7 @@ import { type BacktestData, openBacktestData } from '../../../src/backtest/data/
 import { readMarketStates } from '../../../src/backtest/data/markets.ts';
 import { openOrderBookStore, readOrderBooks, readQuotes } from '../../../src/backtest/data/order-book-store.ts';
 import { bookAgeMsMax, quoteAgeMsMax } from '../../../src/backtest/engine/book-lookup.ts';
-import type { OrderBook } from '../../../src/backtest/engine/series.ts';
+import type { OrderBook } from '../../../src/backtest/engine/symbol-series.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { findOffer, listBooks } from '../plain-engine.ts';
 import { createArchive, day0, dayMs, seriesOf, symbols } from './test-archive.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { runSeries } from '../../../src/backtest/engine/run-series.ts';
-import type { SymbolSeries } from '../../../src/backtest/engine/series.ts';
+import type { SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
 import type { InvalidBacktestError } from '../../../src/backtest/resolve-strategy.ts';
 import type { Strategy } from '../../../src/contract/strategy-language.ts';
 import { answer, append, publishNow } from '../../archive/scratch.ts';

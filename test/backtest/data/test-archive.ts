@@ -3,7 +3,7 @@ import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
 import { appendSeries } from '../../../src/archive/journal/journal-series.ts';
-import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/series.ts';
+import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
 import type { ResolvedStrategy } from '../../../src/backtest/resolve-strategy.ts';
 import { type BacktestRunContext, runBacktest } from '../../../src/backtest/run/run-backtest.ts';
 import { type BacktestSpec, parseBacktestSpec } from '../../../src/contract/backtest-request.ts';
