@@ -153,31 +153,14 @@ function formatTickDays({ first_tick, last_tick }: ListedSymbol): string {
   return first === last ? first : `${first} … ${last}`;
 }
 
-/** A saved backtest as printed by `backtest list --json`. Times in epoch ms. */
-interface BacktestListEntry
-  extends Pick<ListedBacktest, 'id' | 'owner' | 'workspace' | 'state' | 'value' | 'error' | 'created_at'> {
-  readonly name: string;
-  readonly version: number | null;
-  readonly objective: BacktestSpec['objective'];
-  readonly finished_at: number | null;
-}
+type BacktestListEntry = ReturnType<typeof toBacktestListEntry>;
 
-export function toBacktestListEntry(row: ListedBacktest): BacktestListEntry {
-  const request = JSON.parse(row.request) as BacktestSpec;
-  const { id, owner, workspace, state, value, error, created_at, finished_at } = row;
-  return {
-    id,
-    owner,
-    workspace,
-    state,
-    name: request.entry_executable.name,
-    version: row.strategy_version,
-    objective: request.objective,
-    value,
-    error,
-    created_at,
-    finished_at,
-  };
+/** A saved backtest as printed by `backtest list --json`. Times in epoch ms. */
+export function toBacktestListEntry(row: ListedBacktest) {
+  const { entry_executable, objective } = JSON.parse(row.request) as BacktestSpec;
+  const { id, owner, workspace, state, strategy_version: version, value, error, created_at, finished_at } = row;
+  const { name } = entry_executable;
+  return { id, owner, workspace, state, name, version, objective, value, error, created_at, finished_at };
 }
 
 /** Formats the saved backtests as a table. */

@@ -24,6 +24,10 @@ export function withExamples(command: Command, examples: string): Command {
   return command.addHelpText('after', () => `\nExamples:\n${completeIfRun(command, examples.replace(/^\n/, ''))}`);
 }
 
+/** Adds notes, and examples below them. */
+export const withHelp = (command: Command, notes: string, examples: string): Command =>
+  withExamples(withNotes(command, notes), examples);
+
 /** Adds a list of terms and their meanings after a command's options, aligned with the options. */
 export function withTerms(command: Command, head: string, terms: Readonly<Record<string, string>>): Command {
   const termWidth = Math.max(...Object.keys(terms).map((term) => term.length));

@@ -104,7 +104,7 @@ function listKnownPaths(path: string): string[] {
 
 function createSourceNameError(name: string, from: string): UsageError {
   const value = JSON.stringify(clipText(name));
-  const parts = { from, key: `${sourcesKey}.${clipText(name)}`, value, expected: sourceNameRule, suggestion: null };
+  const parts = { from, key: `${sourcesKey}.${clipText(name)}`, value, expected: sourceNameRule };
   return new SettingError(`${from}: ${sourcesKey} has ${value}: expected ${sourceNameRule}`, parts);
 }
 
@@ -177,13 +177,11 @@ function createUnknownKeyError(path: string, from: string): UsageError {
   const inside = known.filter((name) => name.startsWith(`${path}.`));
   if (inside.length > 0) {
     const expected = `one of ${inside.join(', ')}`;
-    const parts = { from, key, value: null, expected, suggestion: null };
-    return new SettingError(`${from}: ${path} is a section: expected ${expected}`, parts);
+    return new SettingError(`${from}: ${path} is a section: expected ${expected}`, { from, key, expected });
   }
   const suggestion = findNearestName(path, known) ?? null;
   const advice = suggestion === null ? 'config/default.yaml lists every setting' : `did you mean ${suggestion}?`;
-  const parts = { from, key, value: null, expected: null, suggestion };
-  return new SettingError(`${from}: unknown setting ${key}: ${advice}`, parts);
+  return new SettingError(`${from}: unknown setting ${key}: ${advice}`, { from, key, suggestion });
 }
 
 /** Formats a value for messages; `(hidden)` for a secret. */

@@ -147,7 +147,7 @@ function checkSeveralSources(merged: MergedSettings, names: readonly string[], r
         ? 'the names of the sources are their keys in sources'
         : `set ${path.replace('upstream', `sources.${names[0]}`)} or ${toSourceVariable(variable, names[0]!)} instead, for each source`;
     const what = `belongs to an archive of one service, and the settings have the sources ${names.join(', ')}`;
-    const parts = { from, key: path, value: formatSettingValue(path, value), expected: advice, suggestion: null };
+    const parts = { from, key: path, value: formatSettingValue(path, value), expected: advice };
     report(new SettingError(`${from}: ${path} ${what}: ${advice}`, parts));
   }
   for (const path of ['symbols', 'orderbooks.symbols']) {
@@ -281,8 +281,8 @@ function replaceLowerKey(levelValues: MergedSettings, below: MergedSettings, key
   const present = [key, keyFile].filter((path) => (levelValues.get(path)?.value ?? null) !== null);
   if (present.length > 1) {
     const { from } = levelValues.get(key)!;
-    const parts = { from, key, value: '(hidden)', expected: `either ${key} or ${keyFile}, not both`, suggestion: null };
-    throw new SettingError(`${from}: give ${parts.expected}`, parts);
+    const expected = `either ${key} or ${keyFile}, not both`;
+    throw new SettingError(`${from}: give ${expected}`, { from, key, value: '(hidden)', expected });
   }
   if (present.length === 0) return;
   const { from } = levelValues.get(present[0]!)!;

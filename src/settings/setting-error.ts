@@ -18,10 +18,10 @@ interface SettingErrorParts {
 /** A problem of one setting. */
 export class SettingError extends UsageError {
   readonly parts: SettingErrorParts;
-  constructor(message: string, parts: SettingErrorParts) {
+  constructor(message: string, parts: Partial<SettingErrorParts> & Pick<SettingErrorParts, 'from' | 'key'>) {
     super(message);
     this.name = 'SettingError';
-    this.parts = parts;
+    this.parts = { value: null, expected: null, suggestion: null, ...parts };
   }
 }
 

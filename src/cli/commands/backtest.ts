@@ -27,7 +27,7 @@ import {
   withContext,
 } from '../command-context.ts';
 import { formatBacktestList, toBacktestListEntry } from '../format-lists.ts';
-import { withExamples, withNotes, withTerms } from '../help.ts';
+import { withHelp, withTerms } from '../help.ts';
 import {
   createCsvSafeOption,
   createFromOption,
@@ -76,8 +76,7 @@ export function addBacktest(backtest: Command, shell: CliContext): void {
     .description('show the result of a saved backtest')
     .argument('<id>', 'ID as shown by oddslake backtest list')
     .option('--out <file>', 'write an HTML page; replaces an existing file atomically');
-  withNotes(show, showNotes);
-  withExamples(show, showExamples);
+  withHelp(show, showNotes, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action((id: string, flags: ShowFlags) =>
     withArchive(flags, version, async (archive, context) => {
       const [{ getSavedBacktest }, { requirePageTarget, printBacktest, writeBacktestPage }] = await Promise.all([
@@ -152,8 +151,7 @@ function addBacktestRun(shell: CliContext, backtest: Command): void {
     'Objectives:',
     Object.fromEntries(Object.entries(objectives).map(([name, { description }]) => [name, description])),
   );
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command, ['--wait'], true).action((strategy: string, flags: BacktestRunFlags) =>
     runBacktestCommand(shell, strategy, flags),
   );

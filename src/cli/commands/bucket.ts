@@ -9,7 +9,7 @@ import { pullToFolder, pushByUrl, withFilesDisplay, withObjectStore } from '../.
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 
 interface PushFlags extends CommonFlags {
   readonly forceRestore?: boolean;
@@ -25,8 +25,7 @@ export function addPush(command: Command, shell: CliContext): void {
         'push on top of a newer or diverged generation, after the archive was restored from a backup',
       ),
     );
-  withNotes(command, pushNotes);
-  withExamples(command, pushExamples);
+  withHelp(command, pushNotes, pushExamples);
   withCommonFlags(command, ['--wait']).action((url: string | undefined, flags: PushFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const result = await runPush(context, url, flags.forceRestore === true);
@@ -85,8 +84,7 @@ export function addPull(command: Command, shell: CliContext): void {
   command
     .argument('<url>', 's3://BUCKET/PREFIX')
     .argument('<dir>', 'a new or empty folder, or one that was pulled before');
-  withNotes(command, pullNotes);
-  withExamples(command, pullExamples);
+  withHelp(command, pullNotes, pullExamples);
   withCommonFlags(command, ['--output', '--strict']).action((url: string, folder: string, flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const result = await withObjectStore(context, url, (store) => pullToFolder(context, store, folder));

@@ -10,7 +10,7 @@ import {
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 
 type Shell = 'bash' | 'zsh' | 'fish';
 
@@ -25,8 +25,7 @@ export function addCompletion(command: Command, cli: CliContext): void {
       '[words...]',
       'after --: the words of a command line, whose last one is completed; the script calls it so',
     );
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
     async (shell: Shell, words: readonly string[], flags: CommonFlags) => {
       if (words.length === 0) return printResult(flags, { shell, script: scripts[shell] }, () => scripts[shell]);

@@ -15,7 +15,7 @@ import {
   withCommonFlags,
 } from '../command-context.ts';
 import { toShortPath } from '../command-name.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 import { renderList, wrapText } from '../table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from '../terminal-style.ts';
 
@@ -35,8 +35,7 @@ function addShow(config: Command): void {
     .description('list the settings that differ from their default, with value and source; secrets are hidden')
     .argument('[file]', 'config file, in place of --config')
     .option('--all', 'list every setting');
-  withNotes(show, showNotes);
-  withExamples(show, showExamples);
+  withHelp(show, showNotes, showExamples);
   withCommonFlags(show, flagsUnusedByReaders).action(async (file: string | undefined, flags: ShowFlags) => {
     const { listSettings } = await import('../../settings/inspect-settings.ts');
     const sources = collectSources(file, flags);
@@ -54,8 +53,7 @@ function addCheck(cli: CliContext, config: Command): void {
     .command('check')
     .description('check the settings of the config file, the environment and the flags, and list every problem at once')
     .argument('[file]', 'config file, in place of --config');
-  withNotes(check, checkNotes);
-  withExamples(check, checkExamples);
+  withHelp(check, checkNotes, checkExamples);
   withCommonFlags(check, flagsUnusedByReaders).action(async (file: string | undefined, flags: CommonFlags) => {
     const { checkSettings } = await import('../../settings/inspect-settings.ts');
     const sources = collectSources(file, flags);

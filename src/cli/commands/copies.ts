@@ -8,7 +8,7 @@ import {
   withArchive,
   withCommonFlags,
 } from '../command-context.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 import { createIntegerParser } from '../shared-options.ts';
 
 interface ChangesFlags extends CommonFlags {
@@ -22,8 +22,7 @@ export function addChanges(command: Command, shell: CliContext): void {
       .argParser(createIntegerParser(0))
       .makeOptionMandatory(),
   );
-  withNotes(command, changesNotes);
-  withExamples(command, changesExamples);
+  withHelp(command, changesNotes, changesExamples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
       const [{ listChangedFiles, listRemovedPaths }, { sumFileSizes }] = await Promise.all([
@@ -67,8 +66,7 @@ export function addSnapshot(command: Command, shell: CliContext): void {
     '<dir>',
     'a new or empty folder outside of the archive; files are copied if it is on another file system',
   );
-  withNotes(command, snapshotNotes);
-  withExamples(command, snapshotExamples);
+  withHelp(command, snapshotNotes, snapshotExamples);
   withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { takeSnapshot } = await import('../../archive/read/snapshot.ts');

@@ -16,7 +16,7 @@ import {
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { formatKeys, formatKeyUsage, formatKeyUsageByDay, formatTokenRevocations } from '../format-lists.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withExamples, withHelp, withNotes } from '../help.ts';
 import { createIntegerParser } from '../shared-options.ts';
 
 interface CreateFlags extends CommonFlags {
@@ -78,8 +78,7 @@ export function addKeys(keys: Command, shell: CliContext): void {
         'rate limit of this key (default: service.requests_per_minute)',
       ).argParser(createIntegerParser(1, requestsMax)),
     );
-  withNotes(create, createNotes);
-  withExamples(create, createExamples);
+  withHelp(create, createNotes, createExamples);
   withCommonFlags(create, flagsUnusedByReaders).action((flags: CreateFlags) =>
     withService(flags, version, async (open, nowMs) => {
       const expiresAt = flags.expires === undefined ? null : parseExpiry(flags.expires, nowMs);
@@ -133,8 +132,7 @@ function addRotate(keys: Command, version: string): void {
     .argument('<id>', 'ID as shown by oddslake keys list, the name of one active key, or the key itself')
     .option('--overlap <duration>', 'how long the earlier secret stays valid: 12h, 7d; 0s ends it at once', '7d')
     .option('--expires <time>', `new ${expiresHelp} (default: unchanged)`);
-  withNotes(rotate, rotateNotes);
-  withExamples(rotate, rotateExamples);
+  withHelp(rotate, rotateNotes, rotateExamples);
   withCommonFlags(rotate, flagsUnusedByReaders).action((idOrName: string, flags: RotateFlags) =>
     withService(flags, version, async (open, nowMs) => {
       const rotation = {
@@ -169,8 +167,7 @@ function addUsage(keys: Command, version: string): void {
     .description('show the requests and the bytes sent per key, or of one key per UTC day')
     .argument('[id]', 'ID or name of a key (default: all keys)')
     .option('--since <time>', 'first day: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: all, at most 90 days)');
-  withNotes(usage, usageNotes);
-  withExamples(usage, usageExamples);
+  withHelp(usage, usageNotes, usageExamples);
   withCommonFlags(usage, flagsUnusedByReaders).action((idOrName: string | undefined, flags: UsageFlags) =>
     withService(flags, version, async (open) => {
       const since = flags.since === undefined ? null : floorToDay(parseTime(flags.since, '--since'));
@@ -234,8 +231,7 @@ export function addTokens(tokens: Command, shell: CliContext): void {
       '--expires <time>',
       `expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: in ${tokenDaysDefault} days)`,
     );
-  withNotes(issue, issueNotes);
-  withExamples(issue, issueExamples);
+  withHelp(issue, issueNotes, issueExamples);
   withCommonFlags(issue, ['--no-progress', '--wait', '--strict', '--output']).action((flags: IssueFlags) =>
     withContext(flags, shell.version, false, async ({ settings, clock }) => {
       const { issueUserToken } = await import('../../server/workspace/user-tokens.ts');
@@ -283,8 +279,7 @@ function addTokenRevocations(tokens: Command, version: string): void {
     .argument('[id...]', 'IDs (jti) of tokens, or the tokens themselves')
     .option('--user <user>', 'revoke all tokens of this user that were issued before --issued-before')
     .option('--issued-before <time>', 'epoch ms, YYYY-MM-DD or an ISO-8601 instant, at most now (default: now)');
-  withNotes(revoke, tokenRevokeNotes);
-  withExamples(revoke, tokenRevokeExamples);
+  withHelp(revoke, tokenRevokeNotes, tokenRevokeExamples);
   withCommonFlags(revoke, flagsUnusedByReaders).action((ids: readonly string[], flags: RevokeTokensFlags) =>
     withService(flags, version, async (open, nowMs) => {
       const { parseRevokedToken } = await import('../../server/workspace/user-tokens.ts');

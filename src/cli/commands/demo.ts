@@ -14,14 +14,13 @@ import {
   withContext,
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 import { formatSummary, reportSummary } from '../print-summary.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: runs the nightly job against the sandbox. */
 export function addDemo(command: Command, shell: CliContext): void {
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command).action(async (flags: CommonFlags) => {
     const { startSandbox } = await import('../../sandbox/sandbox.ts');
     const sandbox = await startSandbox({ markets: 30, seed: 7, cap: 1000 }, { clock: systemClock });

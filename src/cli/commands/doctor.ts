@@ -10,7 +10,7 @@ import {
   withContext,
 } from '../command-context.ts';
 import { formatDiagnosis } from '../format-doctor.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 import { createSourceOption } from '../shared-options.ts';
 
 interface DoctorFlags extends CommonFlags {
@@ -20,8 +20,7 @@ interface DoctorFlags extends CommonFlags {
 /** `doctor`: checks everything that a run needs. */
 export function addDoctor(command: Command, shell: CliContext): void {
   command.option('--offline', 'make no network requests').addOption(createSourceOption());
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
     const diagnosis = await runDiagnosis(shell, flags);
     printResult(flags, diagnosis, (style) => formatDiagnosis(diagnosis, style));

@@ -17,7 +17,7 @@ import {
   withContext,
   withReadableArchive,
 } from '../command-context.ts';
-import { withExamples, withNotes, withTerms } from '../help.ts';
+import { withHelp, withTerms } from '../help.ts';
 import {
   createCsvSafeOption,
   createFromOption,
@@ -63,8 +63,7 @@ export function addExport(command: Command, shell: CliContext): void {
       ]),
     )
     .addOption(createCsvSafeOption());
-  withNotes(command, exportNotes);
-  withExamples(command, exportExamples);
+  withHelp(command, exportNotes, exportExamples);
   withCommonFlags(command, ['--wait', '--strict'], true).action((flags: ExportFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ inferExportFormat, requireWritableTarget }, { writeExport }] = await Promise.all([
@@ -132,8 +131,7 @@ export function addSql(command: Command, shell: CliContext): void {
     .addOption(createCsvSafeOption())
     .option('--rows <n>', 'maximum number of rows of the table', createIntegerParser(1), 100);
   withTerms(command, "Other views and functions, as defined in the archive's views.sql:", sqlTerms);
-  withNotes(command, sqlNotes);
-  withExamples(command, sqlExamples);
+  withHelp(command, sqlNotes, sqlExamples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((statement: string, flags: SqlFlags) => {
     // A usage error must end the command before anything is opened.
     if (/^\S+\.sql$/i.test(statement.trim()))

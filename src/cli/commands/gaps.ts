@@ -13,7 +13,7 @@ import {
   withReadableArchive,
 } from '../command-context.ts';
 import { formatGaps } from '../format-archive.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withExamples, withHelp } from '../help.ts';
 import {
   createFromOption,
   createSinceOption,
@@ -49,8 +49,7 @@ export function addGaps(command: Command, shell: CliContext): void {
     .addOption(
       new Option('--dataset <name>', 'dataset whose coverage is compared').choices(gapDatasets).default('ticks'),
     );
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: GapsFlags) =>
     withReadableArchive(flags, shell.version, async (archive, context) => {
       const [{ listDatasetGaps, listGaps }, { toCompletenessRules }] = await Promise.all([
@@ -84,8 +83,7 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
     .addOption(createFromOption(' (required)'))
     .addOption(createToOption(' (required)'))
     .requiredOption('--reason <text>', 'reason, shown with the gap (required)');
-  withNotes(accept, acceptNotes);
-  withExamples(accept, acceptExamples);
+  withHelp(accept, acceptNotes, acceptExamples);
   withCommonFlags(accept, ['--no-progress', '--strict']).action(
     (symbol: string, _ownFlags: object, command: Command) => {
       const flags = command.optsWithGlobals<AcceptFlags>();

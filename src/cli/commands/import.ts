@@ -19,7 +19,7 @@ import type { ImportFlags } from '../../collector/import/prepare-import.ts';
 import type { Job } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { formatArchivePlan, formatDryRun } from '../format-dry-run.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import { createSourceOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
@@ -97,8 +97,7 @@ export function addImport(command: Command, shell: CliContext): void {
       '--dry-run',
       'print the first rows as they would be stored and which rows would be rejected; import and create nothing',
     );
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
     runJobCommand(
       shell,

@@ -12,7 +12,7 @@ import {
   withCommonFlags,
 } from '../command-context.ts';
 import { formatPlan, toPlanJson } from '../format-plan.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withExamples, withHelp } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import {
   createFromOption,
@@ -34,8 +34,7 @@ export function addNightly(command: Command, shell: CliContext): void {
     )
     .option('--dry-run', 'print what the job would request, and how long that takes; sends no request, writes nothing')
     .addOption(createSourceOption());
-  withNotes(command, nightlyNotes);
-  withExamples(command, nightlyExamples);
+  withHelp(command, nightlyNotes, nightlyExamples);
   withCommonFlags(command).action((flags: NightlyOptions) => {
     const parse = () => (flags.date === undefined ? null : parseRelativeDay(flags.date, '--date', systemClock.nowMs()));
     return flags.dryRun === true
@@ -90,8 +89,7 @@ const nightlyExamples = `
 /** `markets`: one poll of the market lists. */
 export function addMarkets(command: Command, shell: CliContext): void {
   command.addOption(createSourceOption());
-  withNotes(command, marketsNotes);
-  withExamples(command, marketsExamples);
+  withHelp(command, marketsNotes, marketsExamples);
   withCommonFlags(command).action((flags: CommonFlags) =>
     runJobCommand(shell, 'markets', flags, shell.jobs.markets, () => undefined),
   );
@@ -107,8 +105,7 @@ const marketsExamples = `
 /** `ticks`: one poll of ticks. */
 export function addTicks(command: Command, shell: CliContext): void {
   command.addOption(createSymbolOption()).addOption(createSourceOption());
-  withNotes(command, ticksNotes);
-  withExamples(command, ticksExamples);
+  withHelp(command, ticksNotes, ticksExamples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
     runJobCommand(shell, 'ticks', flags, shell.jobs.ticks, () => ({ symbols: flags.symbol })),
   );
@@ -124,8 +121,7 @@ const ticksExamples = `
 /** `orderbook`: one poll of order books. */
 export function addOrderbook(command: Command, shell: CliContext): void {
   command.addOption(createSymbolOption()).addOption(createSourceOption());
-  withNotes(command, orderbookNotes);
-  withExamples(command, orderbookExamples);
+  withHelp(command, orderbookNotes, orderbookExamples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
     runJobCommand(shell, 'orderbook', flags, shell.jobs.orderbook, () => ({ symbols: flags.symbol })),
   );
@@ -140,8 +136,7 @@ const orderbookExamples = `
 
 /** `publish`: merges the journal into the day partitions. */
 export function addPublish(command: Command, shell: CliContext): void {
-  withNotes(command, publishNotes);
-  withExamples(command, publishExamples);
+  withHelp(command, publishNotes, publishExamples);
   withCommonFlags(command).action((flags: CommonFlags) =>
     runJobCommand(shell, 'publish', flags, shell.jobs.publish, () => undefined),
   );

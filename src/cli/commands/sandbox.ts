@@ -15,7 +15,7 @@ import {
   withContext,
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withExamples, withHelp } from '../help.ts';
 import { parseSandboxOptions, sandboxDataFlags, sandboxFlags } from '../sandbox-flags.ts';
 import { createFromOption, createToOption, parseTimeWindow } from '../shared-options.ts';
 
@@ -117,8 +117,7 @@ function addSandboxFiles(shell: CliContext, sandbox: Command): void {
     .addOption(createToOption(' (required); at most the current time of the sandbox'))
     .option('--dataset <names>', 'datasets to write, comma-separated', fileDatasets.join());
   for (const { flags, text } of sandboxDataFlags) command.option(flags, text);
-  withNotes(command, filesNotes);
-  withExamples(command, filesExamples);
+  withHelp(command, filesNotes, filesExamples);
   withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
     (folder: string, _ownFlags: object, self: Command) => {
       // Commander assigns a flag to the parent command if both commands have it.

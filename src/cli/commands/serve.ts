@@ -15,12 +15,11 @@ import {
   withContext,
 } from '../command-context.ts';
 import { completeCommands, toShortPath } from '../command-name.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */
 export function addServe(command: Command, shell: CliContext): void {
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: CommonFlags) =>
     withContext(flags, shell.version, false, (context) => {
       const { bucketUrl } = context.settings.archive;

@@ -14,7 +14,7 @@ import {
   withReadableArchive,
 } from '../command-context.ts';
 import { formatStatus } from '../format-archive.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withExamples, withHelp } from '../help.ts';
 import { createSourceOption } from '../shared-options.ts';
 import { escapeControls } from '../terminal-style.ts';
 
@@ -59,8 +59,7 @@ interface ReportFlags extends CommonFlags {
 /** `report`: writes the status of the archive as an HTML page. */
 export function addReport(command: Command, shell: CliContext): void {
   command.option('--out <file>', "output file, replaced if it exists (default: report.html in the archive's root)");
-  withNotes(command, reportNotes);
-  withExamples(command, reportExamples);
+  withHelp(command, reportNotes, reportExamples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: ReportFlags) =>
     withContext(flags, shell.version, false, (context) => {
       const { bucketUrl } = context.settings.archive;

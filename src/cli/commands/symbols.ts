@@ -15,7 +15,7 @@ import {
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { formatSymbols } from '../format-lists.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withExamples, withHelp } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 import { createIntegerParser, createSourceOption } from '../shared-options.ts';
 import { escapeControls } from '../terminal-style.ts';
@@ -56,8 +56,7 @@ function addSymbolsRetry(shell: CliContext, symbols: Command): void {
     .description('poll suspended symbols now; a response with data ends the suspension')
     .argument('[symbol...]', 'symbols to retry (default: all suspended symbols)')
     .addOption(createSourceOption());
-  withNotes(retry, retryNotes);
-  withExamples(retry, retryExamples);
+  withHelp(retry, retryNotes, retryExamples);
   withCommonFlags(retry).action((given: readonly string[], _ownFlags: object, command: Command) =>
     // Commander assigns a flag to the parent command if both commands have it: optsWithGlobals reads both.
     runJobCommand(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
@@ -93,8 +92,7 @@ function addSymbolsForget(shell: CliContext, symbols: Command): void {
     .description('stop collecting symbols: nothing is expected of them any more, and what is published stays')
     .argument('<symbol...>', 'symbols to forget')
     .option('--reason <text>', 'reason, shown by symbols --json');
-  withNotes(forget, forgetNotes);
-  withExamples(forget, forgetExamples);
+  withHelp(forget, forgetNotes, forgetExamples);
   withCommonFlags(forget, ['--no-progress', '--strict']).action(
     (names: readonly string[], _ownFlags: object, command: Command) => {
       const flags = command.optsWithGlobals<ForgetFlags>();
@@ -115,8 +113,7 @@ function addSymbolsWatch(shell: CliContext, symbols: Command): void {
     .command('watch')
     .description('collect symbols from now on: forgotten ones again, and those that settings or market lists leave out')
     .argument('<symbol...>', 'symbols to watch');
-  withNotes(watch, watchNotes);
-  withExamples(watch, watchExamples);
+  withHelp(watch, watchNotes, watchExamples);
   withCommonFlags(watch, ['--no-progress', '--strict']).action(
     (names: readonly string[], _ownFlags: object, command: Command) => {
       const flags = command.optsWithGlobals<CommonFlags>();

@@ -14,7 +14,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 import { parseTimeRange } from '../shared-options.ts';
 import { escapeControls } from '../terminal-style.ts';
 
@@ -29,8 +29,7 @@ export function addTail(command: Command, shell: CliContext): void {
     .argument('<symbol...>', 'symbols to follow')
     .option('--url <url>', 'follow the stream of this oddslake service (default: the local archive)')
     .option('--since <time>', 'print the ticks since this time first, e.g. 2h or 2026-11-20 (default: only new ticks)');
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command, flagsUnusedByReaders).action(async (symbols: readonly string[], flags: TailFlags) => {
     const { from: sinceMs } = parseTimeRange(
       flags.since === undefined ? {} : { since: flags.since },

@@ -8,7 +8,7 @@ import { formatIsoUtc } from '../../base/time.ts';
 import type { RepairFlags, VerifyFlags } from '../../collector/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
-import { withExamples, withNotes } from '../help.ts';
+import { withHelp } from '../help.ts';
 import type { SummaryDetails } from '../print-summary.ts';
 import { runJobCommand } from '../run-job.ts';
 import { keepTogether, wrapText } from '../table.ts';
@@ -30,8 +30,7 @@ export function addVerify(command: Command, shell: CliContext): void {
       '--download',
       'of a bucket: download and hash every object, instead of comparing the hashes that the server has',
     );
-  withNotes(command, notes);
-  withExamples(command, examples);
+  withHelp(command, notes, examples);
   withCommonFlags(command).action((url: string | undefined, flags: VerifyOptions) => {
     if (url !== undefined) return runBucketVerify(shell, url, flags);
     if (flags.download === true)
