@@ -137,9 +137,3 @@ function chooseFlags(selection: readonly SelectionFlag[], command: string): stri
   const flags = selection.filter(has).map(({ flag, value }) => `${flag} ${quoteShellWord(value)}`);
   return [...new Set(flags)];
 }
-
-/** Relative to the working folder if it lies below it. */
-export function toShortPath(path: string): string {
-  const short = relative('.', path);
-  return short === '' || short.startsWith('..') ? path : short;
-}

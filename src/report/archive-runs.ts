@@ -145,12 +145,9 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
   });
   const last = rates.at(-1);
   if (last === undefined) return [{ name: 'Requests', text: 'No run has sent requests.' }];
-  if (rates.length === 1) {
-    const text = `The only run with requests sent ${formatRate(last.value)} requests per second while it was neither idle nor throttled; the limit is ${last.limit}.`;
-    return [{ name: 'Requests', text }];
-  }
   if (rates.length < chartPointsMin) {
-    const text = `The last run sent ${formatRate(last.value)} requests per second while it was neither idle nor throttled; the limit is ${last.limit}.`;
+    const run = rates.length === 1 ? 'only run with requests' : 'last run';
+    const text = `The ${run} sent ${formatRate(last.value)} requests per second while it was neither idle nor throttled; the limit is ${last.limit}.`;
     return [{ name: 'Requests', text }];
   }
   // A limit far above all rates would squeeze them into a line at the bottom.

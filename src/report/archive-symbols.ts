@@ -22,6 +22,14 @@ const problemRowsMax = 15;
 /** Maximum length of a failure, in characters. */
 const reasonLettersMax = 160;
 
+const createSymbolColumn = (
+  catalogueUrl: string | null,
+): HtmlColumn<{ readonly symbol: string; readonly question: string | null }> => ({
+  name: 'Symbol',
+  kind: 'text',
+  format: ({ symbol, question }) => renderSymbol(symbol, question, catalogueUrl),
+});
+
 /** Failing, suspended and late symbols. */
 export function renderProblemSymbolsSection({ problems, status, rules }: ReportData): ReportPart[] {
   const { listed, counts } = problems;
@@ -31,11 +39,7 @@ export function renderProblemSymbolsSection({ problems, status, rules }: ReportD
     return [{ name: heading, text }];
   }
   const columns: HtmlColumn<ProblemSymbol>[] = [
-    {
-      name: 'Symbol',
-      kind: 'text',
-      format: ({ symbol, question }) => renderSymbol(symbol, question, rules.catalogueUrl),
-    },
+    createSymbolColumn(rules.catalogueUrl),
     { name: 'State', kind: 'left', format: ({ state }) => state, isLoss: ({ state }) => state === 'failing' },
     { name: 'Since', kind: 'left', format: ({ since }) => (since === null ? noValue : formatMinute(since)) },
     {
@@ -83,11 +87,7 @@ export function renderSymbolsSection({ cadence, rules }: ReportData): ReportPart
   if (error !== null)
     return [renderSection('Symbols', [html`<p class="warning">Ticks could not be read: ${error}</p>\n`])];
   const silentColumns: HtmlColumn<SilentSymbol>[] = [
-    {
-      name: 'Symbol',
-      kind: 'text',
-      format: ({ symbol, question }) => renderSymbol(symbol, question, rules.catalogueUrl),
-    },
+    createSymbolColumn(rules.catalogueUrl),
     { name: 'Last tick', kind: 'left', format: ({ lastTick }) => formatMinute(lastTick) },
     { name: 'Silent for', format: ({ quietMs }) => formatDuration(quietMs) },
     {
@@ -117,7 +117,7 @@ function renderBusiestSection(busiest: readonly BusySymbol[], days: number, cata
     to: times.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
   };
   const columns: HtmlColumn<BusySymbol>[] = [
-    { name: 'Symbol', kind: 'text', format: ({ symbol, question }) => renderSymbol(symbol, question, catalogueUrl) },
+    createSymbolColumn(catalogueUrl),
     ...(busiest.some(({ prices }) => prices.length >= chartPointsMin)
       ? [
           {

@@ -10,21 +10,17 @@ interface Curve {
   readonly value: readonly number[];
   readonly yLabel: string;
   readonly colour: string;
-  /** Whether the area between the curve and zero is filled. */
-  readonly filled?: boolean;
 }
 
-/** A curve over time. */
-export const renderCurvePlot = ({ label, t, value, yLabel, colour, filled = false }: Curve): Html =>
+/** A curve over time, with the area between it and zero filled. */
+export const renderCurvePlot = ({ label, t, value, yLabel, colour }: Curve): Html =>
   renderPlot(label, (size) => ({
     x: { type: 'utc', label: null, ticks: countAxisTicks(size), tickFormat: formatAxisTime },
     y: { label: yLabel, ticks: 5, nice: true },
     marks: [
       Plot.gridY(gridStyle),
       Plot.ruleY([0], { stroke: 'var(--edge)' }),
-      ...(filled
-        ? [Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 })]
-        : []),
+      Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 }),
       Plot.lineY(value, {
         x: (_: number, i: number) => new Date(t[i]!),
         y: (v: number) => v,

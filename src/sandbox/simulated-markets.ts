@@ -172,15 +172,8 @@ export function createMarketCatalogue(simulation: Simulation) {
   };
 }
 
-/** The subject of a market, and its name at each venue. */
-interface Topic {
-  readonly category: string;
-  readonly code: string;
-  readonly slug: string;
-  readonly question: string;
-}
-
-const topics: readonly Topic[] = [
+/** The subjects of markets, and their names at each venue. */
+const topics = [
   { category: 'crypto', code: 'KXBTC', slug: 'bitcoin-be-above', question: 'Will Bitcoin be above' },
   { category: 'crypto', code: 'KXETH', slug: 'ethereum-be-above', question: 'Will Ethereum be above' },
   { category: 'politics', code: 'KXAPPROVE', slug: 'approval-rating-be-above', question: 'Will approval be above' },
@@ -196,18 +189,8 @@ const topics: readonly Topic[] = [
 
 const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 
-interface MarketNames {
-  readonly canonicalId: string;
-  readonly category: string;
-  readonly question: string;
-  /** Symbol in the style of one venue, e.g. KXBTC-26NOV1917-T62.5 */
-  readonly kalshi: string;
-  /** Symbol in the style of the other venue, e.g. will-bitcoin-be-above-62pt5-on-nov-19-2026-17h */
-  readonly polymarket: string;
-}
-
 /** Names of the market of a slot that closes in that hour. Unique, because a slot closes at most once in half a day. */
-export function createMarketNames(seed: number, slot: number, closesAt: number): MarketNames {
+export function createMarketNames(seed: number, slot: number, closesAt: number) {
   const topic = topics[Math.floor(drawAt(seed ^ 0x70b1c, slot) * topics.length)]!;
   const level = 20 + slot * 0.5;
   const at = new Date(closesAt);
@@ -220,6 +203,7 @@ export function createMarketNames(seed: number, slot: number, closesAt: number):
     canonicalId: `${topic.code.slice(2).toLowerCase()}-${stamp}-${level}`,
     category: topic.category,
     question: `${topic.question} ${level} on ${day} ${month} ${year}, ${hour}:00 UTC?`,
+    // A symbol in the style of each venue: KXBTC-26NOV1917-T62.5, will-bitcoin-be-above-62pt5-on-nov-19-2026-17h.
     kalshi: `${topic.code}-${stamp.toUpperCase()}-T${level}`,
     polymarket: `will-${topic.slug}-${String(level).replace('.', 'pt')}-on-${month}-${day}-${year}-${hour}h`,
   };

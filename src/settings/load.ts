@@ -1,8 +1,9 @@
 import { homedir, tmpdir } from 'node:os';
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { UsageError } from '../base/errors.ts';
 import { findSource } from '../base/source-name.ts';
 import { readConfigFile, readKeyFile } from './config-file.ts';
+import { toShortPath } from './environment.ts';
 import {
   createBadValueError,
   defaultLayer,
@@ -412,18 +413,12 @@ function nameUpstreamOrigins(
     if (from === '--set') return `--set ${path}`;
     if (from !== configFile) return from;
     const line = lines.get(path);
-    return `${path} in ${shortenPath(from)}${line === undefined ? '' : `:${line}`}`;
+    return `${path} in ${toShortPath(from)}${line === undefined ? '' : `:${line}`}`;
   };
   const keyFile = name('upstream.api_key_file');
   const keyPath = own.get('upstream.api_key_file')!.value;
   return {
     baseUrl: name('upstream.base_url'),
-    apiKey: keyFile === null ? name('upstream.api_key') : `${shortenPath(resolve(base, String(keyPath)))} (${keyFile})`,
+    apiKey: keyFile === null ? name('upstream.api_key') : `${toShortPath(resolve(base, String(keyPath)))} (${keyFile})`,
   };
-}
-
-/** Relative to the working folder if it lies below it. */
-function shortenPath(path: string): string {
-  const short = relative('.', path);
-  return short === '' || short.startsWith('..') ? path : short;
 }

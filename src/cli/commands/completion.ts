@@ -29,13 +29,14 @@ export function addCompletion(command: Command, cli: CliContext): void {
   withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
     async (shell: Shell, words: readonly string[], flags: CommonFlags) => {
       if (words.length === 0) return printResult(flags, { shell, script: scripts[shell] }, () => scripts[shell]);
-      const completion = completeWords(cli.program, words);
-      if (completion.kind === 'files' || completion.kind === 'folders')
-        return printResult(flags, completion, () => `:${completion.kind}\n`);
-      const candidates =
-        completion.kind === 'words'
-          ? completion.candidates
-          : await findSymbols(completion.start, completion.prefix, words, flags, cli.version);
+      const { accepted, start, prefix } = completeWords(cli.program, words);
+      if (accepted === 'files' || accepted === 'folders')
+        return printResult(flags, { kind: accepted }, () => `:${accepted}\n`);
+      const found =
+        accepted === 'symbols'
+          ? await findSymbols(start, words, flags, cli.version)
+          : accepted.filter(({ word }) => word.startsWith(start));
+      const candidates = found.map(({ word, description }) => ({ word: prefix + word, description }));
       printResult(flags, { kind: 'words', candidates }, () =>
         candidates.map(({ word, description }) => `${word}${description && `\t${description}`}\n`).join(''),
       );
@@ -46,7 +47,6 @@ export function addCompletion(command: Command, cli: CliContext): void {
 /** The symbols that begin with `start`, of the archive that the words select. */
 const findSymbols = (
   start: string,
-  prefix: string,
   words: readonly string[],
   flags: CommonFlags,
   version: string,
@@ -55,7 +55,7 @@ const findSymbols = (
     const { readSymbolsWithPrefix } = await import('../../archive/journal/symbol-names.ts');
     const symbols = readSymbolsWithPrefix(archive.state.db, start, symbolsMax);
     // A line break would be two candidates, and a control character could act on the terminal.
-    return symbols.filter((name) => !/\p{C}/u.test(name)).map((name) => ({ word: prefix + name, description: '' }));
+    return listCandidates(symbols.filter((name) => !/\p{C}/u.test(name)));
   });
 
 /** The flags among the words that select the archive. The shell has not expanded a tilde in them. */
@@ -162,20 +162,21 @@ interface Candidate {
   readonly description: string;
 }
 
-/** What the last word can become. The shell completes `files` and `folders`; `symbols` are those of the archive. */
-type Completion =
-  | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
-  | { readonly kind: 'files' }
-  | { readonly kind: 'folders' }
-  | {
-      readonly kind: 'symbols';
-      /** Start of the symbol. */
-      readonly start: string;
-      /** What the word has before the symbol, such as `--symbol=`. */
-      readonly prefix: string;
-    };
+/** What a word can become. The shell completes `files` and `folders`; `symbols` are those of the archive. */
+type Accepted = 'files' | 'folders' | 'symbols' | readonly Candidate[];
 
-type Accepted = 'any' | 'files' | 'folders' | 'symbols' | readonly string[];
+interface Completion {
+  readonly accepted: Accepted;
+  /** Start of the word, without what stands before it, such as `--symbol=`. */
+  readonly start: string;
+  readonly prefix: string;
+}
+
+const listCandidates = (words: readonly string[]): Candidate[] => words.map((word) => toCandidate(word, ''));
+const toCandidate = (word: string, description: string): Candidate => ({
+  word,
+  description: description.replace(/\s+/g, ' ').trim(),
+});
 
 /**
  * Finds what the last word of a command line can become.
@@ -190,16 +191,14 @@ function completeWords(program: Command, words: readonly string[]): Completion {
   const flag = own ?? words.at(-2) ?? '';
   const option = options.find(({ long, required, optional }) => long === flag && (required || optional));
   if (option !== undefined)
-    return toCompletion(listFlagValues(option), start ?? current, own === undefined ? '' : `${own}=`);
-  if (current.startsWith('-'))
-    return listCandidates(
-      options.map(({ long, description }) => [long!, description]),
-      current,
-    );
+    return { accepted: listFlagValues(option), start: start ?? current, prefix: own === undefined ? '' : `${own}=` };
   const subcommands = listSubcommands(command);
-  return subcommands.length > 0
-    ? listCandidates(subcommands, current)
-    : toCompletion(listArgumentValues(program, command), current);
+  const accepted = current.startsWith('-')
+    ? options.map(({ long, description }) => toCandidate(long!, description))
+    : subcommands.length > 0
+      ? subcommands
+      : listArgumentValues(program, command);
+  return { accepted, start: current, prefix: '' };
 }
 
 /** The command that the first words name, or the subcommand; the program if they name none. */
@@ -212,46 +211,29 @@ function findCommand(program: Command, words: readonly string[]): Command {
   return found;
 }
 
-const listSubcommands = (command: Command): (readonly [string, string])[] =>
+const listSubcommands = (command: Command): Candidate[] =>
   command
     .createHelp()
     .visibleCommands(command)
-    .map((each) => [each.name(), each.description()]);
-
-function toCompletion(accepted: Accepted, start: string, prefix = ''): Completion {
-  if (accepted === 'any') return { kind: 'words', candidates: [] };
-  if (accepted === 'symbols') return { kind: accepted, start, prefix };
-  if (accepted === 'files' || accepted === 'folders') return { kind: accepted };
-  return listCandidates(
-    accepted.map((word) => [prefix + word, '']),
-    prefix + start,
-  );
-}
-
-const listCandidates = (words: readonly (readonly [string, string])[], start: string): Completion => ({
-  kind: 'words',
-  candidates: words
-    .filter(([word]) => word.startsWith(start))
-    .map(([word, description]) => ({ word, description: description.replace(/\s+/g, ' ').trim() })),
-});
+    .map((each) => toCandidate(each.name(), each.description()));
 
 function listFlagValues({ long, flags, argChoices }: Option): Accepted {
-  if (argChoices !== undefined) return argChoices;
-  if (long === '--dataset') return datasetNames;
-  if (long === '--set') return [...settingSchemas.keys()].map((key) => `${key}=`);
+  if (argChoices !== undefined) return listCandidates(argChoices);
+  if (long === '--dataset') return listCandidates(datasetNames);
+  if (long === '--set') return listCandidates([...settingSchemas.keys()].map((key) => `${key}=`));
   return guessValues(/[<[]([^>\]]*)[>\]]/.exec(flags)?.[1] ?? '');
 }
 
 function listArgumentValues(program: Command, command: Command): Accepted {
   const [first] = command.registeredArguments as readonly (Argument & { argChoices?: string[] })[];
-  if (first === undefined) return 'any';
-  if (command.name() === 'help') return listSubcommands(program).map(([name]) => name);
-  return first.argChoices ?? guessValues(first.name());
+  if (first === undefined) return [];
+  if (command.name() === 'help') return listCandidates(listSubcommands(program).map(({ word }) => word));
+  return first.argChoices === undefined ? guessValues(first.name()) : listCandidates(first.argChoices);
 }
 
 /** @param name placeholder of a value in the help, such as `dir` */
 function guessValues(name: string): Accepted {
   if (/symbol/.test(name)) return 'symbols';
   if (/file/.test(name)) return 'files';
-  return /dir|folder/.test(name) ? 'folders' : 'any';
+  return /dir|folder/.test(name) ? 'folders' : [];
 }

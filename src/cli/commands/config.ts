@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
+import { toShortPath } from '../../settings/environment.ts';
 import type { ListedSetting, SettingOrigin, SettingProblem } from '../../settings/inspect-settings.ts';
 import type { SettingSources } from '../../settings/load.ts';
 import {
@@ -14,7 +15,6 @@ import {
   toSettingSources,
   withCommonFlags,
 } from '../command-context.ts';
-import { toShortPath } from '../command-name.ts';
 import { withHelp } from '../help.ts';
 import { renderList, wrapText } from '../table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from '../terminal-style.ts';

@@ -103,11 +103,20 @@ const marketsExamples = `
   oddslake markets --output lake --set source.views=matched`;
 
 /** `ticks`: one poll of ticks. */
-export function addTicks(command: Command, shell: CliContext): void {
+export const addTicks = (command: Command, shell: CliContext): void =>
+  addPoll('ticks', command, shell, ticksNotes, ticksExamples);
+
+function addPoll(
+  name: 'ticks' | 'orderbook',
+  command: Command,
+  shell: CliContext,
+  notes: string,
+  examples: string,
+): void {
   command.addOption(createSymbolOption()).addOption(createSourceOption());
-  withHelp(command, ticksNotes, ticksExamples);
+  withHelp(command, notes, examples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
-    runJobCommand(shell, 'ticks', flags, shell.jobs.ticks, () => ({ symbols: flags.symbol })),
+    runJobCommand(shell, name, flags, shell.jobs[name], () => ({ symbols: flags.symbol })),
   );
 }
 
@@ -119,13 +128,8 @@ const ticksExamples = `
   oddslake ticks --output lake --symbol KXBTC-26DEC0204-T28`;
 
 /** `orderbook`: one poll of order books. */
-export function addOrderbook(command: Command, shell: CliContext): void {
-  command.addOption(createSymbolOption()).addOption(createSourceOption());
-  withHelp(command, orderbookNotes, orderbookExamples);
-  withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
-    runJobCommand(shell, 'orderbook', flags, shell.jobs.orderbook, () => ({ symbols: flags.symbol })),
-  );
-}
+export const addOrderbook = (command: Command, shell: CliContext): void =>
+  addPoll('orderbook', command, shell, orderbookNotes, orderbookExamples);
 
 const orderbookNotes = `
 The service returns only the current order book, so past order books cannot be fetched later.`;

@@ -5,6 +5,7 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { suggestName } from '../../base/nearest-name.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatIsoUtc } from '../../base/time.ts';
+import { createListenError } from '../../collector/run/error-message.ts';
 import type { CsvPiece, FeedDataset } from '../../sandbox/simulated-series.ts';
 import {
   type CliContext,
@@ -50,11 +51,7 @@ export function addSandbox(command: Command, shell: CliContext): void {
         const feed = await openFeed(flags, options.nowMs ?? context.clock.nowMs());
         const deps = { clock: context.clock, ...(feed === undefined ? {} : { feed }) };
         const sandbox = await startSandbox(options, deps).catch((error: NodeJS.ErrnoException) => {
-          if (error.syscall !== 'listen') throw error;
-          const reason = error.code === 'EADDRINUSE' ? 'it is in use' : error.code;
-          throw new UsageError(
-            `Cannot listen on --port ${options.port}: ${reason}. Choose another, or omit it for a free one.`,
-          );
+          throw error.syscall === 'listen' ? createListenError('--port', options.port, '127.0.0.1', error) : error;
         });
         const { url } = sandbox;
         const lines = [

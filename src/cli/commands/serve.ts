@@ -4,6 +4,7 @@ import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import type { Context } from '../../context/context.ts';
 import type { RunningService } from '../../server/run-service.ts';
+import { toShortPath } from '../../settings/environment.ts';
 import type { Settings } from '../../settings/settings.ts';
 import {
   type CliContext,
@@ -14,7 +15,7 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { completeCommands, toShortPath } from '../command-name.ts';
+import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */

@@ -148,17 +148,13 @@ async function printTicks(
     .then(() => quiet === true || process.stderr.write(`waiting for ${what}; stop with Ctrl-C\n`))
     .catch(() => {});
   try {
-    await printEach(ticks, json === true, () => arrived.abort());
+    for await (const tick of ticks) {
+      arrived.abort();
+      const line = json === true ? toJson(tick) : toText(tick);
+      if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain');
+    }
   } finally {
     arrived.abort();
-  }
-}
-
-async function printEach(ticks: AsyncIterable<StreamedTick>, asJson: boolean, onTick: () => void): Promise<void> {
-  for await (const tick of ticks) {
-    onTick();
-    const line = asJson ? toJson(tick) : toText(tick);
-    if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain');
   }
 }
 

@@ -1,4 +1,4 @@
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { toQuarantinePath } from '../../archive/format/layout.ts';
 import type { Summary } from '../../archive/journal/run-summary.ts';
 import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
@@ -6,6 +6,7 @@ import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
+import { toShortPath } from '../../settings/environment.ts';
 import type { FailureKind, RunFailure } from './summary.ts';
 
 /** Facts about a run that its summary does not contain. */
@@ -156,12 +157,12 @@ export const addNextAction = (
 
 function gatherActionFacts({ settings, argv }: Context, run: EndedRunFacts | undefined, thrown: unknown): ActionFacts {
   const { output, outputFlagged } = settings.archive;
-  const config = settings.configFile === null ? '' : ` --config ${quoteShellWord(toRelativePath(settings.configFile))}`;
+  const config = settings.configFile === null ? '' : ` --config ${quoteShellWord(toShortPath(settings.configFile))}`;
   return {
     thrown,
     failures: run?.failures ?? [],
-    quarantinePath: join(toRelativePath(output), toQuarantinePath(run?.generation ?? 0)),
-    flags: `${outputFlagged ? `${config} --output ${quoteShellWord(toRelativePath(output))}` : config}${formatSetFlags(argv ?? [])}`,
+    quarantinePath: join(toShortPath(output), toQuarantinePath(run?.generation ?? 0)),
+    flags: `${outputFlagged ? `${config} --output ${quoteShellWord(toShortPath(output))}` : config}${formatSetFlags(argv ?? [])}`,
     argv: argv ?? null,
   };
 }
@@ -172,10 +173,4 @@ function formatSetFlags(words: readonly string[]): string {
     word === '--set' ? (words[i + 1] ?? []) : word.startsWith('--set=') ? word.slice('--set='.length) : [],
   );
   return assignments.map((text) => ` --set ${quoteShellWord(text)}`).join('');
-}
-
-/** Makes a path relative to the working folder if it is inside that folder. */
-function toRelativePath(path: string): string {
-  const from = relative('.', path);
-  return from === '' || from.startsWith('..') ? path : from;
 }

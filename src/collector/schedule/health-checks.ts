@@ -48,7 +48,6 @@ export async function openScheduleMonitor(
     return { status: board.readStatus(known ?? [], context.clock.nowMs()), readable: known !== null };
   };
   const handlers = {
-    metricsType: expositionContentType,
     listFaults() {
       const { status, readable } = readSchedule();
       const damaged = reader.countDamaged();
@@ -165,13 +164,6 @@ interface HealthHandlers {
   archiveState(): ArchiveState | null;
   /** Returns the metrics in the Prometheus text format. */
   metrics(): Promise<string>;
-  readonly metricsType: string;
-}
-
-interface HealthServer {
-  /** Base URL, e.g. http://127.0.0.1:9464 */
-  readonly url: string;
-  close(): void;
 }
 
 /** Limits on a connection. Times are in milliseconds. A scrape is one small request. */
@@ -182,7 +174,7 @@ const connectionsMax = 64;
  * Opens the health and metrics port. Port 0 selects a free port.
  * @throws UsageError if that fails
  */
-async function openHealthServer(host: string, port: number, handlers: HealthHandlers, log: Log): Promise<HealthServer> {
+async function openHealthServer(host: string, port: number, handlers: HealthHandlers, log: Log) {
   const server = createServer(
     {
       maxHeaderSize: limits.headerBytesMax,
@@ -259,7 +251,7 @@ async function routeRequest(request: IncomingMessage, handlers: HealthHandlers):
   if (request.method !== 'GET' && request.method !== 'HEAD')
     return { ...toProblemResponse(405, 'Method Not Allowed'), headers: { allow: 'GET, HEAD' } };
   if (path === paths.health) return toJsonResponse(200, { status: 'ok' });
-  if (path === paths.metrics) return { status: 200, type: handlers.metricsType, body: await handlers.metrics() };
+  if (path === paths.metrics) return { status: 200, type: expositionContentType, body: await handlers.metrics() };
   const faults = handlers.listFaults();
   if (faults.length === 0) return toJsonResponse(200, { status: 'ready', archive_state: handlers.archiveState() });
   const detail = faults.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
