@@ -9,7 +9,7 @@ import type { CoveredWindow, Evidence } from './format/coverage.ts';
 import { type DatasetName, datasets, listReadColumns } from './format/datasets.ts';
 import type { ArchiveLayout } from './format/layout.ts';
 import { hasRows, listFilesWithRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
-import { createUnknownSymbol } from './format/market.ts';
+import { createUnknownSymbol, type SymbolFacts, symbolFields } from './format/market.ts';
 import { precedenceRanks } from './format/precedence.ts';
 import { parseManifestSelection, type Selections } from './format/selection.ts';
 import { insertCoverage, joinOldCoverage } from './journal/coverage-store.ts';
@@ -20,7 +20,8 @@ import { recordPrecedence } from './journal/precedence-store.ts';
 import { recordHashed } from './journal/published-files.ts';
 import { recordSelections } from './journal/selection-store.ts';
 import type { State } from './journal/state.ts';
-import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbol-store.ts';
+import { writeSymbolFacts } from './journal/symbol-store.ts';
+import { setTickCounts } from './journal/tick-counts.ts';
 import { type CellValue, decodeRows } from './parquet/rows.ts';
 import { decodePublished } from './read-published-file.ts';
 
@@ -50,23 +51,15 @@ export function rebuildState(
 ): void {
   // Read before the transaction: other processes may be waiting for the database.
   const text = disk.read(layout.manifestPath);
-  const { symbols, activity, coverage, servedFrom, listedDays, selections } = readPublishedState(
-    manifest,
-    layout,
-    disk,
-    settleMs,
-  );
+  const { symbols, coverage, listedDays, selections } = readPublishedState(manifest, layout, disk, settleMs);
   const { db } = state;
   db.transaction(() => {
     // Another process may have rebuilt it first.
     if (state.generation() > 0) return;
-    for (const row of symbols) restoreSymbol(db, row);
-    for (const [symbol, { lastActive, inactiveSince }] of activity)
-      restoreActivity(db, symbol, lastActive, inactiveSince);
-    for (const [symbol, { coveredFrom, windows, imported, polledFrom }] of coverage) {
+    for (const facts of symbols) writeSymbolFacts(db, facts);
+    setTickCounts(db, symbols, manifest.created_at);
+    for (const [symbol, { windows, imported }] of coverage) {
       insertCoverage(db, symbol, joinOldCoverage(windows, settleMs));
-      restorePolledFrom(db, symbol, coveredFrom, polledFrom);
-      if (servedFrom.has(symbol)) recordServedFrom(db, symbol, coveredFrom);
       const importWindows = imported.map(({ from, to, fetchedAt: observedAt }) => ({
         from,
         to,
@@ -100,12 +93,9 @@ export function rebuildState(
 
 /** What published files say of the state. */
 export interface PublishedState {
-  /** Rows of the symbols dataset. */
-  readonly symbols: readonly CellValue[][];
-  readonly activity: ReadonlyMap<string, SymbolActivity>;
+  /** Those of the symbols dataset, and those that only coverage names: they count as first seen at their first request. */
+  readonly symbols: readonly SymbolFacts[];
   readonly coverage: ReadonlyMap<string, SymbolCoverage>;
-  /** The symbols of which the upstream had nothing before their coverage. */
-  readonly servedFrom: ReadonlySet<string>;
   /** UTC midnights of the days whose market lists were complete. */
   readonly listedDays: readonly number[];
   readonly selections: Selections;
@@ -120,20 +110,21 @@ export function readPublishedState(
   settleMs: number,
 ): PublishedState {
   const tree = { manifest, layout, disk, damaged: new Set<string>() };
-  const symbols = [...readIntactRows(tree, 'symbols')];
+  const rows = [...readIntactRows(tree, 'symbols')];
   const selections = parseManifestSelection(manifest);
-  const activity = readActivity(
-    tree,
-    new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)),
-  );
+  const activity = readActivity(tree, new Set(rows.filter((row) => row[5] === false).map((row) => row[0] as string)));
+  const published = rows.map((row) => toSymbolFacts(row, activity.get(row[0] as string)));
   const lifetimes = new Map(
-    symbols.map((row): [string, Window] => {
-      const from = (row[symbolColumns.indexOf('opens_at')] as number | null) ?? Number.NEGATIVE_INFINITY;
-      return [row[0] as string, { from, to: findLifetimeEnd(row, activity.get(row[0] as string)) }];
+    published.map((facts): [string, Window] => {
+      const from = facts.opensAt ?? Number.NEGATIVE_INFINITY;
+      const to = facts.listed ? computeLifetime(facts, [], { lookbackMs: 0 }).to : Number.POSITIVE_INFINITY;
+      return [facts.symbol, { from, to }];
     }),
   );
   const coverage = readTickCoverage(tree, settleMs, lifetimes);
-  const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
+  const active = new Set(
+    published.filter(({ listed, isActive }) => listed && isActive !== false).map(({ symbol }) => symbol),
+  );
   const excepted = new Set([
     ...[...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol),
     ...selections.keys(),
@@ -147,14 +138,39 @@ export function readPublishedState(
       isCoveredFromStart(symbol, coveredFrom)) &&
     tree.damaged.size === 0 &&
     !excepted.has(symbol);
-  const servedFrom = new Set([...coverage].filter(isStartKnown).map(([symbol]) => symbol));
+  const servedFrom = new Map(
+    [...coverage].filter(isStartKnown).map(([symbol, { coveredFrom }]) => [symbol, coveredFrom]),
+  );
+  const named = new Set(published.map(({ symbol }) => symbol));
+  const unnamed = [...coverage]
+    .filter(([symbol]) => !named.has(symbol))
+    .map(([symbol, { coveredFrom }]) => createUnknownSymbol(symbol, coveredFrom));
+  const facts = [...published, ...unnamed].map((one) => ({
+    ...one,
+    polledFrom: coverage.get(one.symbol)?.polledFrom ?? null,
+    servedFrom: servedFrom.get(one.symbol) ?? null,
+  }));
   // No day of an archive that never polled lists is incomplete because of it.
   const isPolled = [...coverage.values()].some(({ polledFrom }) => polledFrom !== null);
   const hasLists = isPolled && listFilesWithRows(manifest, 'markets').length > 0;
   const listedDays = Object.entries(manifest.days).flatMap(([date, day]) =>
     day.state === 'complete' || (hasLists && hasNoReason(day, 'lists incomplete')) ? [parseDayStart(date)] : [],
   );
-  return { symbols, activity, coverage, servedFrom, listedDays, selections, damaged: tree.damaged };
+  return { symbols: facts, coverage, listedDays, selections, damaged: tree.damaged };
+}
+
+/** The facts of a row of the symbols dataset. */
+function toSymbolFacts(row: readonly CellValue[], activity: SymbolActivity | undefined): SymbolFacts {
+  const fields = Object.fromEntries(symbolFields.map((field, i) => [field, row[i]])) as Partial<SymbolFacts>;
+  const facts = { ...createUnknownSymbol(row[0] as string, 0), ...fields };
+  const isListed = facts.canonicalId !== null;
+  const isInactive = facts.isActive === false;
+  return {
+    ...facts,
+    lastActive: isListed && !isInactive ? facts.lastSeen : (activity?.lastActive ?? null),
+    inactiveSince: isListed && isInactive ? (activity?.inactiveSince ?? facts.lastSeen) : null,
+    listed: isListed,
+  };
 }
 
 /**
@@ -278,29 +294,6 @@ interface SymbolActivity {
   /** The first poll after that; null if none listed it again. */
   readonly inactiveSince: number | null;
 }
-
-/** The end of a listed symbol's lifetime, epoch ms, from its row and its activity; infinite for a symbol that is not listed. */
-function findLifetimeEnd(row: readonly CellValue[], activity: SymbolActivity | undefined): number {
-  const value = (name: string): CellValue => row[symbolColumns.indexOf(name)] ?? null;
-  const time = (name: string): number | null => value(name) as number | null;
-  if (value('canonical_id') === null) return Number.POSITIVE_INFINITY;
-  const lastSeen = time('last_seen')!;
-  const isInactive = value('is_active') === false;
-  const facts = {
-    ...createUnknownSymbol(value('symbol') as string, time('first_seen')!),
-    listed: true,
-    lastSeen,
-    closesAt: time('closes_at'),
-    resolvedAt: time('resolved_at'),
-    outcome: time('outcome'),
-    lastTick: time('last_tick'),
-    lastActive: activity?.lastActive ?? (isInactive ? null : lastSeen),
-    inactiveSince: isInactive ? (activity?.inactiveSince ?? lastSeen) : null,
-  };
-  return computeLifetime(facts, [], { lookbackMs: 0 }).to;
-}
-
-const symbolColumns: readonly string[] = listReadColumns('symbols').map(({ name }) => name);
 
 const activityColumns = datasets.markets.columns.filter(({ name }) =>
   ['symbol', 'is_active', 'first_seen', 'last_seen'].includes(name),

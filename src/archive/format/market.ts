@@ -1,4 +1,4 @@
-import { type MarketDetails, type SymbolDetails, unknownDetails } from './market-details.ts';
+import { type MarketDetails, type SymbolDetails, symbolDetailColumns, unknownDetails } from './market-details.ts';
 import type { SymbolSelection } from './selection.ts';
 
 /** One market under one of its symbols, as observed in a poll of the market lists. Times are epoch milliseconds. */
@@ -162,3 +162,23 @@ export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts 
   suspendedAt: null,
   triedAt: null,
 });
+
+/** The fields of the columns of the symbols dataset. */
+export const symbolFields = [
+  'symbol',
+  'canonicalId',
+  'source',
+  'question',
+  'category',
+  'isActive',
+  'opensAt',
+  'closesAt',
+  'resolvedAt',
+  'outcome',
+  'firstSeen',
+  'lastSeen',
+  'firstTick',
+  'lastTick',
+  'ticks',
+  ...symbolDetailColumns.map(([field]) => field),
+] as const satisfies readonly (keyof SymbolFacts)[];

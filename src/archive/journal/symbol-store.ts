@@ -277,24 +277,7 @@ export function readListedStates(
     .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
 }
 
-/** Restores a symbol from a row of the symbols dataset, in column order. */
-export function restoreSymbol(db: Database, row: readonly unknown[]): void {
-  const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;
-  const [firstSeen, lastSeen, firstTick, lastTick, ticks, ...details] = row.slice(10);
-  const detailValues = details.map((value) => (typeof value === 'boolean' ? Number(value) : value));
-  const active = isActive === null ? null : Number(isActive);
-  const values = [symbol, canonicalId, source, question, category, active, opensAt, closesAt, resolvedAt, outcome];
-  db.run(
-    `insert or replace into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at,
-       resolved_at, outcome, first_seen, last_seen, first_tick, last_tick, ticks, ${detailNames.join(', ')},
-       last_active, inactive_since, listed)
-     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-       ${detailNames.map((_, i) => `?${i + 16}`).join(', ')}, iif(?6 is 0, null, ?12), iif(?6 is 0, ?12, null), ?2 is not null)`,
-    ...([...values, firstSeen, lastSeen, firstTick, lastTick, ticks, ...detailValues] as (string | number | null)[]),
-  );
-}
-
-/** Records what two archives know of a symbol, without its ticks. Joins the caller's transaction. */
+/** Records what published files say of a symbol, without its ticks. Joins the caller's transaction. */
 export function writeSymbolFacts(db: Database, facts: SymbolFacts): void {
   ensureSymbol(db, facts.symbol, facts.firstSeen);
   const values: Record<string, string | number | boolean | null> = {
@@ -322,21 +305,6 @@ export function writeSymbolFacts(db: Database, facts: SymbolFacts): void {
     ...names.map((name) => (typeof values[name] === 'boolean' ? Number(values[name]) : values[name]!)),
     facts.symbol,
   );
-}
-
-/** Restores when an inactive symbol was last active and when it turned inactive, if known. */
-export function restoreActivity(db: Database, symbol: string, lastActive: number, inactiveSince: number | null): void {
-  const sql = 'update symbols set last_active = ?, inactive_since = coalesce(?, inactive_since) where symbol = ?';
-  db.run(sql, lastActive, inactiveSince, symbol);
-}
-
-/**
- * Restores when a symbol was first polled; null if never. A symbol known only from coverage, because the symbols
- * dataset is damaged, counts as first seen at its first request.
- */
-export function restorePolledFrom(db: Database, symbol: string, firstAsked: number, polledFrom: number | null): void {
-  ensureSymbols(db, [symbol], firstAsked);
-  db.run('update symbols set polled_from = ? where symbol = ?', polledFrom, symbol);
 }
 
 /**

@@ -2,8 +2,7 @@ import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Archive } from '../archive.ts';
 import { datasets } from '../format/datasets.ts';
 import { symbolsPath } from '../format/layout.ts';
-import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
-import { symbolDetailColumns } from '../format/market-details.ts';
+import { createUnknownSymbol, type SymbolFacts, symbolFields } from '../format/market.ts';
 import type { TickDelta } from '../journal/tick-counts.ts';
 import type { SortKey } from '../parquet/row-group-index.ts';
 import { encodeCells } from '../parquet/writer.ts';
@@ -63,23 +62,3 @@ export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly S
   const keyAt = (row: number): SortKey => [symbols[row]!.symbol];
   stageFile(archive, stage, createEncodedFile('symbols', symbolsPath, bytes, statistics, keyAt));
 }
-
-/** The fields of the columns of the symbols dataset. */
-export const symbolFields = [
-  'symbol',
-  'canonicalId',
-  'source',
-  'question',
-  'category',
-  'isActive',
-  'opensAt',
-  'closesAt',
-  'resolvedAt',
-  'outcome',
-  'firstSeen',
-  'lastSeen',
-  'firstTick',
-  'lastTick',
-  'ticks',
-  ...symbolDetailColumns.map(([field]) => field),
-] as const satisfies readonly (keyof SymbolFacts)[];

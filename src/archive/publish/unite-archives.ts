@@ -11,7 +11,7 @@ import {
   type Manifest,
   type PublishedFile,
 } from '../format/manifest.ts';
-import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
+import type { SymbolFacts } from '../format/market.ts';
 import { uniteMarkets, uniteSymbol } from '../format/unite.ts';
 import { readEvidenceSince, readPublishedCoverage } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
@@ -48,7 +48,7 @@ import { type BinResult, stageDays } from './publish-day.ts';
 import { type StagedSeries, stageSeries } from './publish-series.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
 import { stageMissingEmptyFiles } from './stage-empty-files.ts';
-import { computeSymbolsAfter, stageSymbols, symbolFields } from './stage-symbols.ts';
+import { computeSymbolsAfter, stageSymbols } from './stage-symbols.ts';
 import { createNextManifest, finishWrites, recordStagedFiles, sortMoves } from './staging.ts';
 import { type OtherArchive, openUnion, readOtherFile, takeDayParts, toDamageError, type Union } from './union-files.ts';
 import { createUnionIntake, createUnionSource, stageOtherBooks, uniteLost } from './unite-parts.ts';
@@ -214,30 +214,11 @@ const readKnownSymbols = (db: Database): Map<string, SymbolFacts> =>
 
 /** The symbols of the other archive, with what this one knows of them. */
 const uniteSymbols = (known: ReadonlyMap<string, SymbolFacts>, found: PublishedState): SymbolFacts[] =>
-  found.symbols.map((row) => {
-    const facts = toSymbolFacts(row, found);
+  found.symbols.map((facts) => {
     const own = known.get(facts.symbol);
-    return own === undefined ? facts : uniteSymbol(own, facts);
+    // Its ticks are counted when they are merged.
+    return own === undefined ? { ...facts, ticks: 0, firstTick: null, lastTick: null } : uniteSymbol(own, facts);
   });
-
-/** The facts of a row of the other archive, without its ticks. */
-function toSymbolFacts(row: PublishedState['symbols'][number], found: PublishedState): SymbolFacts {
-  const fields = Object.fromEntries(symbolFields.map((field, i) => [field, row[i]])) as Partial<SymbolFacts>;
-  const unknown = createUnknownSymbol(row[0] as string, 0);
-  const facts = { ...unknown, ...fields, ticks: 0, firstTick: null, lastTick: null };
-  const isListed = facts.canonicalId !== null;
-  const isInactive = facts.isActive === false;
-  const coverage = found.coverage.get(facts.symbol);
-  return {
-    ...facts,
-    lastActive: isListed && !isInactive ? facts.lastSeen : null,
-    inactiveSince: isListed && isInactive ? facts.lastSeen : null,
-    ...found.activity.get(facts.symbol),
-    listed: isListed,
-    polledFrom: coverage?.polledFrom ?? null,
-    servedFrom: found.servedFrom.has(facts.symbol) ? coverage!.coveredFrom : null,
-  };
-}
 
 /** The lost windows of both archives. */
 function listLost(db: Database, { manifest }: OtherArchive): LostWindow[] {
