@@ -167,15 +167,13 @@ function checkSelectors(context: Context): Finding[] {
 /** A job and its next start, epoch ms; null if never. */
 type ScheduledJob = readonly [job: string, next: number | null];
 
-/** Other settings of the section are not jobs. */
-const isCronSetting = (name: string): boolean =>
-  settingSchemas.get(`schedule.${name}`)?.anyOf?.some(({ description }) => description === 'a cron expression') ===
-  true;
-
 async function readScheduledJobs({ settings, clock }: Context): Promise<ScheduledJob[]> {
   const { parseCron } = await import('../settings/cron.ts');
   return Object.entries(settings.schedule).flatMap(([job, cron]): ScheduledJob[] =>
-    isCronSetting(job) && typeof cron === 'string' ? [[job, parseCron(cron).findNext(clock.nowMs())]] : [],
+    // Other settings of the section are not jobs.
+    settingSchemas.get(`schedule.${job}`)?.kind === 'cron' && typeof cron === 'string'
+      ? [[job, parseCron(cron).findNext(clock.nowMs())]]
+      : [],
   );
 }
 

@@ -88,8 +88,7 @@ async function resolveSettings(
   report: ReportProblem,
 ): Promise<Settings> {
   const base = configFile === null ? sources.cwd : dirname(configFile);
-  const attempt = <T>(step: () => T): T | null => attemptStep(report, step) ?? null;
-  for (const [lower, upper] of orderedSettings) attempt(() => checkAtMost(merged, lower, upper));
+  for (const [lower, upper] of orderedSettings) attemptStep(report, () => checkAtMost(merged, lower, upper));
   await checkCrons(merged, report);
   const sourceNames = listSourceNames([...merged.keys()]);
   if (sourceNames.length > 0) checkSeveralSources(merged, sourceNames, report);

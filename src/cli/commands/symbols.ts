@@ -58,7 +58,6 @@ function addSymbolsRetry(shell: CliContext, symbols: Command): void {
     .addOption(createSourceOption());
   withHelp(retry, retryNotes, retryExamples);
   withCommonFlags(retry).action((given: readonly string[], _ownFlags: object, command: Command) =>
-    // Commander assigns a flag to the parent command if both commands have it: optsWithGlobals reads both.
     runJobCommand(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
       symbols: given,
       retriesSuspended: true,
