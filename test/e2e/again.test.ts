@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import {
   access,
+  expectDone,
   findWrongWindows,
   fixedDay,
   fixedNow,
@@ -13,7 +14,7 @@ import {
   start,
   totalTicks,
 } from './lake.ts';
-import { runJob as job } from './run-program.ts';
+import { runJob as job, run } from './run-program.ts';
 
 const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200 };
 const backfill = ['--from', '2025-05-20', '--to', '2025-06-10'];
@@ -22,11 +23,10 @@ const kept = ['ticks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'] as c
 test('a repeated nightly run of a past date requests no ticks and changes no byte', async () => {
   const output = folder();
   const box = await sandbox(input);
-  expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+  await expectDone(job('nightly', box.url, output, '--date', fixedDay));
   const before = hashes(output, ...kept);
   const requestsBefore = box.stats().tickRequests;
-  const again = await job('nightly', box.url, output, '--date', fixedDay);
-  expect(again.code, again.stderr).toBe(0);
+  const again = await expectDone(job('nightly', box.url, output, '--date', fixedDay));
   expect(box.stats().tickRequests).toBe(requestsBefore);
   expect(hashes(output, ...kept)).toEqual(before);
   expect(again.summary).toMatchObject({ pages: 0, ticks: { fetched: 0 }, symbols: { planned: 0 } });
@@ -37,8 +37,7 @@ describe('a backfill', () => {
     // Many pages per symbol, because the repeated cost of a symbol in progress is a fixed number of requests.
     const box = await sandbox({ ...input, ticksPerDay: 1000 });
     const control = folder();
-    const uninterrupted = await job('backfill', box.url, control, ...backfill);
-    expect(uninterrupted.code, uninterrupted.stderr).toBe(0);
+    await expectDone(job('backfill', box.url, control, ...backfill));
     const needed = box.stats().tickRequests;
 
     const output = folder();
@@ -54,8 +53,7 @@ describe('a backfill', () => {
     box.set({ latencyMs: 0 });
     const done = box.stats().tickRequests - needed;
 
-    const resumed = await job('backfill', box.url, output, ...backfill);
-    expect(resumed.code, resumed.stderr).toBe(0);
+    const resumed = await expectDone(job('backfill', box.url, output, ...backfill));
     const more = box.stats().tickRequests - needed - done;
     // Requests repeated: those in progress, and the first page and the confirmations of a symbol's windows, six in all.
     expect(more).toBeLessThanOrEqual(needed - done + 6 * input.markets);
@@ -67,8 +65,7 @@ describe('a backfill', () => {
 
     const before = hashes(output, ...kept);
     const requestsBefore = box.stats().tickRequests;
-    const again = await job('backfill', box.url, output, ...backfill);
-    expect(again.code).toBe(0);
+    await expectDone(job('backfill', box.url, output, ...backfill));
     expect(box.stats().tickRequests).toBe(requestsBefore);
     expect(hashes(output, ...kept)).toEqual(before);
   });
@@ -77,16 +74,13 @@ describe('a backfill', () => {
     const box = await sandbox({ ...input, faultShare: 0.3, faults: ['500'] });
     const output = folder();
     const once = ['--set', 'upstream.retry_attempts_max=1'];
-    const markets = await job('markets', box.url, output);
-    expect(markets.code, markets.stderr).toBe(0);
+    await expectDone(job('markets', box.url, output));
     const first = await job('backfill', box.url, output, ...backfill, ...once);
     expect(first.code, first.stderr).toBe(4);
     expect(first.summary.failures_count).toBeGreaterThan(0);
     box.set({ faultShare: 0 });
-    const plan = await job('backfill', box.url, output, ...backfill, '--dry-run');
-    expect(plan.code).toBe(0);
-    const second = await job('backfill', box.url, output, ...backfill);
-    expect(second.code, second.stderr).toBe(0);
+    await expectDone(job('backfill', box.url, output, ...backfill, '--dry-run'));
+    const second = await expectDone(job('backfill', box.url, output, ...backfill));
     expect(second.summary.symbols.planned).toBe(first.summary.symbols.failed);
     expect(findWrongWindows(output, box)).toEqual([]);
   });
@@ -95,8 +89,7 @@ describe('a backfill', () => {
     const box = await sandbox(input);
     const output = folder();
     const args = ['backfill', '--output', output, '--set', 'source.name=box', ...backfill, '--dry-run'];
-    const planned = await start(args, access(box.url)).ended;
-    expect(planned.code, planned.stderr).toBe(0);
+    const planned = await expectDone(run(args, access(box.url)));
     expect(planned.stdout).toMatch(
       /^\d+ symbols, \d+ windows, at least \d+ requests\nat least .* at the configured rate of 5 per second$/m,
     );
@@ -108,8 +101,8 @@ describe('a backfill', () => {
   test('a mistyped symbol fails once and later backfills do not request it', async () => {
     const box = await sandbox(input);
     const output = folder();
-    expect((await job('markets', box.url, output)).code).toBe(0);
-    expect((await job('backfill', box.url, output, ...backfill, '--symbol', 'TYPO', '--dry-run')).code).toBe(0);
+    await expectDone(job('markets', box.url, output));
+    await expectDone(job('backfill', box.url, output, ...backfill, '--symbol', 'TYPO', '--dry-run'));
     const mistyped = await job('backfill', box.url, output, ...backfill, '--symbol', 'TYPO');
     expect(mistyped.summary).toMatchObject({ exit_code: 4, failures: [expect.objectContaining({ symbol: 'TYPO' })] });
     const all = await job('backfill', box.url, output, ...backfill);
@@ -120,11 +113,10 @@ describe('a backfill', () => {
   test('--force fetches covered windows again and changes no tick', async () => {
     const box = await sandbox({ ...input, cap: 5000 });
     const output = folder();
-    expect((await job('backfill', box.url, output, ...backfill)).code).toBe(0);
+    await expectDone(job('backfill', box.url, output, ...backfill));
     const before = hashes(output, 'ticks');
     const requestsBefore = box.stats().tickRequests;
-    const again = await job('backfill', box.url, output, ...backfill, '--force');
-    expect(again.code).toBe(0);
+    const again = await expectDone(job('backfill', box.url, output, ...backfill, '--force'));
     expect(box.stats().tickRequests).toBeGreaterThan(requestsBefore + 5);
     expect(again.summary.ticks).toMatchObject({ accepted: 0, conflicts: 0, duplicates: again.summary.ticks.fetched });
     expect(hashes(output, 'ticks')).toEqual(before);

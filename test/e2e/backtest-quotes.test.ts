@@ -5,7 +5,7 @@ import type { OrderBook } from '../../src/backtest/engine/symbol-series.ts';
 import type { BacktestResult } from '../../src/contract/backtests.ts';
 import { answer, append, day0, hourMs, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
 import { appendOrderBooks, appendQuotes } from '../backtest/data/test-archive.ts';
-import { folder } from './lake.ts';
+import { expectDone, folder } from './lake.ts';
 import { run as runProgram } from './run-program.ts';
 
 const hour = (n: number): number => day0 + n * hourMs;
@@ -52,8 +52,7 @@ const swing = {
 const run = async (lake: string, args: readonly string[], rest: object = {}): Promise<string> => {
   const file = join(folder(), 'swing.json');
   writeFileSync(file, JSON.stringify({ ...swing, ...rest }));
-  const { code, stdout } = await runProgram(['backtest', 'run', file, '--output', lake, ...args]);
-  expect(code).toBe(0);
+  const { stdout } = await expectDone(runProgram(['backtest', 'run', file, '--output', lake, ...args]));
   return stdout;
 };
 const resultOf = async (lake: string, args: readonly string[] = [], rest: object = {}): Promise<BacktestResult> =>

@@ -1,14 +1,13 @@
 // Shared code of the end-to-end tests of order books.
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { bookShapes } from '../../src/sandbox/page-formats.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { opened } from '../archive/scratch.ts';
-import { fixedDay, fixedNow, folder, sandbox } from './lake.ts';
+import { expectDone, fixedDay, fixedNow, folder, sandbox } from './lake.ts';
 import { runJob as job } from './run-program.ts';
 
 export const input = { seed: 5, nowMs: fixedNow, markets: 16, ticksPerDay: 40 };
@@ -20,8 +19,7 @@ export async function collected() {
   const output = folder();
   const box = await sandbox({ ...input, markets: 8 });
   for (const [name, ...flags] of [['nightly', '--date', fixedDay], ['orderbook']] as const) {
-    const { code, stderr } = await job(name, box.url, output, ...flags, ...allLive);
-    expect(code, stderr).toBe(0);
+    await expectDone(job(name, box.url, output, ...flags, ...allLive));
   }
   return { archive: opened({ root: output, create: false, upstream: 'box' }), output };
 }

@@ -12,6 +12,7 @@ import {
   access,
   dayMs,
   type Ended,
+  expectDone,
   folder,
   hashes,
   jobArgs,
@@ -35,13 +36,9 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     const job = (name: string, env: Variables, ...flags: string[]): Promise<Ended> =>
       run(jobArgs(name, output, '--set', `bucket.url=${url}`, '--json', ...flags), { ...access(box.url), ...env });
 
-    const first = await job(
-      'nightly',
-      bucketAccess(),
-      '--date',
-      new Date(Date.now() - 2 * dayMs).toISOString().slice(0, 10),
+    const first = await expectDone(
+      job('nightly', bucketAccess(), '--date', new Date(Date.now() - 2 * dayMs).toISOString().slice(0, 10)),
     );
-    expect(first.code, first.stdout).toBe(0);
     const { generation, pushed } = first.summary;
     expect(pushed).toMatchObject({ url, outcome: 'pushed', generation, removed: 0 });
     expect(pushed!.uploaded.files).toBe(pushed!.files);
@@ -61,13 +58,11 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(await pull(url)).toEqual(before);
 
     // Other jobs push nothing.
-    const polled = await job('ticks', bucketAccess());
-    expect(polled.code, polled.stdout).toBe(0);
+    const polled = await expectDone(job('ticks', bucketAccess()));
     expect(polled.summary).not.toHaveProperty('pushed');
     expect(await pull(url)).toEqual(before);
 
-    const next = await job('nightly', bucketAccess());
-    expect(next.code, next.stdout).toBe(0);
+    const next = await expectDone(job('nightly', bucketAccess()));
     expect(next.summary.pushed).toMatchObject({ outcome: 'pushed', generation: next.summary.generation });
     expect(await pull(url)).toEqual(hashes(output, '*'));
   });
@@ -82,22 +77,20 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     const toArgs = (output: string, day: string, ...flags: string[]): string[] =>
       jobArgs('nightly', output, '--set', `bucket.url=${url}`, '--date', day, ...flags);
     const [one, other] = [join(folder(), 'lake'), join(folder(), 'lake')];
-    const night = await run(toArgs(one, first), env);
-    expect(night.code, night.stdout).toBe(0);
+    await expectDone(run(toArgs(one, first), env));
     const before = box.stats().requests;
     const killed = start(toArgs(one, second, ...sequentialFlags), env);
     await waitFor(() => box.stats().requests >= before + 5, 'a few requests');
     killed.child.kill('SIGKILL');
     expect((await killed.ended).signal).toBe('SIGKILL');
 
-    expect((await run(['pull', url, other], env)).code).toBe(0);
-    const resumed = await run(toArgs(other, second), env);
-    expect(resumed.code, resumed.stdout).toBe(0);
+    await expectDone(run(['pull', url, other], env));
+    const resumed = await expectDone(run(toArgs(other, second), env));
     expect(resumed.summary.pushed).toMatchObject({ outcome: 'pushed' });
     // An archive that was never disturbed has the same ticks and candles, byte for byte, and is as far.
     const undisturbed = join(folder(), 'undisturbed');
     for (const day of [first, second])
-      expect((await run(jobArgs('nightly', undisturbed, '--date', day), access(box.url))).code).toBe(0);
+      await expectDone(run(jobArgs('nightly', undisturbed, '--date', day), access(box.url)));
     const names = ['ticks', 'candles_1h', 'candles_1d'];
     expect(Object.keys(rowHashes(undisturbed, ...names)).length).toBeGreaterThan(10);
     expect(rowHashes(other, ...names)).toEqual(rowHashes(undisturbed, ...names));
@@ -121,8 +114,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
       ['import', one, '--output', united, '--set', 'source.name=box'],
       ['push', url, '--output', united, '--set', 'source.name=box'],
     ]) {
-      const step = await run(args, env);
-      expect(step.code, step.stdout + step.stderr).toBe(0);
+      await expectDone(run(args, env));
     }
     expect(await pull(url)).toEqual(hashes(united, '*'));
     expect(rowHashes(united, ...names)).toEqual(rowHashes(undisturbed, ...names));
@@ -148,8 +140,8 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     } finally {
       await proxy.stop();
     }
-    expect((await run(['verify', '--output', output])).code).toBe(0);
-    expect((await run(['push', 's3://lakes/signal', '--output', output], bucketAccess())).code).toBe(0);
+    await expectDone(run(['verify', '--output', output]));
+    await expectDone(run(['push', 's3://lakes/signal', '--output', output], bucketAccess()));
     expect(await pull('s3://lakes/signal')).toEqual(hashes(output, '*'));
   });
 
@@ -181,8 +173,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
       ({ method, path, status }) => method === 'PUT' && path.includes('/data/') && status === 200,
     );
     expect(stored.length).toBeGreaterThan(0);
-    const next = await run(['push', url, '--output', output, '--json'], bucketAccess());
-    expect(next.code, next.stderr).toBe(0);
+    const next = await expectDone(run(['push', url, '--output', output, '--json'], bucketAccess()));
     expect(JSON.parse(next.stdout)).toMatchObject({ outcome: 'pushed', reused: stored.length });
     expect(await pull(url)).toEqual(hashes(output, '*'));
   });
@@ -190,8 +181,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
   test('a damaged file that the push of a nightly meets is damage of the archive', async () => {
     const box = await sandbox({ seed: 9, markets: 3, ticksPerDay: 40 });
     const output = join(folder(), 'lake');
-    const first = await run(jobArgs('nightly', output), access(box.url));
-    expect(first.code, first.stderr).toBe(0);
+    await expectDone(run(jobArgs('nightly', output), access(box.url)));
     // The oldest day, which the next night does not read.
     const [path] = globSync('ticks/*/*.parquet', { cwd: output }).sort();
     const bytes = readFileSync(join(output, path!));
@@ -253,8 +243,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
   test('a schedule pushes after every job that it runs', async () => {
     const box = await sandbox({ seed: 7, markets: 3, ticksPerDay: 40 });
     const output = join(folder(), 'lake');
-    const first = await run(jobArgs('nightly', output), access(box.url));
-    expect(first.code, first.stderr).toBe(0);
+    await expectDone(run(jobArgs('nightly', output), access(box.url)));
     const url = 's3://lakes/schedule';
     const running = await startSchedule(output, url, { ...access(box.url), ...bucketAccess() }, 'ticks');
     const listPushes = () => running.listSummaries().filter(({ job }) => job === 'push');
@@ -268,8 +257,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(metrics).toContain('oddslake_job_last_run_exit_code{name="push"} 0\n');
     expect(metrics).toMatch(/^oddslake_schedule_runs_total\{name="push",outcome="done"\} [12]$/m);
     running.child.kill('SIGTERM');
-    const ended = await running.ended;
-    expect(ended.code, ended.stderr).toBe(0);
+    await expectDone(running.ended);
     const ticks = running.listSummaries().find(({ job }) => job === 'ticks');
     const push = listPushes().at(-1);
     expect(ticks).not.toHaveProperty('pushed');
@@ -294,8 +282,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
         printed: () => printed,
         async stop() {
           running.child.kill('SIGTERM');
-          const { code, stdout, stderr } = await running.ended;
-          expect(code, stderr).toBe(0);
+          const { stdout } = await expectDone(running.ended);
           return stdout;
         },
       };
@@ -304,8 +291,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     await waitFor(() => existsSync(join(output, '.oddslake', 'state.sqlite')), 'the archive');
     await new Promise((resolve) => setTimeout(resolve, 1000));
     expect(await empty.stop()).toBe('');
-    const first = await run(jobArgs('nightly', output), access(box.url));
-    expect(first.code, first.stderr).toBe(0);
+    await expectDone(run(jobArgs('nightly', output), access(box.url)));
     const running = await startIdle(output);
     await waitFor(() => running.printed().includes('\n'), 'the summary of the push');
     expect(JSON.parse(await running.stop())).toMatchObject({
@@ -319,8 +305,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
   test('a push of a schedule does not hold up its jobs, and ends with the schedule', async () => {
     const box = await sandbox({ seed: 7, markets: 3, ticksPerDay: 40 });
     const output = join(folder(), 'lake');
-    const first = await run(jobArgs('nightly', output), access(box.url));
-    expect(first.code, first.stderr).toBe(0);
+    await expectDone(run(jobArgs('nightly', output), access(box.url)));
     let isHeld = false;
     const proxy = await startFaultProxy(server.endpoint, {
       hold({ method, path }) {
@@ -337,8 +322,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     const lockPath = join(output, '.oddslake', 'push-lock.sqlite');
     expect(tryLock(lockPath)).toBeNull();
     running.child.kill('SIGTERM');
-    const ended = await running.ended;
-    expect(ended.code, ended.stderr).toBe(0);
+    const ended = await expectDone(running.ended);
     expect(ended.stderr).toContain('the push was stopped; the next one continues where it ended');
     expect(
       running
@@ -350,22 +334,20 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(lock).not.toBeNull();
     lock!.release();
     expect(readdirSync(join(output, '.oddslake', 'pins'))).toEqual([]);
-    expect((await run(['push', 's3://lakes/beside', '--output', output], bucketAccess())).code).toBe(0);
+    await expectDone(run(['push', 's3://lakes/beside', '--output', output], bucketAccess()));
     expect(await pull('s3://lakes/beside')).toEqual(hashes(output, '*'));
   });
 
   test('a push of a schedule that fails is reported as a failed job', async () => {
     const box = await sandbox({ seed: 7, markets: 3, ticksPerDay: 40 });
     const output = join(folder(), 'lake');
-    const first = await run(jobArgs('nightly', output), access(box.url));
-    expect(first.code, first.stderr).toBe(0);
+    await expectDone(run(jobArgs('nightly', output), access(box.url)));
     const url = 's3://lakes/failing';
     const env = { ...access(box.url), ...bucketAccess(undefined, 'not-this-one') };
     const running = await startSchedule(output, url, env, 'publish');
     await waitFor(() => running.listSummaries().some(({ job }) => job === 'push'), 'the summary of the push');
     running.child.kill('SIGTERM');
-    const ended = await running.ended;
-    expect(ended.code, ended.stderr).toBe(0);
+    const ended = await expectDone(running.ended);
     expect(running.listSummaries().find(({ job }) => job === 'push')).toMatchObject({
       exit_code: 4,
       outcome: 'incomplete',

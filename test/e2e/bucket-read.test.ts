@@ -9,7 +9,7 @@ import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { backtestLake } from './backtest-lake.ts';
 import { useBucketServer } from './bucket-server.ts';
-import { type Ended, folder, runProcess, start, startLongRunning, type Variables } from './lake.ts';
+import { type Ended, expectDone, folder, runProcess, start, startLongRunning, type Variables } from './lake.ts';
 import { run } from './run-program.ts';
 
 describe('commands over an archive in a bucket', needsObjectStorage(), () => {
@@ -30,10 +30,9 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     const url = `s3://lakes/${prefix}`;
     const cache = folder();
     const env = access(cache);
-    const { code, stderr } = await run(['push', url, '--output', output], env);
-    expect(code, stderr).toBe(0);
+    await expectDone(run(['push', url, '--output', output], env));
     const pulled = join(folder(), 'pulled');
-    expect((await run(['pull', url, pulled], env)).code).toBe(0);
+    await expectDone(run(['pull', url, pulled], env));
     return { output, prefix, url, cache, env, pulled };
   }
 
@@ -81,15 +80,13 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     const out = folder();
     const exportTo = (file: string, ...flags: string[]) =>
       run(['export', '--out', join(out, file), '--from', '2026-06-01', '--to', '2026-06-02', ...flags], env);
-    expect((await exportTo('local.parquet', '--output', pulled)).code).toBe(0);
+    await expectDone(exportTo('local.parquet', '--output', pulled));
     // The address may stand where a folder stands.
-    const remote = await exportTo('remote.parquet', '--output', url);
-    expect(remote.code, remote.stderr).toBe(0);
+    await expectDone(exportTo('remote.parquet', '--output', url));
     const read = (file: string): Buffer => readFileSync(join(out, file));
     expect(read('remote.parquet').equals(read('local.parquet'))).toBe(true);
     const page = join(out, 'page.html');
-    const report = await run(['report', '--archive', url, '--out', page, '--json'], env);
-    expect(report.code, report.stderr).toBe(0);
+    const report = await expectDone(run(['report', '--archive', url, '--out', page, '--json'], env));
     expect(JSON.parse(report.stdout)).toMatchObject({ path: page, generation: 1 });
     expect(readFileSync(page, 'utf8')).toContain(`Archive ${url}, generation 1`);
   });
@@ -97,7 +94,7 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
   test('processes at once share the cache, and a window is downloaded without the rest', async () => {
     const { url, env, cache } = await pushed();
     const count = ['sql', 'SELECT count(*) FROM ticks', '--format', 'csv', '--archive', url];
-    expect((await run(['status', '--archive', url], env)).code).toBe(0);
+    await expectDone(run(['status', '--archive', url], env));
     const before = filesOf(cache).length;
     const both = await Promise.all([runProcess(count, env), runProcess(count, env)]);
     for (const { code, stdout, stderr } of both)
@@ -105,12 +102,12 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     expect(filesOf(cache).length).toBeGreaterThan(before);
     const proxy = await startFaultProxy(server.endpoint, {});
     onTestFinished(() => proxy.stop());
-    expect((await run(count, access(cache, proxy.endpoint))).code).toBe(0);
+    await expectDone(run(count, access(cache, proxy.endpoint)));
     expect(proxy.seen).toHaveLength(1);
     // A window without ticks needs no file of ticks.
     const other = folder();
     const none = ['export', '--archive', url, '--out', join(folder(), 'none.csv'), '--from', '2026-06-05'];
-    expect((await run(none, access(other, proxy.endpoint))).code).toBe(0);
+    await expectDone(run(none, access(other, proxy.endpoint)));
     expect(proxy.seen.filter(({ path }) => path.includes('/data/ticks/'))).toEqual([]);
   });
 
@@ -163,28 +160,26 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     const database = `service.database_url=sqlite:${join(folder(), 'service.sqlite')}`;
     const csv = join(folder(), 'ticks.csv');
     writeFileSync(csv, 'symbol,t,p\n');
-    const commands: readonly (readonly [string[], RegExp])[] = [
-      [['nightly', '--output', url], /oddslake pull s3:.*oddslake push/],
-      [['nightly', '--archive', url, '--json'], /oddslake pull s3:.*oddslake push/],
-      [['import', csv, '--output', url], /oddslake pull/],
-      [['publish', '--archive', url], /oddslake pull/],
-      [['verify', '--repair', '--archive', url], /oddslake pull/],
-      [['doctor', '--archive', url], /oddslake pull/],
-      [['push', url, '--output', url], /oddslake pull/],
-      [
-        ['gaps', 'accept', 'RAIN', '--archive', url, '--from', '2026-06-01', '--to', '2026-06-02', '--reason', 'x'],
-        /pull/,
-      ],
-      [['keys', 'create', '--name', 'x', '--archive', url], /oddslake pull/],
-      [['backtest', 'run', 'buy_and_hold', '--save', '--archive', url], /oddslake pull/],
-      [['report', '--archive', url], /--out FILE/],
-      [['serve', '--archive', url], /service\.database_url/],
-      [['serve', '--archive', url, '--set', database, '--set', 'service.live.enabled=true'], /live reads/],
-      [['status', '--archive', url, '--output', 'x'], /not both/],
+    // The address is the last word.
+    const commands: readonly (readonly [line: string, message: RegExp])[] = [
+      ['nightly --output', /oddslake pull s3:.*oddslake push/],
+      ['nightly --json --archive', /oddslake pull s3:.*oddslake push/],
+      [`import ${csv} --output`, /oddslake pull/],
+      ['publish --archive', /oddslake pull/],
+      ['verify --repair --archive', /oddslake pull/],
+      ['doctor --archive', /oddslake pull/],
+      [`push ${url} --output`, /oddslake pull/],
+      ['gaps accept RAIN --from 2026-06-01 --to 2026-06-02 --reason x --archive', /pull/],
+      ['keys create --name x --archive', /oddslake pull/],
+      ['backtest run buy_and_hold --save --archive', /oddslake pull/],
+      ['report --archive', /--out FILE/],
+      ['serve --archive', /service\.database_url/],
+      [`serve --set ${database} --set service.live.enabled=true --archive`, /live reads/],
+      ['status --output x --archive', /not both/],
     ];
-    for (const [words, message] of commands) {
-      const { code, stdout, stderr } = await run(words, env);
-      expect([code, stdout + stderr], words.join(' ')).toEqual([2, expect.stringMatching(message)]);
+    for (const [line, message] of commands) {
+      const { code, stdout, stderr } = await run([...line.split(' '), url], env);
+      expect([code, stdout + stderr], line).toEqual([2, expect.stringMatching(message)]);
     }
     expect(readersOf(cache)).toEqual([]);
   });
@@ -212,12 +207,12 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     expect(history.status).toBe(200);
     expect(readersOf(cache)).not.toEqual([]);
     serving.child.kill('SIGTERM');
-    expect((await serving.ended).code).toBe(0);
+    await expectDone(serving.ended);
     expect(readersOf(cache)).toEqual([]);
     // It starts again, as the same archive of the database.
     const again = await startLongRunning(args, env);
     again.child.kill('SIGTERM');
-    expect((await again.ended).code).toBe(0);
+    await expectDone(again.ended);
   });
 
   test('a signal and a closed pipe remove the folder of a command, and the next command that of a killed one', async () => {
@@ -229,7 +224,7 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     killed.child.kill('SIGKILL');
     await killed.ended;
     expect(readersOf(cache)).toContain(left);
-    expect((await run(['status', '--archive', url], env)).code).toBe(0);
+    await expectDone(run(['status', '--archive', url], env));
     expect(readersOf(cache)).toEqual([]);
     const stopped = start(['sql', 'SELECT sum(range) FROM range(1000000000000)', '--archive', url], env);
     await waitFor(() => readersOf(cache).length > 0, 'the folder of the command');
@@ -238,7 +233,7 @@ describe('commands over an archive in a bucket', needsObjectStorage(), () => {
     expect(readersOf(cache)).toEqual([]);
     const piped = start(['sql', 'SELECT * FROM range(10000000)', '--format', 'csv', '--archive', url], env);
     piped.child.stdout!.once('data', () => piped.child.stdout!.destroy());
-    expect((await piped.ended).code).toBe(0);
+    await expectDone(piped.ended);
     expect(readersOf(cache)).toEqual([]);
   });
 });

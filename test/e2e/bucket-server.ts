@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import { credentials, type ObjectServer, region, startServer } from '../bucket/server.ts';
-import { folder, hashes, type Variables } from './lake.ts';
+import { expectDone, folder, hashes, type Variables } from './lake.ts';
 import { run } from './run-program.ts';
 
 /** An S3 server for the processes of a describe block. */
@@ -34,8 +34,7 @@ export function useBucketServer() {
     /** Pulls an archive. Returns the hashes of its files. */
     async pull(url: string): Promise<Record<string, string>> {
       const target = join(folder(), 'pulled');
-      const { code, stderr } = await run(['pull', url, target], bucketAccess());
-      expect(code, stderr).toBe(0);
+      await expectDone(run(['pull', url, target], bucketAccess()));
       return hashes(target, '*');
     },
   };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ChangedFile } from '../../src/archive/publish/prune-files.ts';
-import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
+import { expectDone, fixedNow, folder, manifestOf, sandbox } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 interface Changes {
@@ -14,12 +14,11 @@ test('changes lists changed files since a generation, as paths or JSON', async (
   const output = folder();
   const box = await sandbox({ seed: 5, nowMs: fixedNow, markets: 4 });
   const backfill = (from: string, to: string) => job('backfill', box.url, output, '--from', from, '--to', to);
-  expect((await backfill('2025-06-12', '2025-06-13')).code).toBe(0);
-  expect((await backfill('2025-06-13', '2025-06-14')).code).toBe(0);
+  await expectDone(backfill('2025-06-12', '2025-06-13'));
+  await expectDone(backfill('2025-06-13', '2025-06-14'));
   expect(manifestOf(output).generation).toBe(2);
   const since = async (generation: number) => {
-    const { code, stdout, stderr } = await run(['changes', '--since', `${generation}`, '--output', output, '--json']);
-    expect(code, stderr).toBe(0);
+    const { stdout } = await expectDone(run(['changes', '--since', `${generation}`, '--output', output, '--json']));
     return JSON.parse(stdout) as Changes;
   };
   const second = await since(1);

@@ -4,7 +4,17 @@ import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { needsCommands } from '../harness/needs.ts';
-import { access, fixedDay, fixedNow, folder, jobArgs, processEnv, sandbox, type Variables } from './lake.ts';
+import {
+  access,
+  expectDone,
+  fixedDay,
+  fixedNow,
+  folder,
+  jobArgs,
+  processEnv,
+  sandbox,
+  type Variables,
+} from './lake.ts';
 import { runJob } from './run-program.ts';
 
 // With a pseudo-terminal (script of util-linux), and without.
@@ -35,7 +45,7 @@ test(
   async () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const lake = join(folder(), 'lake');
-    expect((await runJob('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
+    await expectDone(runJob('nightly', box.url, lake, '--date', fixedDay));
     const markets = jobArgs('markets', lake).filter((arg) => arg !== '--json');
     const symbols = ['symbols', '--output', lake];
     const terminal = async (args: readonly string[]) => {

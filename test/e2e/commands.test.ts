@@ -5,6 +5,7 @@ import { limitMs, waitFor } from '../harness/limits.ts';
 import {
   access,
   coverageOf,
+  expectDone,
   fastFlags,
   folder,
   journaledTicks,
@@ -22,8 +23,7 @@ const now = Date.now() - minuteMs;
 test('demo fills output/demo from a sandbox and prints how to load it', async () => {
   const cwd = folder();
   // Settings of the real service do not apply to the sandbox.
-  const ended = await run(['demo'], access('http://127.0.0.1:9'), cwd);
-  expect(ended.code, ended.stderr).toBe(0);
+  const ended = await expectDone(run(['demo'], access('http://127.0.0.1:9'), cwd));
   const output = join(cwd, 'output/demo');
   expect(totalTicks(output)).toBeGreaterThan(10_000);
   expect(manifestOf(output).upstream).toBe('oddslake sandbox');
@@ -42,20 +42,18 @@ test('sandbox prints its address, responds, and exits 0 when stopped', async () 
     expect((await requested(key)).status).toBe(200);
     expect((await requested('other')).status).toBe(401);
     child.kill(signal);
-    expect((await ended).code).toBe(0);
+    await expectDone(ended);
   }
 });
 
 test('markets polls only the lists; ticks then polls their live symbols', async () => {
   const box = await sandbox({ nowMs: now, markets: 5 });
   const output = folder();
-  const markets = await runJob('markets', box.url, output);
-  expect(markets.code, markets.stderr).toBe(0);
+  await expectDone(runJob('markets', box.url, output));
   expect(box.stats().tickRequests).toBe(0);
   expect(manifestOf(output).datasets.markets.files).toHaveLength(1);
   const requested = box.stats().requests;
-  const ticks = await runJob('ticks', box.url, output);
-  expect(ticks.code, ticks.stderr).toBe(0);
+  await expectDone(runJob('ticks', box.url, output));
   expect(box.stats().requests - requested).toBe(box.stats().tickRequests);
   expect(ticksOf(output).size).toBeGreaterThan(0);
 });
@@ -69,8 +67,7 @@ test('ticks --symbol polls only that symbol', async () => {
   await runJob('ticks', box.url, output);
   const [one, two] = [...ticksOf(output).keys()];
   const other = folder();
-  const ended = await runJob('ticks', box.url, other, '--symbol', one!, '--symbol', two!);
-  expect(ended.code, JSON.stringify(ended.summary)).toBe(0);
+  await expectDone(runJob('ticks', box.url, other, '--symbol', one!, '--symbol', two!));
   expect([...ticksOf(other).keys()].sort()).toEqual([one, two].sort());
 });
 
@@ -83,8 +80,7 @@ test('backfill --symbol and --symbols-file fetch only those symbols', async () =
   writeFileSync(file, `${symbols[0]}\r\n\n${symbols[1]}\n`);
   const output = folder();
   const window = ['--from', `${now - 120 * minuteMs}`, '--to', `${now - 60 * minuteMs}`];
-  const ended = await runJob('backfill', box.url, output, ...window, '--symbols-file', file, '--symbol', symbols[2]!);
-  expect(ended.code, ended.stderr).toBe(0);
+  await expectDone(runJob('backfill', box.url, output, ...window, '--symbols-file', file, '--symbol', symbols[2]!));
   expect(new Set(coverageOf(output).map(({ symbol }) => symbol))).toEqual(new Set(symbols.slice(0, 3)));
   for (const row of coverageOf(output)) expect(row).toMatchObject({ origin: 'backfill' });
 });
@@ -104,8 +100,7 @@ test('publish merges the journal of an earlier run', async () => {
   child.kill('SIGTERM');
   expect((await ended).code).toBe(143);
   expect(totalTicks(output)).toBe(0);
-  const published = await run(['publish', '--output', output, '--json']);
-  expect(published.code, published.stderr).toBe(0);
+  const published = await expectDone(run(['publish', '--output', output, '--json']));
   expect(published.summary).toMatchObject({ recovered: 0, published: { added: totalTicks(output), lost: 0 } });
   expect(totalTicks(output)).toBeGreaterThan(0);
 });
@@ -116,12 +111,10 @@ test('--quiet prints only the result, --config names the settings, --no-progress
   const config = join(home, 'mine.yaml');
   writeFileSync(config, `upstream: { base_url: "${box.url}", requests_per_second: 1000 }\narchive: { output: lake }\n`);
   const key = { ODDSLAKE_API_KEY: 'sandbox-key' };
-  const loud = await run(['nightly', '--config', config, '--no-progress'], key);
-  expect(loud.code, loud.stderr).toBe(0);
+  const loud = await expectDone(run(['nightly', '--config', config, '--no-progress'], key));
   expect(loud.stderr).toContain('published');
   expect(existsSync(join(home, 'lake/manifest.json'))).toBe(true);
-  const quiet = await run(['nightly', '--config', config, '--quiet'], key);
-  expect(quiet.code, quiet.stderr).toBe(0);
+  const quiet = await expectDone(run(['nightly', '--config', config, '--quiet'], key));
   expect(quiet.stderr).toBe('');
   expect(quiet.stdout).not.toBe('');
 });
@@ -140,11 +133,9 @@ test('--log-level is the minimum level of log lines', async () => {
 });
 
 test('--help works before and after a command, --version prints a version', async () => {
-  const help = await run(['--help']);
-  expect(help.code).toBe(0);
+  const help = await expectDone(run(['--help']));
   expect(help.stdout).toMatch(/Examples:[\s\S]*Exit codes: 0 done/);
-  const nightly = await run(['nightly', '--help']);
-  expect(nightly.code).toBe(0);
+  const nightly = await expectDone(run(['nightly', '--help']));
   expect(nightly.stdout).toContain('--date');
   // The examples can be pasted: they call the program as this test does.
   for (const { stdout } of [help, nightly]) {

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { settingSchemas } from '../../src/settings/layers.ts';
 import { program } from '../docs/program.ts';
 import { needsCommands } from '../harness/needs.ts';
-import { access, folder, jobArgs, processEnv, sandbox } from './lake.ts';
+import { access, expectDone, folder, jobArgs, processEnv, sandbox } from './lake.ts';
 import { run } from './run-program.ts';
 
 // The scripts in real shells. Each driver prints the candidates of one line per block, as the shell's own function finds them.
@@ -114,7 +114,7 @@ describe.each(shells)('%s', (shell) => {
 test('completes symbols of the archive on the command line', needsCommands(...shells), async () => {
   const box = await sandbox({ markets: 4, ticksPerDay: 20 });
   const lake = join(folder(), 'lake');
-  expect((await run(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
+  await expectDone(run(jobArgs('nightly', lake), access(box.url)));
   const listed = await run(['symbols', '--output', lake, '--json']);
   const symbols = (JSON.parse(listed.stdout).symbols as { symbol: string }[]).map(({ symbol }) => symbol);
   const start = symbols[0]!.slice(0, 4);
@@ -135,8 +135,7 @@ test('bash quotes what an upstream put into the name of a symbol', needsCommands
   const cwd = folder();
   const lake = join(cwd, 'lake');
   writeFileSync(join(cwd, 'ticks.csv'), 'symbol,t,p\nQ$(touch hacked) `x`,1795824000000,0.5\n');
-  const imported = await run(['import', join(cwd, 'ticks.csv'), '--output', lake, '--set', 'source.name=own']);
-  expect(imported.code, imported.stderr).toBe(0);
+  await expectDone(run(['import', join(cwd, 'ticks.csv'), '--output', lake, '--set', 'source.name=own']));
   expect(complete('bash', [`oddslake gaps --output ${lake} --symbol Q`], cwd)).toEqual([
     ['Q\\$\\(touch\\ hacked\\)\\ \\`x\\`'],
   ]);

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { settingSchemas } from '../../src/settings/layers.ts';
-import { access, folder, launch, sandbox } from './lake.ts';
+import { access, folder, sandbox } from './lake.ts';
 import { run } from './run-program.ts';
 
 const bad = `upstream:
@@ -17,7 +17,7 @@ test('config show lists changed settings with value and source, without secrets'
   const config = join(cwd, 'c.yaml');
   writeFileSync(config, 'poll:\n  page_limit: 77\nsource: {name: "<b>\\u202e"}\n');
   const env = { ODDSLAKE_API_KEY: 'sandbox-key' };
-  const shown = await launch(['config', 'show', '--config', config, '--output', cwd], env).ended;
+  const shown = await run(['config', 'show', '--config', config, '--output', cwd], env);
   expect([shown.code, shown.stderr]).toEqual([0, '']);
   expect(shown.stdout).toMatch(/^poll\.page_limit +\S*c\.yaml:2 +77$/m);
   expect(shown.stdout).toMatch(/^upstream\.api_key +ODDSLAKE_API_KEY +\(hidden\)$/m);
@@ -37,7 +37,7 @@ test('config check lists every problem, exits 2, and never contacts the network'
   const cwd = folder();
   const config = join(cwd, 'c.yaml');
   writeFileSync(config, bad.replace('BASE', box.url));
-  const checked = await launch(['config', 'check', config, '--set', 'log.lvel=info'], access(box.url)).ended;
+  const checked = await run(['config', 'check', config, '--set', 'log.lvel=info'], access(box.url));
   expect(checked.code).toBe(2);
   expect(checked.stdout).toContain('→ did you mean upstream.requests_per_second?');
   expect(checked.stdout).toMatch(/✗ poll\.page_limit is "many"\n {2}expected a whole number from 1 to 1000000\n/);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
-import { folder } from './lake.ts';
+import { expectDone, folder } from './lake.ts';
 import { run } from './run-program.ts';
 
 const symbols = ['=HYPERLINK("http://a.example","b")', '-1+2', '@SUM(A1)'];
@@ -21,13 +21,11 @@ test('export and sql write CSV for spreadsheets with --csv-safe, and no other fo
   const file = join(folder(), 'ticks.csv');
   const t = new Date(day0).toISOString();
   const rows = [...safe].sort().map((symbol) => `${symbol},${t},-0.25`);
-  const exported = await run(['export', '--output', output, '--out', file, '--csv-safe']);
-  expect(exported.code, exported.stderr).toBe(0);
+  await expectDone(run(['export', '--output', output, '--out', file, '--csv-safe']));
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
   expect([lines[0], lines.slice(1).sort()]).toEqual(['symbol,t,p', rows.sort()]);
   const sql = ['sql', '--output', output, 'SELECT symbol, t, p FROM ticks', '--csv-safe'];
-  const { code, stdout, stderr } = await run([...sql, '--format', 'csv']);
-  expect(code, stderr).toBe(0);
+  const { stdout } = await expectDone(run([...sql, '--format', 'csv']));
   expect(stdout.trimEnd().split('\n').slice(1).sort()).toEqual(rows);
   for (const refused of [
     ['export', '--output', output, '--out', join(folder(), 'ticks.parquet'), '--csv-safe'],

@@ -22,7 +22,7 @@ import type { Finding } from '../../src/doctor/finding.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { needsCommands, skipWithReason } from '../harness/needs.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
-import { access, folder, jobArgs, runProcess, sandbox, type Variables } from './lake.ts';
+import { access, expectDone, folder, jobArgs, runProcess, sandbox, type Variables } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Findings and exit codes of doctor for real faults.
@@ -48,7 +48,7 @@ let made: Promise<string> | undefined;
 async function makeLake(): Promise<string> {
   const root = mkdtempSync(join(scratchRoot, 'oddslake-doctor-'));
   const box = await startSandbox({ markets: 4, ticksPerDay: 20 }, { clock: systemClock });
-  expect((await run(jobArgs('nightly', root), access(box.url))).code).toBe(0);
+  await expectDone(run(jobArgs('nightly', root), access(box.url)));
   await box.stop();
   return root;
 }
@@ -214,7 +214,7 @@ test('damage is a problem with exit code 6: files, manifest and state', async ()
   rmSync(join(output, path));
   expect((await doctor(output, env)).code).toBe(6);
   writeFileSync(join(output, path), intact);
-  expect((await doctor(output, env)).code).toBe(0);
+  await expectDone(doctor(output, env));
 
   const manifest = readFileSync(join(output, 'manifest.json'), 'utf8');
   writeFileSync(join(output, 'manifest.json'), manifest.replace('"watermark"', '"water"'));
@@ -240,8 +240,7 @@ test('a failed run, journaled ticks and a long pause are warnings', async () => 
     "update runs set exit_code = 4; insert into journal_ticks (id, record_id, symbol, day, part, n, t, p, checksum) values (1, 1, 'A', 0, 0, 12, x'', x'', 0)",
   );
   state.close();
-  const { code, finding } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
-  expect(code).toBe(0);
+  const { finding } = await expectDone(doctor(output, env, '--set', 'service.lag_seconds_max=0'));
   expect(finding('last run')).toMatchObject({
     severity: 'warning',
     message: expect.stringContaining('ended with exit code 4'),
@@ -273,7 +272,7 @@ test('an unreachable database is a problem of the service', async () => {
   const { code, diagnosis, finding } = await doctor(output, away);
   expect([code, finding('database')]).toMatchObject([1, { severity: 'action_required', group: 'service' }]);
   expect(JSON.stringify(diagnosis)).not.toContain('secret-word');
-  expect((await run(['keys', 'create', '--name', 'one', '--output', output])).code).toBe(0);
+  await expectDone(run(['keys', 'create', '--name', 'one', '--output', output]));
   expect((await doctor(output, env)).finding('database')).toMatchObject({
     severity: 'ok',
     message: expect.not.stringMatching('not created'),
@@ -291,7 +290,7 @@ test('a key that expires soon is a warning without its secret, unless it is revo
     message: expect.stringContaining(`"near" (${id})`),
   });
   expect(JSON.stringify(diagnosis)).not.toContain(key.trim().slice(-43));
-  expect((await keys('revoke', id)).code).toBe(0);
+  await expectDone(keys('revoke', id));
   expect((await doctor(output, env)).finding('api keys')).toMatchObject({ severity: 'ok' });
 });
 

@@ -1,9 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { expect } from 'vitest';
 import { findBlocks, findFiles, readPage } from '../docs/blocks.ts';
 import { put } from './import-lake.ts';
-import { folder } from './lake.ts';
+import { expectDone, folder } from './lake.ts';
 import { run } from './run-program.ts';
 
 /**
@@ -25,8 +24,7 @@ export async function runDocumentedImport(
   for (const line of commands!.trim().split('\n')) {
     const words = execFileSync('sh', ['-c', `printf '%s\\n' ${line.replace('oddslake ', '')}`], { encoding: 'utf8' });
     const place = (word: string): string => (word === 'lake' ? output : word === file!.name ? path : word);
-    const { code, stdout, stderr } = await run([...words.trimEnd().split('\n').map(place), ...flags]);
-    expect(code, stderr).toBe(0);
+    const { stdout } = await expectDone(run([...words.trimEnd().split('\n').map(place), ...flags]));
     printed.push(stdout.replace(/ +$/gm, ''));
   }
   return { printed, shown: shown! };

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
-import { access, dayMs, type Ended, folder, hashes, jobArgs, launch, sandbox } from './lake.ts';
+import { access, dayMs, type Ended, expectDone, folder, hashes, jobArgs, sandbox } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 // Plans are compared with the runs that they announce.
@@ -91,16 +91,14 @@ async function symbolsWithTicks(output: string): Promise<string[]> {
 test.each(shapes)('backfill --dry-run is right within 20 %: %s', async (_, { options, before, window, isNamed }) => {
   const [box, output] = [await sandbox(options), folder()];
   for (const flags of before) {
-    const ended = await job('backfill', box.url, output, ...flags);
-    expect(ended.code, ended.stderr + ended.stdout).toBe(0);
+    await expectDone(job('backfill', box.url, output, ...flags));
   }
   const named = isNamed === true ? (await symbolsWithTicks(output)).flatMap((symbol) => ['--symbol', symbol]) : [];
   const sent = box.stats().requests;
   const flags = [...window, ...named, '--set', 'upstream.requests_per_second=50'];
   const plan = planOf(await job('backfill', box.url, output, ...flags, '--dry-run'));
   expect(box.stats().requests).toBe(sent);
-  const ended = await job('backfill', box.url, output, ...window, ...named);
-  expect(ended.code, ended.stderr + ended.stdout).toBe(0);
+  const ended = await expectDone(job('backfill', box.url, output, ...window, ...named));
   const { requests, symbols } = ended.summary;
   expect(plan.symbols).toBe(symbols.planned);
   expect(plan.unknown_symbols).toBe(0);
@@ -115,19 +113,19 @@ test('a plan says what it does not know, and takes the speed of a slow service f
   const [box, output] = [await sandbox({ ...seed, markets: 10, ticksPerDay: 20 }), folder()];
   const slow = ['--set', 'upstream.requests_per_second=50'];
   const args = jobArgs('backfill', output, ...between(3, 0), ...slow, '--dry-run');
-  const text = await launch(
-    args.filter((arg) => arg !== '--json'),
-    access(box.url),
-  ).ended;
-  expect(text.code, text.stderr).toBe(0);
+  const text = await expectDone(
+    run(
+      args.filter((arg) => arg !== '--json'),
+      access(box.url),
+    ),
+  );
   expect(text.stdout).toMatch(/^\d+ symbols, \d+ windows, at least \d+ requests\n/);
   expect(text.stdout).toMatch(/\nat least .* at the configured rate of 50 per second\n/);
   expect(text.stdout).toMatch(/\nnothing is known yet of \d+ symbols: each window counts as one request\n/);
   // Far below the rate that the first run was allowed, which the next one begins with.
   box.set({ latencyMs: 60 });
   const one = ['--set', 'upstream.concurrency=1', '--set', 'upstream.requests_per_second=2000'];
-  const ended = await job('backfill', box.url, output, ...between(3, 0), ...one);
-  expect(ended.code, ended.stderr).toBe(0);
+  const ended = await expectDone(job('backfill', box.url, output, ...between(3, 0), ...one));
   expect(ended.summary.requests).toBeGreaterThan(50);
   const plan = planOf(await job('backfill', box.url, output, ...between(6, 3), ...one, '--dry-run'));
   // Each request takes 60 ms at least.
@@ -137,27 +135,26 @@ test('a plan says what it does not know, and takes the speed of a slow service f
 
 test('nightly --dry-run is right within 20 %, contacts nobody and writes nothing', async () => {
   const [box, output] = [await sandbox({ ...seed, markets: 12, ticksPerDay: 200, cap: 500 }), folder()];
-  expect((await job('nightly', box.url, output, '--date', day(2))).code).toBe(0);
+  await expectDone(job('nightly', box.url, output, '--date', day(2)));
   const books = ['--set', 'orderbooks.all_live=true'];
   const sent = box.stats().requests;
   const before = hashes(output, '.');
   const runs = countRuns(output);
   const args = jobArgs('nightly', output, ...books, '--dry-run');
-  const planned = await launch(args, access(box.url)).ended;
-  expect(planned.code, planned.stderr).toBe(0);
+  const planned = await expectDone(run(args, access(box.url)));
   const { plan } = JSON.parse(planned.stdout) as { plan: Plan & { requests: Record<string, number> } };
-  const text = await run(
-    args.filter((arg) => arg !== '--json'),
-    access('http://127.0.0.1:9'),
+  const text = await expectDone(
+    run(
+      args.filter((arg) => arg !== '--json'),
+      access('http://127.0.0.1:9'),
+    ),
   );
-  expect(text.code, text.stderr).toBe(0);
   expect(text.stdout).toMatch(/^\d+ symbols, \d+ windows, about \d+ requests and [\d,]+ ticks\n/);
   expect(text.stdout).toMatch(/\nrequests: ticks \d+, market lists 2, order books \d+, rechecks \d+\n/);
   expect(box.stats().requests).toBe(sent);
   expect(hashes(output, '.')).toEqual(before);
   expect(countRuns(output)).toBe(runs);
-  const ended = await job('nightly', box.url, output, ...books);
-  expect(ended.code, ended.stderr + ended.stdout).toBe(0);
+  const ended = await expectDone(job('nightly', box.url, output, ...books));
   expect(plan.symbols).toBe(ended.summary.symbols.planned);
   expect(plan.requests).toMatchObject({ market_lists: 2, order_books: expect.any(Number) });
   expect(Math.abs(plan.expected_requests / ended.summary.requests - 1)).toBeLessThan(errorMax);

@@ -9,7 +9,7 @@ import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
-import { coverageOf, dayMs, type Ended, fixedNow, folder, manifestOf, ticksOf } from './lake.ts';
+import { coverageOf, dayMs, type Ended, expectDone, fixedNow, folder, manifestOf, ticksOf } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 const base = mkdtempSync(join(scratchRoot, 'oddslake-export-'));
@@ -25,9 +25,7 @@ beforeAll(async () => {
       ['10', '12'],
       ['12', '14'],
     ])
-      expect((await job('backfill', box.url, lake, '--from', `2025-06-${start}`, '--to', `2025-06-${end}`)).code).toBe(
-        0,
-      );
+      await expectDone(job('backfill', box.url, lake, '--from', `2025-06-${start}`, '--to', `2025-06-${end}`));
   } finally {
     await box.stop();
   }
@@ -44,8 +42,7 @@ interface Printed {
 }
 
 async function exported(file: string, ...flags: string[]): Promise<Printed> {
-  const { code, stdout, stderr } = await run(['export', '--output', lake, '--out', file, '--json', ...flags]);
-  expect(code, stderr).toBe(0);
+  const { stdout } = await expectDone(run(['export', '--output', lake, '--out', file, '--json', ...flags]));
   const printed = JSON.parse(stdout) as Printed;
   const bytes = readFileSync(file);
   expect(printed).toMatchObject({ file, bytes: bytes.length, generation: 2 });
@@ -160,7 +157,7 @@ test('replaces an existing file atomically, and keeps it if the export fails', a
   expect(ticksIn(good)).toEqual(truth([symbols[0]!], { from: 0, to: fixedNow }));
 
   const damaged = join(folder(), 'lake');
-  expect((await run(['snapshot', damaged, '--output', lake])).code).toBe(0);
+  await expectDone(run(['snapshot', damaged, '--output', lake]));
   const { path, bytes } = manifestOf(damaged).datasets.ticks.files[0]!;
   rmSync(join(damaged, path));
   writeFileSync(join(damaged, path), Buffer.alloc(bytes));

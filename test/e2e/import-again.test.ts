@@ -5,6 +5,7 @@ import {
   addsUp,
   coverageOf,
   dayMs,
+  expectDone,
   findWrongWindows,
   fixedDay,
   fixedNow,
@@ -63,8 +64,7 @@ describe('after an import', () => {
     const output = folder();
     const path = put(folder(), 'day.csv', csvOf(truthOf(box, symbol, yesterday, today)), fixedNow);
     const args = ['import', path, '--output', output, '--set', 'source.name=box', '--json'];
-    const imported = await run([...args, '--covers', '2025-06-13..2025-06-14']);
-    expect(imported.code, imported.stderr).toBe(0);
+    await expectDone(run([...args, '--covers', '2025-06-13..2025-06-14']));
     expect(manifestOf(output)).toMatchObject({
       watermark: null,
       upstream: 'box',
@@ -73,8 +73,7 @@ describe('after an import', () => {
 
     const range = ['--from', '2025-06-13', '--to', '2025-06-15', '--symbol', symbol];
     const before = box.stats().tickRequests;
-    const filled = await job('backfill', box.url, output, ...range);
-    expect(filled.code, filled.stderr).toBe(0);
+    await expectDone(job('backfill', box.url, output, ...range));
     expect(box.stats().tickRequests).toBeGreaterThan(before);
     const rows = coverageOf(output);
     expect(rows.map(({ from, to, origin }) => [from, to, origin])).toEqual([
@@ -94,8 +93,7 @@ describe('after an import', () => {
     const covers = { from: old.t, to: old.t + 10 };
     const path = put(folder(), 'old.csv', csvOf([old]), fixedNow);
     expect(await importInto(output, [path], { covers })).toMatchObject({ exit_code: 0, ticks: { accepted: 1 } });
-    const again = await job('nightly', box.url, output, '--date', fixedDay);
-    expect(again.code, again.stderr).toBe(0);
+    const again = await expectDone(job('nightly', box.url, output, '--date', fixedDay));
     expect(again.summary.symbols.planned).toBe(0);
     expect(manifestOf(output).days[fixedDay]!.expected).toBe(expected);
   });
@@ -123,8 +121,7 @@ describe('after an import', () => {
     const hashesBefore = hashes(output, 'ticks');
 
     const range = ['--from', '2025-06-13', '--to', '2025-06-15', '--symbol', symbol, '--force'];
-    const forced = await job('backfill', box.url, output, ...range);
-    expect(forced.code, forced.stderr).toBe(0);
+    const forced = await expectDone(job('backfill', box.url, output, ...range));
     // Requests that confirm a page may bring the differing tick again.
     expect(forced.summary.ticks.accepted).toBe(0);
     expect(forced.summary.ticks.conflicts).toBeGreaterThan(0);

@@ -7,7 +7,7 @@ import { answer, append, day0, hourMs, now, opened, publishNow } from '../archiv
 import { contentsOf, copyOf, united } from '../archive/united.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { useBucketServer } from './bucket-server.ts';
-import { folder, hashes } from './lake.ts';
+import { expectDone, folder, hashes } from './lake.ts';
 import { run } from './run-program.ts';
 
 const dayOf = (n: number) => ({ from: day0 + n * 24 * hourMs, to: day0 + (n + 1) * 24 * hourMs });
@@ -32,8 +32,7 @@ test('takes another archive whole into a new folder, and nothing the second time
   const dry = await run(['import', other, '--output', output, '--dry-run']);
   expect([dry.code, existsSync(output)]).toEqual([0, false]);
   expect(dry.stdout).toContain('ticks: 2 rows');
-  const first = await run(['import', other, '--output', output, '--json']);
-  expect(first.code, first.stderr).toBe(0);
+  const first = await expectDone(run(['import', other, '--output', output, '--json']));
   expect(first.summary).toMatchObject({ job: 'import', exit_code: 0, ticks: { fetched: 2, accepted: 2 } });
   expect(contentsOf(output)).toEqual(contentsOf(other));
   const before = hashes(output, '*');
@@ -109,11 +108,10 @@ describe('an archive in a bucket', needsObjectStorage(), () => {
 
   test('is taken in as a folder is', async () => {
     const [a, b] = [await recorded([0, 2]), await recorded([1, 2], 0.25)];
-    expect((await run(['push', 's3://lakes/b', '--output', b], server.bucketAccess())).code).toBe(0);
+    await expectDone(run(['push', 's3://lakes/b', '--output', b], server.bucketAccess()));
     const output = copyOf(a);
     const cache = ['--set', `bucket.cache_dir=${folder()}`];
-    const taken = await run(['import', 's3://lakes/b', '--output', output, ...cache, ...flags], server.bucketAccess());
-    expect(taken.code, taken.stderr).toBe(0);
+    await expectDone(run(['import', 's3://lakes/b', '--output', output, ...cache, ...flags], server.bucketAccess()));
     expect(contentsOf(output)).toEqual(contentsOf(await united(copyOf(a), [b])));
     const none = await run(['import', 's3://lakes/none', '--output', output, ...cache], server.bucketAccess());
     expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('There is no archive at s3://lakes/none')]);
@@ -122,17 +120,16 @@ describe('an archive in a bucket', needsObjectStorage(), () => {
   test('is continued by a machine that recorded beside the one that died', async () => {
     const [a, b] = [await recorded([0, 1]), await recorded([1, 2])];
     const url = 's3://lakes/shared';
-    expect((await run(['push', url, '--output', a], server.bucketAccess())).code).toBe(0);
+    await expectDone(run(['push', url, '--output', a], server.bucketAccess()));
     const output = join(folder(), 'pulled');
-    expect((await run(['pull', url, output], server.bucketAccess())).code).toBe(0);
+    await expectDone(run(['pull', url, output], server.bucketAccess()));
     const taken = await run(['import', b, '--output', output, '--json']);
     expect(taken.summary).toMatchObject({ exit_code: 0, ticks: { fetched: 2, accepted: 1, duplicates: 1 } });
-    const pushed = await run(['push', url, '--output', output], server.bucketAccess());
-    expect(pushed.code, pushed.stderr).toBe(0);
+    await expectDone(run(['push', url, '--output', output], server.bucketAccess()));
     // Nothing but a list of symbols says when a symbol was seen last.
     const { symbols: _, ...whole } = contentsOf(await recorded([0, 1, 2]));
     const copy = join(folder(), 'copy');
-    expect((await run(['pull', url, copy], server.bucketAccess())).code).toBe(0);
+    await expectDone(run(['pull', url, copy], server.bucketAccess()));
     expect(contentsOf(copy)).toMatchObject(whole);
     const verified = await run(['verify', url, '--download'], server.bucketAccess());
     expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('no damage found')]);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { day0, put } from './import-lake.ts';
-import { folder, minuteMs, rowHashes } from './lake.ts';
+import { expectDone, folder, minuteMs, rowHashes } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Bid and ask of candles from a wide file with ticks and quotes, imported in any order, checked by DuckDB.
@@ -24,8 +24,7 @@ function* listRows(): Generator<string> {
 const wide = (): string => put(folder(), 'wide.csv', `symbol,t,p,bid,ask\n${[...listRows()].join('\n')}\n`);
 
 async function select(output: string, sql: string): Promise<Record<string, unknown>[]> {
-  const { code, stdout, stderr } = await run(['sql', sql, '--format', 'json', '--output', output]);
-  expect(code, stderr).toBe(0);
+  const { stdout } = await expectDone(run(['sql', sql, '--format', 'json', '--output', output]));
   return JSON.parse(stdout) as Record<string, unknown>[];
 }
 
@@ -47,8 +46,7 @@ test('candles of a wide file have the same bytes in any order of its datasets, a
     const output = folder();
     for (const dataset of orders) {
       const args = ['--dataset', dataset, '--allow-rejected', '1', '--set', 'source.name=box'];
-      const taken = await run(['import', path, ...args, '--output', output]);
-      expect(taken.code, taken.stderr).toBe(0);
+      await expectDone(run(['import', path, ...args, '--output', output]));
     }
     return output;
   };

@@ -18,7 +18,7 @@ import {
   type Tick,
   writeParquet,
 } from './import-lake.ts';
-import { folder, ticksOf } from './lake.ts';
+import { expectDone, folder, ticksOf } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Files as feeds write them. The first command names only the file: it refuses, and says which flags may help. The second one
@@ -113,8 +113,7 @@ describe('a feed is imported by the command that the first one suggests', () => 
     const suggested = suggestedFlags(await refused(path, 2, /can be read with/));
     expect(suggested.join(' ')).toBe('--dataset orderbooks --columns symbol=asset_id,t=timestamp');
     const output = folder();
-    const taken = await importFile(path, suggested, output);
-    expect(taken.code, taken.stderr).toBe(0);
+    const taken = await expectDone(importFile(path, suggested, output));
     expect(taken.stdout).toMatch(/books +2 of 2 symbols · 50 snapshots/);
     expect((await run(['symbols', '--output', output])).stdout).toContain('KXRAIN-26NOV20');
     const sql =
@@ -139,8 +138,7 @@ describe('a feed is imported by the command that the first one suggests', () => 
 test('order books of an archive are the same in another one, from its export and from its raw responses', async () => {
   const { output } = await collectedBooks();
   const path = join(folder(), 'books.parquet');
-  const exported = await run(['export', '--out', path, '--dataset', 'orderbooks', '--output', output]);
-  expect(exported.code, exported.stderr).toBe(0);
+  await expectDone(run(['export', '--out', path, '--dataset', 'orderbooks', '--output', output]));
   const all = (root: string) => select(root, 'SELECT * FROM orderbooks ORDER BY ALL');
   const expected = await all(output);
   expect(expected.length).toBeGreaterThan(10);

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { defaultRowRules, parsePriceScale, type TickRowRules } from '../../src/collector/import/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { day0, importInto, pageOf, put, sample, type Tick, writeParquet } from './import-lake.ts';
-import { addsUp, dayMs, folder, hashes, ticksOf } from './lake.ts';
+import { addsUp, dayMs, expectDone, folder, hashes, ticksOf } from './lake.ts';
 import { run } from './run-program.ts';
 
 const rowsOf = (ticks: readonly Tick[], t: (ms: number) => string): string =>
@@ -150,7 +150,7 @@ describe('an import', () => {
     const shown = await run(args);
     // As the import itself: a script that tries first must not go on.
     expect(shown.code, shown.stderr).toBe(4);
-    expect((await run([...args.filter((path) => path !== bad)])).code).toBe(0);
+    await expectDone(run([...args.filter((path) => path !== bad)]));
     expect(shown.stdout).toContain(`${good}: 900 rows, 0 rejected\n`);
     expect(shown.stdout).toContain(`${bad}: 10 rows, 10 rejected (100.0 %): too many, nothing would be imported\n`);
     expect(shown.stdout).toContain(`${page}: 1 row, 0 rejected\n`);
@@ -165,8 +165,7 @@ describe('an import', () => {
       ],
     });
     expect(hashes(output, 'ticks', 'coverage', 'symbols')).toEqual(before);
-    const taken = await run([...args.slice(0, -1), '--truncate-time', '--allow-rejected', '0']);
-    expect(taken.code, taken.stderr).toBe(0);
+    await expectDone(run([...args.slice(0, -1), '--truncate-time', '--allow-rejected', '0']));
     expect(ticksOf(output).get('A')).toHaveLength(1);
   });
 

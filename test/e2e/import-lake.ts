@@ -14,7 +14,7 @@ import type { ImportFlags } from '../../src/collector/import/prepare-import.ts';
 import type { Context } from '../../src/context/context.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { type Ended, fixedDay, folder, ticksOf } from './lake.ts';
+import { type Ended, expectDone, fixedDay, folder, ticksOf } from './lake.ts';
 import { run, runJob } from './run-program.ts';
 
 // Shared code of the import tests: real files and the real job, in this process where possible.
@@ -93,8 +93,7 @@ export const importFile = (path: string, flags: readonly string[] = [], output =
 
 /** Imports a file by the command, and returns the archive. */
 export async function imported(path: string, flags: readonly string[] = [], output = folder()): Promise<string> {
-  const { code, stderr } = await importFile(path, flags, output);
-  expect(code, stderr).toBe(0);
+  await expectDone(importFile(path, flags, output));
   return output;
 }
 
@@ -116,8 +115,7 @@ export function suggestedFlags(text: string): string[] {
 
 /** The rows of a query of an archive. */
 export async function select<T = Record<string, unknown>>(output: string, sql: string): Promise<T[]> {
-  const { code, stdout, stderr } = await run(['sql', sql, '--format', 'json', '--output', output]);
-  expect(code, stderr).toBe(0);
+  const { stdout } = await expectDone(run(['sql', sql, '--format', 'json', '--output', output]));
   return JSON.parse(stdout) as T[];
 }
 

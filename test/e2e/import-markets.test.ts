@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { importInto, polled, put, writeParquet } from './import-lake.ts';
-import { access, dayMs, fixedNow, folder, hashes, jobArgs, sandbox } from './lake.ts';
+import { access, dayMs, expectDone, fixedNow, folder, hashes, jobArgs, sandbox } from './lake.ts';
 import { run } from './run-program.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
@@ -40,8 +40,7 @@ describe('an import of markets', () => {
 
     // This service's lists name other markets: the imported ones are not polled, because it would not know them.
     const elsewhere = await sandbox({ seed: seed + 1, nowMs: fixedNow, markets: 3 });
-    const ticks = await run(jobArgs('ticks', other), access(elsewhere.url));
-    expect(ticks.code, ticks.stderr).toBe(0);
+    const ticks = await expectDone(run(jobArgs('ticks', other), access(elsewhere.url)));
     expect(ticks.summary.symbols.done).toBe(ticks.summary.symbols.planned);
   });
 
@@ -75,8 +74,9 @@ describe('an import of markets', () => {
     const expected = { ...Object.fromEntries(columns.map((name, i) => [name, values[i]])), rules_sha256: rulesSha256 };
     const set = columns.map((name, i) => `source.field_paths.${name}=${Object.keys(fields)[i]}`);
     const read = async (output: string, select: string, dataset: string): Promise<unknown[]> => {
-      const { stdout, code } = await run(['sql', `SELECT ${select} FROM ${dataset}`, '--output', output, '--json']);
-      expect(code).toBe(0);
+      const { stdout } = await expectDone(
+        run(['sql', `SELECT ${select} FROM ${dataset}`, '--output', output, '--json']),
+      );
       return JSON.parse(stdout) as unknown[];
     };
     const select = [...columns, 'rules_sha256'].join(', ');

@@ -15,7 +15,7 @@ import {
   writeParquet,
   writtenAt,
 } from './import-lake.ts';
-import { folder, hashes, rowHashes } from './lake.ts';
+import { expectDone, folder, hashes, rowHashes } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Files with quotes, as feeds write them. Where the first command is refused, the second one adds exactly the flags that the
@@ -97,7 +97,7 @@ async function expectSuggested(path: string, flags: string, expected: readonly F
   const again = await importFile(path, [...suggested, '--json'], output);
   expect(again.summary).toMatchObject({ quotes: { ...counts, accepted: 0, duplicates: n }, published: { files: 0 } });
   expect(hashes(output, 'quotes', 'coverage', 'quote_conflicts')).toEqual(before);
-  expect((await run(['verify', '--output', output])).code).toBe(0);
+  await expectDone(run(['verify', '--output', output]));
 }
 
 describe('a file of quotes is imported by the command that the first one suggests', () => {
@@ -154,8 +154,7 @@ describe('a wide file', () => {
     expect(shown.stdout).toContain(`${path}, ticks: 30 rows, 0 rejected\n  not imported: volume\n`);
     expect(shown.stdout).toMatch(/, quotes: 40 rows, 0 rejected\n(.*\n){2}.*2026-07-11T00:00:00Z +0\.2 +0\.22\n/);
     const flags = [...both, '--json', '--save-mapping', mapping, '--covers', '2026-07-11..2026-07-12'];
-    const taken = await importFile(path, flags, output);
-    expect(taken.code, taken.stderr).toBe(0);
+    const taken = await expectDone(importFile(path, flags, output));
     expect(taken.summary).toMatchObject({
       ticks: { fetched: 30, accepted: 30 },
       quotes: { fetched: n, accepted: n },
@@ -177,8 +176,7 @@ describe('a wide file', () => {
     ]);
     expect(readFileSync(mapping, 'utf8')).toContain('dataset: ticks,quotes\n');
     const mapped = folder();
-    const again = await importFile(path, ['--mapping', mapping], mapped);
-    expect(again.code, again.stderr).toBe(0);
+    const again = await expectDone(importFile(path, ['--mapping', mapping], mapped));
     expect(again.stdout).toMatch(/ticks +30 new\n +quotes +40 new\n/);
     expect(hashes(mapped, 'ticks', 'quotes')).toEqual(hashes(output, 'ticks', 'quotes'));
   });
@@ -207,8 +205,7 @@ describe('a wide file', () => {
     ] as const)
       expect(bytesOf(await imported(of, [...both, ...flags])), of).toEqual(bytesOf(output));
     const exported = join(files, 'quotes.parquet');
-    const export_ = await run(['export', '--out', exported, '--dataset', 'quotes', '--output', output]);
-    expect(export_.code, export_.stderr).toBe(0);
+    await expectDone(run(['export', '--out', exported, '--dataset', 'quotes', '--output', output]));
     expect(hashes(await imported(exported), 'quotes')).toEqual(hashes(output, 'quotes'));
   });
 

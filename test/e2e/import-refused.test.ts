@@ -1,9 +1,8 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { tryLock } from '../../src/archive/journal/lock.ts';
 import { day0, importInto, pageOf, put, type Tick } from './import-lake.ts';
-import { addsUp, folder, ticksOf } from './lake.ts';
+import { addsUp, expectDone, folder, ticksOf } from './lake.ts';
 import { run } from './run-program.ts';
 
 const ticks = (symbol: string, from: number): Tick[] =>
@@ -31,25 +30,9 @@ test('an import for a damaged part file waits in the journal until the repair; t
   expect(addsUp(refused)).toBe(true);
 
   writeFileSync(part!, intact);
-  expect((await run(['verify', '--output', output])).code).toBe(0);
-  const published = await run(['publish', '--output', output, '--json', '--quiet']);
-  expect(published.code, published.stderr).toBe(0);
+  await expectDone(run(['verify', '--output', output]));
+  const published = await expectDone(run(['publish', '--output', output, '--json', '--quiet']));
   expect(published.summary.published.added).toBeGreaterThan(0);
   const all = ticksOf(output);
   for (const symbol of symbols) expect(all.get(symbol)).toHaveLength(100);
-});
-
-test('an import stays in the journal if another process publishes for too long', async () => {
-  const [files, output] = [folder(), folder()];
-  put(files, 'a.json', pageOf('alpha', ticks('alpha', 0)));
-  const set = ['source.name=box'];
-  await importInto(output, [put(folder(), 'b.json', pageOf('beta', ticks('beta', 0)))], {}, set);
-  const lock = tryLock(join(output, '.oddslake', 'lock.sqlite'))!;
-  const busy = await importInto(output, [files], {}, set);
-  expect(busy).toMatchObject({ exit_code: 5, ticks: { fetched: 50, accepted: 50 }, generation: 1 });
-  lock.release();
-  const published = await run(['publish', '--output', output, '--json', '--quiet']);
-  expect(published.code, published.stderr).toBe(0);
-  expect(published.summary).toMatchObject({ recovered: 0, published: { added: 50 } });
-  expect(ticksOf(output).get('alpha')).toHaveLength(50);
 });

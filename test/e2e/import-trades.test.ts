@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runDocumentedImport } from './documented-import.ts';
 import { day0, imported, importFile, put, refused, select, suggestedFlags, writeParquet } from './import-lake.ts';
-import { folder, hashes } from './lake.ts';
+import { expectDone, folder, hashes } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Files with trades, as feeds write them.
@@ -43,8 +43,7 @@ describe('a file of trades is imported by the command that the first one suggest
     expect(suggested.join(' ')).toBe(flags);
     const output = folder();
     const all = [...asTrades, ...suggested, '--covers', '2026-07-11..2026-07-12', '--json'];
-    const taken = await importFile(path, all, output);
-    expect(taken.code, taken.stderr).toBe(0);
+    const taken = await expectDone(importFile(path, all, output));
     const counts = { fetched: n, accepted: n, duplicates: 0, conflicts: 0, quarantined: 0, recovered: 0 };
     expect(taken.summary).toMatchObject({ trades: counts, ticks: { fetched: 0 }, symbols: { planned: 2, done: 2 } });
     expect(await tradesOf(output)).toEqual(trades);
@@ -56,7 +55,7 @@ describe('a file of trades is imported by the command that the first one suggest
     const again = await importFile(path, all, output);
     expect(again.summary).toMatchObject({ trades: { ...counts, accepted: 0, duplicates: n }, published: { files: 0 } });
     expect(hashes(output, 'trades', 'coverage', 'trade_conflicts')).toEqual(before);
-    expect((await run(['verify', '--output', output])).code).toBe(0);
+    await expectDone(run(['verify', '--output', output]));
   }
 
   test('a CSV of trades in cents', () => expectSuggested(put(folder(), 'feed.csv', inCents), centsFlags));
@@ -188,13 +187,11 @@ test('an export of trades gives the same archive, and needs no flag', async () =
     `B,${day0 + 86_400_000},a,0.5,1,sell,false,`,
   ];
   const path = put(files, 'trades.csv', `${rows.join('\n')}\n`);
-  const taken = await importFile(path, [], output);
-  expect(taken.code, taken.stderr).toBe(0);
+  const taken = await expectDone(importFile(path, [], output));
   expect(taken.stdout).toMatch(/^ *trades +4 new$/m);
   for (const format of ['parquet', 'csv', 'ndjson'] as const) {
     const exported = join(files, `trades.out.${format}`);
-    const made = await run(['export', '--out', exported, '--dataset', 'trades', '--output', output]);
-    expect(made.code, made.stderr).toBe(0);
+    await expectDone(run(['export', '--out', exported, '--dataset', 'trades', '--output', output]));
     expect(hashes(await imported(exported), 'trades'), format).toEqual(hashes(output, 'trades'));
   }
 });
@@ -282,8 +279,7 @@ test('the gaps of trades are the windows that no import has declared', async () 
     await imported(path, [...asTrades, '--covers', covers], output);
   // Rows that nobody declared are known, and covered by nothing.
   await imported(file('C', day0 + 3 * day), asTrades, output);
-  const listed = await run(['gaps', '--dataset', 'trades', '--json', '--output', output]);
-  expect(listed.code, listed.stderr).toBe(0);
+  const listed = await expectDone(run(['gaps', '--dataset', 'trades', '--json', '--output', output]));
   const { from, to, gaps } = JSON.parse(listed.stdout) as { from: number; to: number; gaps: Record<string, unknown>[] };
   expect([from, to]).toEqual([day0, day0 + 3 * day + 1]);
   const reason = 'never asked';

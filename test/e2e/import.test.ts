@@ -211,30 +211,6 @@ describe('an import', () => {
     }
   });
 
-  test('takes no coverage from pages but where they state their cuts, before they were generated, less their gaps', async () => {
-    const files = folder();
-    const hour = 3_600_000;
-    const generated_at = day0 + 10 * hour;
-    const tick = (symbol: string, hours: number): Tick => ({ symbol, t: day0 + hours * hour, p: 0.5 });
-    const ends = { from: day0 + hour, to: day0 + 4 * hour + 1 };
-    const gaps = [{ from: day0 + 2 * hour, to: day0 + 3 * hour }];
-    put(files, 'a.json', pageOf('A', [tick('A', 1), tick('A', 4)], { ...ends, gaps, generated_at }));
-    put(files, 'b.json', pageOf('B', [tick('B', 1)], { from: null }));
-    put(files, 'c.json', JSON.stringify({ ticks: [{ t: day0, p: 0.5 }] }));
-    put(files, 'd.csv', csvOf([tick('C', 1)]));
-    // Ends that only contain the ticks may be an echo of the request.
-    put(files, 'e.json', pageOf('E', [tick('E', 1), tick('E', 4)], { generated_at }));
-    const output = folder();
-    const summary = await importInto(output, [files]);
-    expect(summary).toMatchObject({ exit_code: 0, ticks: { fetched: 7, accepted: 6, quarantined: 1 } });
-    expect(summary.warnings).toContainEqual(expect.stringMatching(/1 page was rejected: .*no symbol.*c\.json/));
-    const row = { symbol: 'A', ticks: 1, fetchedAt: generated_at, origin: 'import', evidence: 'stated' };
-    expect(coverageOf(output)).toEqual([
-      { ...row, from: ends.from, to: day0 + 2 * hour },
-      { ...row, from: day0 + 3 * hour, to: ends.to },
-    ]);
-  });
-
   test('covers of rows what it is given, up to when the file was written, for every symbol in the input', async () => {
     const files = folder();
     const paths = [
@@ -254,17 +230,6 @@ describe('an import', () => {
     await expect(importInto(output, [put(files, 'p.json', pageOf('A', []))], { covers })).rejects.toThrow(
       /--covers applies to row files/,
     );
-  });
-
-  test('publishes on the way when the journal grows, to the same bytes', async () => {
-    const files = folder();
-    const shuffled = [...sample].sort((a, b) => ((a.t * 31) % 977) - ((b.t * 31) % 977));
-    const path = put(files, 'a.ndjson', ndjsonOf(shuffled));
-    const [whole, piecemeal] = [folder(), folder()];
-    await importInto(whole, [path]);
-    const summary = await importInto(piecemeal, [path], {}, ['source.name=box', 'publish.journal_ticks_max=100']);
-    expect(summary.ticks).toMatchObject({ accepted: 900, duplicates: 0 });
-    expect(hashes(piecemeal, 'ticks')).toEqual(hashes(whole, 'ticks'));
   });
 
   test('sets aside every row that is none, as it was received', async () => {

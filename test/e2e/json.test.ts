@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/main.ts';
 import type { JobLoaders } from '../../src/collector/job.ts';
-import { access, dayMs, fixedDay, fixedNow, folder, jobArgs, sandbox, start, startLongRunning } from './lake.ts';
+import { access, dayMs, expectDone, fixedDay, fixedNow, folder, jobArgs, sandbox, startLongRunning } from './lake.ts';
 import { run, runJob } from './run-program.ts';
 
 // With --json, the last line of every command is one JSON object, whatever the outcome.
@@ -60,7 +60,7 @@ describe('on an archive', () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const cwd = folder();
     const lake = join(cwd, 'lake');
-    expect((await runJob('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
+    await expectDone(runJob('nightly', box.url, lake, '--date', fixedDay));
     const rows = join(cwd, 'rows.csv');
     writeFileSync(rows, `symbol,t,p\nX,${fixedNow - dayMs},0.5\n`);
     const at = (name: string, ...rest: string[]): string[] => jobArgs(name, lake, ...rest);
@@ -68,8 +68,7 @@ describe('on an archive', () => {
     const span = ['--from', '2025-06-14', '--to', '2025-06-15'];
     const backtest = ['buy_and_hold', ...span];
     const idOf = async (args: readonly string[]): Promise<string> => {
-      const { code, stdout, stderr } = await run(args);
-      expect(code, stderr).toBe(0);
+      const { stdout } = await expectDone(run(args));
       return JSON.parse(stdout).id;
     };
     const [key, rotated, kept] = await Promise.all([
@@ -126,8 +125,7 @@ describe('on an archive', () => {
     const standing = ['serve', 'sandbox', 'schedule', 'push', 'pull', 'tail'];
     expect([...done, ...standing].sort()).toEqual(names.map((name) => name.join(' ')).sort());
     const tried = async (call: readonly string[]): Promise<void> => {
-      const { code, stdout, stderr } = await run(call, { ...access(box.url), FORCE_COLOR: '1' });
-      expect(code, `${call.join(' ')}\n${stderr}`).toBe(0);
+      const { stdout } = await expectDone(run(call, { ...access(box.url), FORCE_COLOR: '1' }));
       // Rows are an array with one row per line.
       const documents = call[0] === 'sql' ? [JSON.parse(stdout)] : parsed(stdout);
       expect(documents, call.join(' ')).toHaveLength(1);
@@ -178,9 +176,9 @@ test('an unexpected error is one sentence, with a stack only at log level debug'
   const there = folder();
   writeFileSync(join(there, 'file'), '');
   const args = ['nightly', '--output', join(there, 'file', 'lake')];
-  const brief = await start(args, access('http://127.0.0.1:9')).ended;
+  const brief = await run(args, access('http://127.0.0.1:9'));
   expect(brief.code).toBe(1);
   expect(brief.stderr).toMatch(/^oddslake: Could not mkdir .*: a part of the path is a file.*\(ENOTDIR\)\n$/);
-  const full = await start([...args, '--log-level', 'debug'], access('http://127.0.0.1:9')).ended;
+  const full = await run([...args, '--log-level', 'debug'], access('http://127.0.0.1:9'));
   expect(full.stderr).toMatch(/ENOTDIR.*at /s);
 });

@@ -4,7 +4,7 @@ import { openWorkspaceDatabase } from '../../src/server/workspace/workspace-data
 import { opened } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../server/workspace/databases.ts';
-import { type Ended, folder, startLongRunning } from './lake.ts';
+import { type Ended, expectDone, folder, startLongRunning } from './lake.ts';
 import { run } from './run-program.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
@@ -124,7 +124,7 @@ test('shows the usage of keys that a stopped service has counted', async () => {
   await keys('create', '--name', 'idle');
   for (let i = 0; i < 3; i++) expect(await service.status(key)).toBe(200);
   service.child.kill('SIGTERM');
-  expect((await service.ended).code).toBe(0);
+  await expectDone(service.ended);
   const all = await keys('usage');
   expect(all.stdout).toMatch(new RegExp(`^${id} {2}busy +3 +[\\d.]+ kB +20\\S+Z$`, 'm'));
   expect(all.stdout).toMatch(/2 keys, 3 requests\n$/);
@@ -220,8 +220,7 @@ overEachDatabase((kind) => {
     const location = await freshDatabase(kind);
     const env = { ODDSLAKE_DATABASE_URL: urlOf(location) };
     // Keys do not need an archive.
-    const made = await run(['keys', 'create', '--name', 'n'], env, folder());
-    expect(made.code, made.stderr).toBe(0);
+    const made = await expectDone(run(['keys', 'create', '--name', 'n'], env, folder()));
     const service = await served(lake(), env, ['--log-level', 'trace']);
     expect(await service.status(made.stdout.trim())).toBe(200);
     expect(service.printed.stderr).not.toContain('keys create');

@@ -112,6 +112,13 @@ export const endedOf = (ended: Omit<Ended, 'summary'>): Ended => ({
 export const runProcess = (args: readonly string[], env?: Variables, cwd?: string): Promise<Ended> =>
   start(args, env, cwd).ended;
 
+/** Expects exit code 0 of a command. */
+export async function expectDone<T extends Pick<Ended, 'code'> & Partial<Ended>>(running: Promise<T>): Promise<T> {
+  const ended = await running;
+  expect(ended.code, `${ended.stdout}\n${ended.stderr}`).toBe(0);
+  return ended;
+}
+
 /** A command that runs until it is stopped. */
 interface LongRunning extends Running {
   /** Its first output. */
@@ -156,21 +163,18 @@ export async function sandboxProcess(options: Partial<SandboxOptions>, msMax?: n
   return { url, key, stats };
 }
 
+/** Flags for these settings. */
+export const set = (...settings: readonly string[]): string[] => settings.flatMap((setting) => ['--set', setting]);
+
 /** Flags that make a job fast where only the logic matters. */
 export const fastFlags = [
-  '--set',
-  'upstream.requests_per_second=2000',
-  '--set',
-  'upstream.retry_delay_seconds_min=0.01',
-  '--set',
-  'upstream.retry_delay_seconds_max=0.05',
-  '--set',
-  'report.nightly=false',
+  ...set('upstream.requests_per_second=2000', 'upstream.retry_delay_seconds_min=0.01'),
+  ...set('upstream.retry_delay_seconds_max=0.05', 'report.nightly=false'),
   '--json',
 ];
 
 /** Flags of a job that sends one request at a time, without a timeout. */
-export const sequentialFlags = ['--set', 'upstream.concurrency=1', '--set', 'upstream.request_deadline_seconds=3600'];
+export const sequentialFlags = set('upstream.concurrency=1', 'upstream.request_deadline_seconds=3600');
 
 /** Runs a job on an archive. The upstream has a fixed name, because the ports of sandboxes differ. */
 export function runJobProcess(name: string, url: string, output: string, ...flags: string[]): Promise<Ended> {
@@ -181,8 +185,7 @@ export const jobArgs = (name: string, output: string, ...flags: string[]): strin
   name,
   '--output',
   output,
-  '--set',
-  'source.name=box',
+  ...set('source.name=box'),
   ...fastFlags,
   ...flags,
 ];

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { coverageOf, dayMs, fixedNow, folder, manifestOf, minuteMs, sandbox, totalTicks } from './lake.ts';
+import { coverageOf, dayMs, expectDone, fixedNow, folder, manifestOf, minuteMs, sandbox, totalTicks } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 const json = async <T>(...args: string[]): Promise<{ code: number | null; printed: T; stderr: string }> => {
@@ -18,10 +18,8 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
   const output = folder();
   const nowMs = Date.now() - 10 * minuteMs;
   const box = await sandbox({ seed: 2, nowMs });
-  const nightly = await job('nightly', box.url, output);
-  expect(nightly.code, nightly.stderr).toBe(0);
-  const { code, printed } = await json<Record<string, unknown>>('status', '--output', output);
-  expect(code).toBe(0);
+  const nightly = await expectDone(job('nightly', box.url, output));
+  const { printed } = await expectDone(json<Record<string, unknown>>('status', '--output', output));
   expect(printed).toMatchObject({
     upstream: 'box',
     generation: 1,
@@ -53,8 +51,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     openDays.map(({ reasons: _, ...day }) => day),
   );
   expect(printed.lag_ms).toBeGreaterThanOrEqual(10 * minuteMs);
-  const text = await run(['status', '--output', output, '--max-lag', '1h']);
-  expect(text.code, text.stderr).toBe(0);
+  const text = await expectDone(run(['status', '--output', output, '--max-lag', '1h']));
   // Several days of which the same is to be reported are on one line.
   expect(text.stdout).toMatch(/\n {13}(?:\S+ to )?(\S+) provisional: coverage of \d+ symbols? is inferred\n/);
   expect(text.stdout).toContain(`${String(newest!.date)} provisional: ${String(newest!.reason)}\n`);
@@ -76,41 +73,29 @@ const remembered = fixedNow - 2 * dayMs + 1;
 test('lifetimes start at the stated retention of a service, with a warning', async () => {
   const output = folder();
   const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
-  const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');
-  expect(filled.code, filled.stderr).toBe(0);
+  const filled = await expectDone(job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15'));
   expect(filled.summary.warnings).toContainEqual(
     expect.stringMatching(/has no ticks for the start of the requested window/),
   );
-  const { code, printed } = await json<Gaps>('gaps', '--output', output, '--from', '2025-06-10', '--to', '2025-06-15');
-  expect(code).toBe(0);
+  const { printed } = await expectDone(
+    json<Gaps>('gaps', '--output', output, '--from', '2025-06-10', '--to', '2025-06-15'),
+  );
   expect([printed.count, printed.gaps]).toEqual([0, []]);
   const { symbol } = coverageOf(output)[0]!;
-  const one = await run(['gaps', '--output', output, '--symbol', symbol, '--from', '2025-06-10', '--to', '2025-06-15']);
-  expect(one.code, one.stderr).toBe(0);
+  await expectDone(run(['gaps', '--output', output, '--symbol', symbol, '--from', '2025-06-10', '--to', '2025-06-15']));
   expect(coverageOf(output).every(({ from }) => from >= remembered - 1)).toBe(true);
   expect((await run(['gaps', '--output', output, '--symbol', 'nobody'])).code).toBe(2);
   // A repeated fetch gives the same response and no duplicates.
   const before = totalTicks(output);
-  expect((await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15')).code).toBe(0);
+  await expectDone(job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15'));
   expect(totalTicks(output)).toBe(before);
-});
-
-test('the first poll of a service with short retention succeeds with a warning', async () => {
-  const output = folder();
-  const box = await sandbox({ seed: 4, nowMs: Date.now(), retentionMs: dayMs, markets: 5 });
-  const nightly = await job('nightly', box.url, output);
-  expect(nightly.code, nightly.stdout).toBe(0);
-  expect(nightly.summary.warnings).toEqual([expect.stringContaining('has no ticks for the start')]);
-  expect((await job('nightly', box.url, output)).code).toBe(0);
-  expect((await json<Gaps>('gaps', '--output', output)).printed.count).toBe(0);
 });
 
 test('verify prints totals and damaged files, as text and JSON', async () => {
   const output = folder();
   const box = await sandbox({ seed: 6, nowMs: fixedNow, markets: 4 });
-  expect((await job('backfill', box.url, output, '--from', '2025-06-12', '--to', '2025-06-14')).code).toBe(0);
-  const whole = await run(['verify', '--output', output]);
-  expect(whole.code, whole.stderr).toBe(0);
+  await expectDone(job('backfill', box.url, output, '--from', '2025-06-12', '--to', '2025-06-14'));
+  const whole = await expectDone(run(['verify', '--output', output]));
   expect(whole.stdout).toMatch(/^\d+ files, .*, generation 1: no damage found\n$/);
   writeFileSync(join(output, 'ticks/date=2025-06-12/stray.parquet'), 'x');
   const spoilt = await run(['verify', '--output', output]);

@@ -1,7 +1,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { findWrongWindows, fixedDay, fixedNow, folder, hashes, runProcess, sandbox } from './lake.ts';
+import { expectDone, findWrongWindows, fixedDay, fixedNow, folder, hashes, runProcess, sandbox } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 const everything = ['ticks', 'coverage', 'conflicts', 'markets', 'symbols'];
@@ -9,7 +9,7 @@ const everything = ['ticks', 'coverage', 'conflicts', 'markets', 'symbols'];
 test('without .oddslake the next night requests only what is due and changes no tick file', async () => {
   const [output, control] = [join(folder(), 'lake'), join(folder(), 'lake')];
   const box = await sandbox({ seed: 21, nowMs: fixedNow, markets: 8 });
-  expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+  await expectDone(job('nightly', box.url, output, '--date', '2025-06-13'));
   cpSync(output, control, { recursive: true });
   rmSync(join(output, '.oddslake'), { recursive: true });
 

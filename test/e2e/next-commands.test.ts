@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { put } from './import-lake.ts';
-import { access, type Ended, fixedDay, fixedNow, folder, sandbox, totalTicks } from './lake.ts';
+import { access, type Ended, expectDone, fixedDay, fixedNow, folder, sandbox, set, totalTicks } from './lake.ts';
 import { run } from './run-program.ts';
 
 // The printed next action works as printed, with config, output and settings of the run.
@@ -20,13 +20,7 @@ async function runNext({ summary }: Ended, box: Sandbox): Promise<Ended> {
   return await run([...words, ...(words.includes('--json') ? [] : ['--json'])], access(box.url));
 }
 
-const settings = [
-  '--set',
-  'source.name=box',
-  '--set',
-  'source.field_paths.question=["title","the question"]',
-  '--json',
-];
+const settings = [...set('source.name=box', 'source.field_paths.question=["title","the question"]'), '--json'];
 
 test('the printed command fetches the missing windows with the same settings', async () => {
   const output = join(folder(), "an archive's place");
@@ -51,8 +45,7 @@ test('the printed command publishes the journal', async () => {
   const busy = await run(args, access(box.url));
   lock.release();
   expect(busy.code).toBe(5);
-  const next = await runNext(busy, box);
-  expect(next.code, next.stderr).toBe(0);
+  const next = await expectDone(runNext(busy, box));
   expect(totalTicks(output)).toBe(next.summary.published.added);
 });
 
@@ -74,8 +67,7 @@ test('the printed command repeats a run after an unreachable service, without se
   const ended = await run([...args, ...away], { ODDSLAKE_BASE_URL: 'http://127.0.0.1:9' });
   expect(ended.code).toBe(7);
   expect(ended.summary.next_action).not.toMatch(/very-secret|overridden|api_key/);
-  const next = await runNext(ended, box);
-  expect(next.code, next.stderr).toBe(0);
+  const next = await expectDone(runNext(ended, box));
   expect(next.summary.job).toBe('nightly');
 });
 
@@ -85,8 +77,7 @@ test('the printed command imports a file with rejected rows', async () => {
   const path = put(folder(), "it's.csv", 'symbol,t,p\nA,2025-06-11T00:00:00.000123Z,0.5\n');
   const ended = await run(['import', path, '--output', output, ...settings]);
   expect(ended.code, ended.stderr).toBe(4);
-  const next = await runNext(ended, box);
-  expect(next.code, next.stderr).toBe(0);
+  const next = await expectDone(runNext(ended, box));
   expect(next.summary.ticks.accepted).toBe(1);
 });
 

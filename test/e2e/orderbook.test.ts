@@ -2,14 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
-import { access, folder, jobArgs, journaledBooks, sandbox, start } from './lake.ts';
-import { runJob as job } from './run-program.ts';
+import { access, expectDone, folder, jobArgs, journaledBooks, sandbox, start } from './lake.ts';
+import { runJob as job, run } from './run-program.ts';
 
 describe('orderbook', () => {
   test('polls the symbols named, and goes on where one of them fails', async () => {
     const output = folder();
     const box = await sandbox(input);
-    expect((await job('markets', box.url, output)).code).toBe(0);
+    await expectDone(job('markets', box.url, output));
     const [a, b, c] = listed(output) as [string, string, string];
     box.set({ faultSymbols: { [b]: 500 } });
     const ended = await job('orderbook', box.url, output, ...[a, b, c].flatMap((symbol) => ['--symbol', symbol]));
@@ -23,25 +23,24 @@ describe('orderbook', () => {
       reason: expect.stringMatching(/^order book: answered 500/),
     });
     expect([...booksOf(output).keys()].sort()).toEqual([a, c].sort());
-    const requested = await start([
+    const requested = await run([
       'sql',
       '--output',
       output,
       '--format',
       'csv',
       'select count(distinct symbol) as n from orderbooks',
-    ]).ended;
+    ]);
     expect(requested.stdout.trim()).toBe('n\n2');
   });
 
   test('polls every live symbol where none is named; one of them without a book is a warning', async () => {
     const output = folder();
     const box = await sandbox(input);
-    expect((await job('markets', box.url, output)).code).toBe(0);
+    await expectDone(job('markets', box.url, output));
     const [missing] = listed(output);
     box.set({ faultSymbols: { [missing!]: 404 } });
-    const ended = await job('orderbook', box.url, output);
-    expect(ended.code, ended.stderr).toBe(0);
+    const ended = await expectDone(job('orderbook', box.url, output));
     expect(ended.summary.warnings).toEqual([expect.stringContaining(`no order book for 1 symbol (${missing})`)]);
     expect(ended.summary.orderbooks).toMatchObject({
       failed: 0,
@@ -55,8 +54,7 @@ describe('orderbook', () => {
     const output = folder();
     const faults = ['500', 'bad-json', 'html', 'half-body', 'reset', 'wrong-symbol'] as const;
     const box = await sandbox({ ...input, bookShapes: understood, faultShare: 0.4, faults });
-    const ended = await job('orderbook', box.url, output, '--set', 'upstream.retry_attempts_max=20');
-    expect(ended.code, ended.stdout).toBe(0);
+    const ended = await expectDone(job('orderbook', box.url, output, '--set', 'upstream.retry_attempts_max=20'));
     expect(ended.summary.orderbooks.quarantined).toBe(0);
     expect(booksOf(output).size).toBe(ended.summary.orderbooks.planned);
     expect(ended.summary.retries).toBeGreaterThan(5);
@@ -65,8 +63,7 @@ describe('orderbook', () => {
   test('sets aside what it does not understand, says so, and claims nothing of it', async () => {
     const output = folder();
     const box = await sandbox({ ...input, bookShapes: ['cents'] });
-    const ended = await job('orderbook', box.url, output);
-    expect(ended.code, ended.stderr).toBe(0);
+    const ended = await expectDone(job('orderbook', box.url, output));
     const { quarantined, planned } = ended.summary.orderbooks;
     expect(quarantined).toBeGreaterThan(10);
     expect(ended.summary.warnings[0]).toMatch(
@@ -85,7 +82,7 @@ describe('orderbook', () => {
   test('killed while it polls, keeps what was had and gives it once', async () => {
     const output = folder();
     const box = await sandbox({ ...input, markets: 60 });
-    expect((await job('markets', box.url, output)).code).toBe(0);
+    await expectDone(job('markets', box.url, output));
     box.set({ latencyMs: 40 });
     const running = start(jobArgs('orderbook', output), access(box.url));
     await waitFor(() => bookRequests(box) > 40, 'forty requests');
@@ -95,12 +92,10 @@ describe('orderbook', () => {
     running.child.kill('SIGKILL');
     await running.ended;
     box.set({ latencyMs: 0 });
-    const published = await job('publish', box.url, output);
-    expect(published.code, published.stderr).toBe(0);
+    await expectDone(job('publish', box.url, output));
     const had = booksOf(output).size;
     expect(had).toBeGreaterThan(10);
-    const again = await job('orderbook', box.url, output);
-    expect(again.code, again.stderr).toBe(0);
+    const again = await expectDone(job('orderbook', box.url, output));
     expect(booksOf(output).size).toBe(again.summary.orderbooks.planned);
     expect(again.summary.orderbooks.planned).toBeGreaterThan(had);
   });

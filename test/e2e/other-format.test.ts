@@ -5,7 +5,7 @@ import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { openDatabase } from '../../src/archive/journal/database.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { hashTree } from '../harness/hash-tree.ts';
-import { access, folder, jobArgs, sandbox } from './lake.ts';
+import { access, expectDone, folder, jobArgs, sandbox } from './lake.ts';
 import { run } from './run-program.ts';
 
 /** Makes a part of an archive one of another format, by the sentence that refuses it. */
@@ -49,7 +49,7 @@ test.each(Object.entries(changes))(
     const [output, other] = [folder(), folder()];
     const page = join(other, 'page.json');
     writeFileSync(page, '{}');
-    expect((await run(jobArgs('nightly', output), env)).code).toBe(0);
+    await expectDone(run(jobArgs('nightly', output), env));
     change(output);
     const before = hashTree(output);
     const on = (...args: readonly string[]): string[] => [...args, '--output', output, '--set', 'source.name=box'];

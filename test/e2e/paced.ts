@@ -1,7 +1,7 @@
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
-import { fixedNow, sandbox, sandboxProcess } from './lake.ts';
+import { fixedNow, sandbox, sandboxProcess, set } from './lake.ts';
 
 // Shared code of the request rate tests: a service with small pages, so that many requests are needed.
 // The used share of the rate depends on the machine: it is printed, and checked only with LONG=1, which runs for
@@ -26,10 +26,7 @@ export const openReference = (markets: number): Promise<Sandbox> =>
 
 /** Flags of a job with this configured rate. */
 export const rateFlags = (rate: number): string[] => [
-  '--set',
-  `upstream.requests_per_second=${rate}`,
-  '--set',
-  `poll.page_limit=${cap}`,
+  ...set(`upstream.requests_per_second=${rate}`, `poll.page_limit=${cap}`),
 ];
 
 export const countResponses = (stats: SandboxStats, status: number): number =>

@@ -1,18 +1,16 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
 import {
   access,
   type Ended,
+  expectDone,
   fixedDay,
   fixedNow,
   folder,
   jobArgs,
   launch,
-  minuteMs,
   sandbox,
   sequentialFlags,
   start,
@@ -50,18 +48,17 @@ describe('a dead man’s switch', () => {
   test('is pinged at the start and at the end of a job, with failure at its own address', async () => {
     const [box, output, { url, pings }] = [await sandbox(input), folder(), await openSwitch()];
     const env = { ...access(box.url), ODDSLAKE_PING_URL: url };
-    const done = await launch(jobArgs('nightly', output, '--date', fixedDay), env).ended;
-    expect(done.code, done.stderr).toBe(0);
+    const done = await expectDone(launch(jobArgs('nightly', output, '--date', fixedDay), env).ended);
     expect(pings.map(({ path }) => path)).toEqual([`${secretPath}/start`, secretPath]);
     expect(pings[1]!.body).toMatch(/^oddslake nightly on .*: done \(exit 0\)\. [\d,]+ new ticks, generation 1\.$/);
     // Another job leaves the switch alone, unless it is named.
-    expect((await run(jobArgs('publish', output), env)).code).toBe(0);
+    await expectDone(run(jobArgs('publish', output), env));
     expect(pings).toHaveLength(2);
     box.set({ faultSymbols: { [box.symbols()[0]!]: 404 } });
     const backfill = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
     const failUrl = url.replace(secretPath, `${secretPath}/own?code=7`);
     const jobs = ['--set', 'notify.ping_jobs=nightly,backfill', '--set', `notify.ping_fail_url=${failUrl}`];
-    expect((await run(jobArgs('backfill', output, ...backfill, ...jobs, '--dry-run'), env)).code).toBe(0);
+    await expectDone(run(jobArgs('backfill', output, ...backfill, ...jobs, '--dry-run'), env));
     expect(pings).toHaveLength(2);
     const failed = await run(jobArgs('backfill', output, ...backfill, ...jobs), env);
     expect(failed.code).toBe(4);
@@ -85,33 +82,11 @@ describe('a dead man’s switch', () => {
     expect(pings.slice(-2).map(({ path }) => path)).toEqual([`${secretPath}/start`, `${secretPath}/fail`]);
   });
 
-  test('of a schedule is pinged by its jobs', async () => {
-    const [box, output, { url, pings }] = [await sandbox({ ...input, nowMs: null }), folder(), await openSwitch()];
-    // A job that was missed is started at once.
-    const missed = new Date(Date.now() - 90 * minuteMs);
-    const cron = `${missed.getUTCMinutes()} ${missed.getUTCHours()} * * *`;
-    const every = ['--set', `schedule.nightly=${cron}`, '--set', 'schedule.jitter_seconds=0'];
-    const env = { ...access(box.url), ODDSLAKE_PING_URL: url };
-    expect((await run(jobArgs('nightly', output), access(box.url))).code).toBe(0);
-    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
-    db.exec(`update runs set started_at = started_at - ${3 * 60 * minuteMs}`);
-    db.close();
-    const running = start(jobArgs('schedule', output, ...every), env);
-    onTestFinished(() => void running.child.kill('SIGKILL'));
-    await waitFor(() => pings.length >= 2, 'two pings');
-    running.child.kill('SIGTERM');
-    const ended = await running.ended;
-    expect(ended.code, ended.stderr).toBe(0);
-    expect(pings.slice(0, 2).map(({ path }) => path)).toEqual([`${secretPath}/start`, secretPath]);
-    expectNoSecret(ended);
-  });
-
   test('that fails changes no exit code and is a warning without its address', async () => {
     const [box, refusing] = [await sandbox(input), await openSwitch(410)];
     for (const url of [refusing.url, `http://127.0.0.1:9${secretPath}`]) {
       const args = jobArgs('nightly', folder(), '--date', fixedDay);
-      const ended = await run(args, { ...access(box.url), ODDSLAKE_PING_URL: url });
-      expect(ended.code, ended.stderr).toBe(0);
+      const ended = await expectDone(run(args, { ...access(box.url), ODDSLAKE_PING_URL: url }));
       expect(ended.stderr).toMatch(
         /"level":"warn".*Could not notify the ping address: it (responded with 410|could not)/,
       );

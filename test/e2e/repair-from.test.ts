@@ -3,22 +3,29 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { DayState } from '../../src/contract/day-reasons.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { access, dayMs, fixedDay, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox } from './lake.ts';
+import {
+  access,
+  dayMs,
+  expectDone,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  jobArgs,
+  manifestOf,
+  sandbox,
+  set,
+} from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 import { keyOf, serve } from './served-archive.ts';
 
-const few = [
-  '--set',
+const few = set(
   'source.first_lookback_days=2',
-  '--set',
   'archive.candles=[]',
-  '--set',
   'archive.parts=1',
-  '--set',
   'upstream.retry_attempts_max=2',
-  '--set',
   'raw.keep_days=0',
-];
+);
 const lostPath = `ticks/date=${fixedDay}/part-00.parquet`;
 
 interface Lakes {
@@ -33,8 +40,7 @@ interface Lakes {
 async function damaged(): Promise<Lakes> {
   const box = await sandbox({ seed: 5, markets: 6, ticksPerDay: 100, nowMs: fixedNow });
   const [output, other] = [folder(), folder()];
-  const night = await job('nightly', box.url, output, '--date', fixedDay, ...few);
-  expect(night.code, night.stdout).toBe(0);
+  await expectDone(job('nightly', box.url, output, '--date', fixedDay, ...few));
   cpSync(output, other, { recursive: true });
   const before = hashes(output, 'ticks');
   rmSync(join(output, lostPath));
@@ -81,7 +87,7 @@ test('ticks that the upstream no longer has stay a gap until another oddslake pr
   const mended = manifestOf(output);
   expect(mended).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
   expect(toCounts(mended.days[fixedDay])).toEqual(toCounts(whole.days[fixedDay]));
-  expect((await run(['verify', '--output', output])).code).toBe(0);
+  await expectDone(run(['verify', '--output', output]));
 });
 
 /** What a night does not change, unlike the number of inferred windows, some of which it confirms. */

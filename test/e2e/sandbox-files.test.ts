@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { folder } from './lake.ts';
+import { expectDone, folder } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Simulated recordings, written by the sandbox.
@@ -14,8 +14,7 @@ interface Result {
 }
 
 async function write(to: string, ...more: string[]): Promise<Result['files']> {
-  const { code, stdout, stderr } = await run(['sandbox', 'files', to, ...flags, ...window, '--json', ...more]);
-  expect(code, stderr).toBe(0);
+  const { stdout } = await expectDone(run(['sandbox', 'files', to, ...flags, ...window, '--json', ...more]));
   return (JSON.parse(stdout) as Result).files;
 }
 
@@ -35,8 +34,7 @@ test('writes files that import reads without further flags', async () => {
   }
   const output = join(place, 'lake');
   const covers = ['--covers', '2025-06-01..2025-06-03'];
-  const imported = await run(['import', join(place, 'a'), ...covers, '--output', output, '--set', 'source.name=box']);
-  expect(imported.code, imported.stderr).toBe(0);
+  await expectDone(run(['import', join(place, 'a'), ...covers, '--output', output, '--set', 'source.name=box']));
   const sql = `SELECT (SELECT count(*) FROM ticks) AS ticks, (SELECT count(*) FROM quotes) AS quotes,
     (SELECT count(*) FROM trades) AS trades,
     (SELECT count(*) FROM trades JOIN ticks USING (symbol, t) WHERE price = p) AS at_ticks`;

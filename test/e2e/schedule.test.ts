@@ -3,7 +3,17 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
-import { access, folder, jobArgs, journaledTicks, minuteMs, sandbox, sequentialFlags, start } from './lake.ts';
+import {
+  access,
+  expectDone,
+  folder,
+  jobArgs,
+  journaledTicks,
+  minuteMs,
+  sandbox,
+  sequentialFlags,
+  start,
+} from './lake.ts';
 import { runJob } from './run-program.ts';
 
 /** Cron expression of a minute in the past. */
@@ -15,8 +25,7 @@ function cronAgo(ms: number): string {
 /** An archive whose runs started in the past. */
 async function archiveFrom(url: string, ago: number): Promise<string> {
   const output = folder();
-  const first = await runJob('nightly', url, output);
-  expect(first.code, first.stderr).toBe(0);
+  await expectDone(runJob('nightly', url, output));
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
   db.exec(`update runs set started_at = started_at - ${ago}`);
   db.close();
@@ -41,8 +50,7 @@ describe('schedule', () => {
     });
     await waitFor(() => printed.endsWith('\n'), 'the summary of the night');
     running.child.kill('SIGTERM');
-    const ended = await running.ended;
-    expect(ended.code, ended.stderr).toBe(0);
+    const ended = await expectDone(running.ended);
     expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ job: 'nightly', exit_code: 0, outcome: 'done' })]);
     expect(ended.stderr).toContain('"job":"nightly"');
   });
@@ -62,8 +70,7 @@ describe('schedule', () => {
     box.set({ latencyMs: limitMs });
     const accepted = await waitFor(() => journaledTicks(output) || undefined, 'ticks in the journal');
     running.child.kill('SIGINT');
-    const ended = await running.ended;
-    expect(ended.code, ended.stderr).toBe(0);
+    const ended = await expectDone(running.ended);
     expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ job: 'ticks', outcome: 'interrupted' })]);
     expect(journaledTicks(output)).toBeGreaterThanOrEqual(accepted);
   });
@@ -117,8 +124,7 @@ describe('schedule', () => {
     await waitFor(() => reported.includes('the schedule continues'), 'the end of the run');
     expect(running.child.exitCode).toBe(null);
     running.child.kill('SIGTERM');
-    const ended = await running.ended;
-    expect(ended.code).toBe(0);
+    const ended = await expectDone(running.ended);
     expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ exit_code: 3, outcome: 'credential' })]);
   });
 });

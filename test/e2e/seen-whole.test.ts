@@ -1,4 +1,4 @@
-import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -19,6 +19,7 @@ import { put } from './import-lake.ts';
 import {
   coverageOf,
   dayMs,
+  expectDone,
   findWrongWindows,
   fixedNow,
   folder,
@@ -223,26 +224,10 @@ describe('nothing is called whole that was not seen whole', () => {
     });
   });
 
-  test('a part file that is gone is reported by the next night and by the report', async () => {
-    const [output, box] = [folder(), await sandbox({ seed: 3, nowMs: fixedNow })];
-    const set = ['--set', 'source.first_lookback_days=2'];
-    expect((await job('nightly', box.url, output, ...set)).code).toBe(0);
-    const part = globSync('ticks/date=*/*.parquet', { cwd: output }).sort()[0]!;
-    rmSync(join(output, part));
-    const night = await job('nightly', box.url, output, ...set);
-    expect(night.summary).toMatchObject({ exit_code: 6, damaged: [{ path: part, kind: 'missing' }] });
-    const { stdout } = await run(['report', '--output', output, '--json']);
-    const { state, findings } = JSON.parse(stdout) as { state: string; findings: { message: string }[] };
-    expect(state).toBe('action_required');
-    expect(findings.map(({ message }) => message)).toContainEqual(
-      expect.stringContaining(`1 file damaged: ${part} (missing, found `),
-    );
-  });
-
   test('a bit that flips in the journal publishes no other price, and what it was of is had again', async () => {
     const [output, box] = [folder(), await sandbox({ seed: 3, nowMs: fixedNow })];
     const set = ['--set', 'source.first_lookback_days=2'];
-    expect((await job('nightly', box.url, output, ...set)).code).toBe(0);
+    await expectDone(job('nightly', box.url, output, ...set));
     box.set({ nowMs: fixedNow + 6 * hourMs });
     const lock = tryLock(join(output, '.oddslake', 'lock.sqlite'))!;
     expect((await job('ticks', box.url, output, '--wait', '0')).code).toBe(5);

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { expect, onTestFinished, test } from 'vitest';
 import { needsCommands } from '../harness/needs.ts';
 import { connected, received } from '../server/raw.ts';
-import { folder, processEnv, sandbox, startLongRunning } from './lake.ts';
+import { expectDone, folder, processEnv, sandbox, startLongRunning } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 const served = (...args: string[]) => startLongRunning(['serve', ...args]);
@@ -10,8 +10,7 @@ const served = (...args: string[]) => startLongRunning(['serve', ...args]);
 async function lake(): Promise<string> {
   const output = folder();
   const box = await sandbox({ markets: 3, ticksPerDay: 20 });
-  const { code, stderr } = await job('markets', box.url, output);
-  expect(code, stderr).toBe(0);
+  await expectDone(job('markets', box.url, output));
   return output;
 }
 
@@ -58,7 +57,7 @@ test('serve on a terminal names the documentation and how to make a key', async 
   expect(first).toMatch(/documentation +http:\/\/127\.0\.0\.1:\d+\/docs\n/);
   expect(first).toContain(`oddslake keys create --name NAME --output ${output}\n`);
   child.kill('SIGINT');
-  expect((await ended).code).toBe(0);
+  await expectDone(ended);
 });
 
 const main = new URL('../../bin/main.ts', import.meta.url).pathname;
@@ -126,5 +125,5 @@ test('serve continues when its log reader exits', async () => {
   child.stderr!.destroy();
   for (let i = 0; i < 5; i++) expect((await fetch(`${url}/api/v1/markets`)).status).toBe(401);
   child.kill('SIGTERM');
-  expect((await ended).code).toBe(0);
+  await expectDone(ended);
 });

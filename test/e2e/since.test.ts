@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { backtestLake } from './backtest-lake.ts';
-import { coverageOf, dayMs, folder, sandbox } from './lake.ts';
+import { coverageOf, dayMs, expectDone, folder, sandbox } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 /** Before every tick of the archives here. */
@@ -13,8 +13,7 @@ describe('--since', () => {
   test('is a window that ends now, for gaps, exports and backtests', async () => {
     const lake = await backtestLake();
     const read = async (...args: string[]): Promise<string> => {
-      const { code, stdout, stderr } = await run([...args, '--output', lake]);
-      expect(code, stderr).toBe(0);
+      const { stdout } = await expectDone(run([...args, '--output', lake]));
       return stdout;
     };
     const listStarts = (text: string) =>
@@ -44,8 +43,7 @@ describe('--since', () => {
   test('is a window that ends now, for a backfill, which needs one', async () => {
     const box = await sandbox({ seed: 3, markets: 2, ticksPerDay: 40 });
     const output = join(folder(), 'lake');
-    const filled = await job('backfill', box.url, output, '--since', '3d');
-    expect(filled.code, filled.stderr).toBe(0);
+    const filled = await expectDone(job('backfill', box.url, output, '--since', '3d'));
     expect(filled.summary.ticks.accepted).toBeGreaterThan(100);
     const oldest = Math.min(...coverageOf(output).map(({ from }) => from));
     expect(Date.now() - oldest - 3 * dayMs).toBeGreaterThanOrEqual(0);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
-import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start } from './lake.ts';
+import { access, expectDone, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start } from './lake.ts';
 import { run } from './run-program.ts';
 
 /** Files of a snapshot that do not match its manifest; expected to be empty. */
@@ -36,18 +36,16 @@ test('each snapshot during repeated publishes is of one generation', async () =>
   const generations: number[] = [];
   do {
     const snap = join(parent, `${generations.length}`);
-    const taken = await run(['snapshot', snap, '--output', output, '--json']);
-    expect(taken.code, taken.stderr).toBe(0);
+    const taken = await expectDone(run(['snapshot', snap, '--output', output, '--json']));
     const printed = JSON.parse(taken.stdout) as { folder: string; generation: number; files: number; copied: number };
     expect(printed).toMatchObject({ folder: snap, generation: manifestOf(snap).generation, copied: 0 });
     expect(listUnmatched(snap)).toEqual([]);
     generations.push(printed.generation);
   } while (child.exitCode === null && generations.length < 8);
-  expect((await ended).code).toBe(0);
+  await expectDone(ended);
   // The snapshots have not changed since.
   for (const i of generations.keys()) expect(listUnmatched(join(parent, `${i}`))).toEqual([]);
-  const verified = await run(['verify', '--output', join(parent, '0'), '--json']);
-  expect(verified.code, verified.stdout).toBe(0);
+  await expectDone(run(['verify', '--output', join(parent, '0'), '--json']));
 
   const refused = await run(['snapshot', parent, '--output', output]);
   expect([refused.code, refused.stdout]).toEqual([2, '']);

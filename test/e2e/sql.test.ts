@@ -1,17 +1,15 @@
 import { expect, test } from 'vitest';
-import { dayMs, fixedNow, folder, hashes, sandbox, totalTicks } from './lake.ts';
+import { dayMs, expectDone, fixedNow, folder, hashes, sandbox, totalTicks } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 test('sql has views and macros over the datasets', async () => {
   const output = folder();
   const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
-  const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');
-  expect(filled.code, filled.stderr).toBe(0);
+  await expectDone(job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15'));
   expect(Object.keys(hashes(output, 'candles_1h', 'candles_1d')).length).toBeGreaterThan(4);
 
   const ask = async (sql: string): Promise<Record<string, unknown>[]> => {
-    const { code, stdout, stderr } = await run(['sql', '--output', output, sql, '--json']);
-    expect(code, `${sql}\n${stderr}`).toBe(0);
+    const { stdout } = await expectDone(run(['sql', '--output', output, sql, '--json']));
     return JSON.parse(stdout) as Record<string, unknown>[];
   };
   const tables =

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { access, folder, jobArgs, launch, sandbox } from './lake.ts';
+import { access, expectDone, folder, jobArgs, sandbox } from './lake.ts';
 import { run } from './run-program.ts';
 
 test('unknown names of every kind get the name that was probably meant', async () => {
   const lake = join(folder(), 'lake');
   const box = await sandbox({ markets: 4, ticksPerDay: 20 });
-  expect((await run(jobArgs('nightly', lake), access(box.url))).code).toBe(0);
+  await expectDone(run(jobArgs('nightly', lake), access(box.url)));
   const listed = await run(['symbols', '--output', lake, '--json']);
   const { symbols } = JSON.parse(listed.stdout) as { symbols: { symbol: string; ticks: number }[] };
   // Backtests know symbols with ticks only, and the first market may have opened a minute ago.
@@ -75,7 +75,7 @@ test('flags that other programs have get what this one uses in place of them', a
 });
 
 test('a misspelled variable is a warning, and has no effect', async () => {
-  const { code, stderr } = await launch(['sql', 'select 1', '--output', folder()], { ODDSLAKE_OUTPT: 'x' }).ended;
+  const { code, stderr } = await run(['sql', 'select 1', '--output', folder()], { ODDSLAKE_OUTPT: 'x' });
   expect(code).toBe(2);
   expect(stderr).toContain(
     'ODDSLAKE_OUTPT is not a variable of oddslake and has no effect: did you mean ODDSLAKE_OUTPUT?',

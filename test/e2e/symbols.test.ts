@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { dayMs, fixedNow, folder, manifestOf, sandbox, startLongRunning } from './lake.ts';
+import { dayMs, expectDone, fixedNow, folder, manifestOf, sandbox, startLongRunning } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 interface Listed {
@@ -13,10 +13,9 @@ interface Listed {
 test('symbols matches all words in any case, and counts omitted rows', async () => {
   const output = folder();
   const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 20 });
-  expect((await job('markets', box.url, output)).code).toBe(0);
+  await expectDone(job('markets', box.url, output));
   const find = async (...words: string[]): Promise<Listed> => {
-    const { code, stdout, stderr } = await run(['symbols', ...words, '--json', '--output', output]);
-    expect(code, stderr).toBe(0);
+    const { stdout } = await expectDone(run(['symbols', ...words, '--json', '--output', output]));
     return JSON.parse(stdout) as Listed;
   };
   const all = await find();
@@ -63,8 +62,7 @@ describe('the selection of symbols', () => {
   const open = async () => {
     const [box, output] = [await sandbox(input), folder()];
     const read = async <T>(...args: string[]): Promise<T> => {
-      const { code, stdout, stderr } = await run([...args, '--json', '--output', output]);
-      expect(code, stderr).toBe(0);
+      const { stdout } = await expectDone(run([...args, '--json', '--output', output]));
       return JSON.parse(stdout) as T;
     };
     const list = async () => (await read<Selected>('symbols')).symbols;
@@ -79,7 +77,7 @@ describe('the selection of symbols', () => {
 
   test('forget ends what is expected of a symbol, also after the state is lost, until watch', async () => {
     const { box, output, read, list, find, nightly, manifest } = await open();
-    expect((await nightly()).code).toBe(0);
+    await expectDone(nightly());
     const victim = lasting(await list())[0]!.symbol;
     box.set({ faultSymbols: { [victim]: 500 } });
     expect((await nightly()).code).toBe(4);
@@ -193,8 +191,7 @@ describe('the selection of symbols', () => {
     ]);
 
     const exclude = ['--set', 'source.exclude=venue:polymarket'];
-    const first = await nightly(...exclude);
-    expect(first.code, first.stderr).toBe(0);
+    const first = await expectDone(nightly(...exclude));
     const excluded = (await list()).filter(({ state }) => state === 'excluded');
     expect(excluded.length).toBeGreaterThan(0);
     for (const one of excluded) expect(one).toMatchObject({ source: 'polymarket', ticks: 0 });
@@ -239,8 +236,7 @@ describe('the selection of symbols', () => {
     const stillExcluded = await plan(...exclude);
     // Markets that have closed lately are polled, too, and do not count as excluded.
     expect(foreseen.plan.symbols - stillExcluded.plan.symbols).toBeGreaterThanOrEqual(excluded.length - 1);
-    const third = await nightly();
-    expect(third.code, JSON.stringify(third.summary)).toBe(0);
+    const third = await expectDone(nightly());
     expect(third.summary.symbols.planned).toBe(foreseen.plan.symbols);
     expect(third.stderr).toMatch(
       new RegExp(`excluded: 0, included: ${excluded.length - 1}|"included":${excluded.length - 1}`),

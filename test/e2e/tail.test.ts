@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { expect, onTestFinished, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
-import { folder, launch, processEnv, type Running, sandbox, startLongRunning, ticksOf } from './lake.ts';
+import { expectDone, folder, launch, processEnv, type Running, sandbox, startLongRunning, ticksOf } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 import { keyOf } from './served-archive.ts';
 
@@ -41,8 +41,7 @@ const published = (output: string, symbol: string, from: number): string[] =>
 
 /** Fetches the ticks of the last minutes. */
 async function poll(box: { readonly url: string }, output: string, ...flags: string[]): Promise<void> {
-  const ended = await job('backfill', box.url, output, '--since', '20m', '--force', ...flags);
-  expect(ended.code, ended.stderr).toBe(0);
+  await expectDone(job('backfill', box.url, output, '--since', '20m', '--force', ...flags));
 }
 
 /** An archive, and the symbol with the most ticks. */
@@ -76,7 +75,7 @@ test('tail prints the ticks since a time and then new ones, each once, and ends 
   expect(all.lines()).toEqual(after);
   all.child.kill('SIGINT');
   fresh.child.kill('SIGTERM');
-  expect((await all.ended).code).toBe(0);
+  await expectDone(all.ended);
   const ended = await fresh.ended;
   expect([ended.code, ended.stderr]).toEqual([
     0,
@@ -137,8 +136,7 @@ test('tail follows a service without loss or repetition, also across its restart
   const last = await pollMore();
   await waitFor(() => tail.lines().length >= last.length, 'the ticks of the interruption');
   tail.child.kill('SIGINT');
-  const ended = await tail.ended;
-  expect(ended.code, ended.stderr).toBe(0);
+  const ended = await expectDone(tail.ended);
   expect(sorted(tail.lines())).toEqual(sorted(last));
   // Nothing, if the service stopped while the first ticks were read: that request is then repeated.
   const reported = ended.stderr.replace(`waiting for new ticks of ${symbol} from ${url}; stop with Ctrl-C\n`, '');

@@ -3,7 +3,17 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { sharedCopy } from '../server/made-once.ts';
 import { madeBacktestLake } from './backtest-lake.ts';
-import { access, expectSentence, fixedDay, fixedNow, folder, hashes, sandbox, type Variables } from './lake.ts';
+import {
+  access,
+  expectDone,
+  expectSentence,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  sandbox,
+  type Variables,
+} from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 // Commands as a person types them: DIR stands for an empty folder, LAKE for an archive.
@@ -59,19 +69,28 @@ describe('bad settings and bad usage exit 2 before any work', () => {
     ["schedule --set 'schedule.backfill=0 0 * * *'", /unknown setting schedule\.backfill/],
     ['schedule --set schedule.nightly=null', /Nothing is scheduled: .*schedule\.nightly/],
     ['schedule', /no archive/],
+    ['verify --repair --output DIR/none', /There is no archive at /],
+    ['verify --output DIR --from-url https://other.example', /--from-url needs --repair/],
     ['keys', /Usage: oddslake keys/],
     ['keys list --output /nonexistent/x', /no archive/],
     ['tokens issue --user a', /Set ODDSLAKE_TOKEN_SECRET/],
     ['tokens revoke a --issued-before 5', /--issued-before requires --user/],
+    ['init', /--base-url/, {}],
+    ['init --base-url example.org', /--base-url: upstream\.base_url is "example\.org"/],
+    ['init --base-url https://example.org --rate fast', /--rate: .*"fast"/],
+    ['init --base-url https://example.org --api-key-file none', /none: there is no such file/],
+    ['init --base-url https://example.org --set upstream.api_key=hunter22', /not written into a config/],
+    ['init --base-url https://example.org --set poll.pages=3', /poll\.pages/],
+    ['init no/lake.yaml --base-url https://example.org', /folder of the config file does not exist/],
     ['backtest', /Usage: oddslake backtest/],
     ['backtest run threshold --output DIR/none', /no archive/],
     ['backtest list --output DIR', /no archive/],
-  ])('%s: %s', async (line, sentence) => {
+  ])('%s: %s', async (line, sentence, env = nowhere) => {
     const DIR = folder();
-    const { code, stderr } = await run(split(line, { DIR }), nowhere, DIR);
+    const { code, stderr } = await run(split(line, { DIR }), env, DIR);
     expect(code, stderr).toBe(2);
     expect(stderr).toMatch(sentence);
-    expect(stderr).not.toMatch(/\n\s+at /);
+    expect(stderr).not.toMatch(/hunter22|\n\s+at /);
     expect(readdirSync(DIR)).toEqual([]);
   });
 
@@ -86,7 +105,7 @@ describe('bad settings and bad usage exit 2 before any work', () => {
   test("another upstream's archive", async () => {
     const output = folder();
     const box = await sandbox({ nowMs: fixedNow, markets: 6, ticksPerDay: 100 });
-    expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    await expectDone(job('nightly', box.url, output, '--date', fixedDay));
     const before = hashes(output, '.');
     const other = await job('nightly', box.url, output, '--date', fixedDay, '--set', 'source.name=other');
     expectSentence(other, 2, /belongs to the upstream box, not to other/);

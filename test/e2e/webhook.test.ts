@@ -7,6 +7,7 @@ import { limitMs, waitFor } from '../harness/limits.ts';
 import {
   access,
   type Ended,
+  expectDone,
   fastFlags,
   fixedDay,
   fixedNow,
@@ -33,9 +34,9 @@ describe('a webhook gets a message about a run that ended', () => {
     const [box, output, { url, reported }] = [await sandbox(input), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
     const nightly = (...flags: string[]) => run(jobArgs('nightly', output, '--date', fixedDay, ...flags), variables);
-    expect((await nightly()).code).toBe(0);
+    await expectDone(nightly());
     expect(reported).toEqual([]);
-    expect((await nightly('--set', 'notify.when=always')).code).toBe(0);
+    await expectDone(nightly('--set', 'notify.when=always'));
     expect(reported.map(({ body }) => [body.job, body.exit_code, body.failures])).toEqual([['nightly', 0, []]]);
     box.set({ faultSymbols: { [box.symbols()[0]!]: 404 } });
     const from = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
@@ -59,7 +60,7 @@ describe('a webhook gets a message about a run that ended', () => {
     const [box, output, { url, reported }] = [await sandbox({ ...input, nowMs: null }), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
     const nightly = (...flags: string[]) => run(jobArgs('nightly', output, ...flags), variables);
-    expect((await nightly()).code).toBe(0);
+    await expectDone(nightly());
     const response = await fetch(`${box.url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
     const { markets } = (await response.json()) as { markets: { is_active: boolean; symbol?: string }[] };
     const victim = markets.find(({ symbol, is_active }) => symbol !== undefined && is_active)!.symbol!;
@@ -104,9 +105,9 @@ describe('a webhook gets a message about a run that ended', () => {
 
   test('of verify, with the files that are not as published', async () => {
     const [box, output, { url, reported }] = [await sandbox(input), folder(), await receiver()];
-    expect((await runJob('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    await expectDone(runJob('nightly', box.url, output, '--date', fixedDay));
     const verify = () => run(['verify', '--output', output], { ODDSLAKE_WEBHOOK_URL: url });
-    expect((await verify()).code).toBe(0);
+    await expectDone(verify());
     expect(reported).toEqual([]);
     const [part] = globSync('ticks/date=*/part-*.parquet', { cwd: output });
     appendFileSync(join(output, part!), 'x');
@@ -145,8 +146,7 @@ describe('a receiver that fails', () => {
     for (const where of [url, `http://127.0.0.1:9${secretPath}`]) {
       const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: where };
       const flags = ['--set', 'notify.when=always', '--date', fixedDay];
-      const ended = await run(jobArgs('nightly', folder(), ...flags), variables);
-      expect(ended.code, ended.stderr).toBe(0);
+      const ended = await expectDone(run(jobArgs('nightly', folder(), ...flags), variables));
       expect(ended.stderr).toMatch(
         /"level":"warn".*Could not notify the webhook: it (responded with 410|could not be reached)/,
       );
@@ -182,6 +182,6 @@ test('an archive that cannot be created sends a message, and a demo run does not
   const demo = folder();
   mkdirSync(join(demo, 'here'));
   const all = ['--set', 'notify.when=always'];
-  expect((await run(['demo', '--output', join(demo, 'here'), ...all], { ODDSLAKE_WEBHOOK_URL: url })).code).toBe(0);
+  await expectDone(run(['demo', '--output', join(demo, 'here'), ...all], { ODDSLAKE_WEBHOOK_URL: url }));
   expect(reported).toHaveLength(1);
 });

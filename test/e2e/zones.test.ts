@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { union } from '../../src/base/window.ts';
-import { access, coverageOf, dayMs, findWrongWindows, folder, jobArgs, sandbox, ticksOf } from './lake.ts';
+import { access, coverageOf, dayMs, expectDone, findWrongWindows, folder, jobArgs, sandbox, ticksOf } from './lake.ts';
 import { run } from './run-program.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
@@ -26,8 +26,7 @@ describe.each(zones)('where TZ is %s', (zone) => {
     const env = { ...access(box.url), TZ: zone };
     for (const night of nights) {
       const range = ['--from', day(night - dayMs), '--to', day(night + 2 * dayMs), '--all-known'];
-      const ended = await run(jobArgs('backfill', output, ...range), env);
-      expect(ended.code, ended.stderr).toBe(0);
+      const ended = await expectDone(run(jobArgs('backfill', output, ...range), env));
       const dates = [-1, 0, 1].map((n) => day(night + n * dayMs));
       expect(ended.summary.published.dates).toEqual(expect.arrayContaining(dates));
     }
@@ -38,8 +37,7 @@ describe.each(zones)('where TZ is %s', (zone) => {
       for (const { from, to } of union(mine)) expect([from % dayMs, (to - from) % dayMs]).toEqual([0, 0]);
     const file = join(folder(), 'ticks.csv');
     const requested = ['--from', day(nights[1]!), '--to', `${day(nights[1]!)}T08:00:00Z`, '--out', file];
-    const exported = await run(['export', '--output', output, ...requested], env);
-    expect(exported.code, exported.stderr).toBe(0);
+    await expectDone(run(['export', '--output', output, ...requested], env));
     const lines = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
     const wanted = [...ticksOf(output)].flatMap(([symbol, ticks]) =>
       ticks

@@ -71,6 +71,8 @@ test('the next run removes the processes and folders of a killed run and keeps t
     mkdirSync(join(path, 'archive'), { recursive: true });
     writeFileSync(join(path, 'archive/part'), 'x');
   }
+  // What the test of a full disk has mounted, if this user may.
+  spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', join(folders[0]!, 'archive')]);
   // Each is a child of a shell that waits for it, because the cleanup skips direct children of this process.
   const waiting = (command: string, env: Record<string, string> = {}) =>
     spawn('sh', ['-c', `${command} & wait`], { stdio: 'ignore', env: { ...process.env, ...env } });

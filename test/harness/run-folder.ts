@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -84,8 +85,18 @@ function removeRun(pid: number): void {
     const text = `${readProc(other, 'environ') ?? ''}\0${readProc(other, 'cmdline') ?? ''}\0`;
     if (marks.some((mark) => text.includes(mark))) kill(other);
   }
+  // A folder with a disk that a killed test has mounted cannot be removed.
+  for (const path of listMounts())
+    if (folders.some((folder) => path.startsWith(`${folder}/`))) spawnSync('umount', [path]);
   for (const path of folders) rmSync(path, { recursive: true, force: true, maxRetries: 3 });
 }
+
+/** Where something is mounted, innermost first; empty where this is unknown. */
+const listMounts = (): string[] =>
+  (readProc(process.pid, 'mounts') ?? '')
+    .split('\n')
+    .flatMap((line) => line.split(' ')[1] ?? [])
+    .toReversed();
 
 /** The parent's process ID: the second field after the name, which is in brackets and may contain any characters. */
 const parentOf = (pid: number): number => Number(/.*\) \S (\d+)/s.exec(readProc(pid, 'stat') ?? '')?.[1]);

@@ -10,28 +10,16 @@ function passedAt(kind: LimiterKind): number[] {
 }
 
 describe('a limit of four a second', () => {
-  test('slides', () => {
+  test.each<[LimiterKind, string, number[]]>([
+    ['sliding', 'slides', [0, 50, 100, 150, 1000, 1050, 1100, 1150, 2000]],
+    ['fixed', 'resets each second, so that two bursts can be adjacent', [0, 50, 100, 150, 700, 750, 800, 850, 1700]],
+    ['bucket', 'is a bucket that refills steadily', [0, 50, 100, 150, 250, 500, 750, 1000, 1250]],
+  ])('%s: %s', (kind, _, passed) => {
     expect(
-      passedAt('sliding')
+      passedAt(kind)
         .slice(0, 9)
         .map((at) => at - 10_300),
-    ).toEqual([0, 50, 100, 150, 1000, 1050, 1100, 1150, 2000]);
-  });
-
-  test('resets each second, so that two bursts can be adjacent', () => {
-    expect(
-      passedAt('fixed')
-        .slice(0, 9)
-        .map((at) => at - 10_300),
-    ).toEqual([0, 50, 100, 150, 700, 750, 800, 850, 1700]);
-  });
-
-  test('is a bucket that refills steadily', () => {
-    expect(
-      passedAt('bucket')
-        .slice(0, 9)
-        .map((at) => at - 10_300),
-    ).toEqual([0, 50, 100, 150, 250, 500, 750, 1000, 1250]);
+    ).toEqual(passed);
   });
 
   test.each(limiterKinds)('states the wait and the remaining requests, %s', (kind) => {

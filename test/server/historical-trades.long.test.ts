@@ -20,6 +20,7 @@ import {
 } from '../archive/scratch.ts';
 import { trade, tradeAnswer } from '../archive/trades.ts';
 import { put } from '../e2e/import-lake.ts';
+import { expectDone } from '../e2e/lake.ts';
 import { run } from '../e2e/run-program.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { openCounted } from './counted-history.ts';
@@ -93,8 +94,7 @@ async function importTrades(root: string, rows: readonly object[], ...flags: str
   const lines = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
   const file = put(`${root}-input`, 'trades.ndjson', lines);
   try {
-    const { code, stderr } = await run(['import', file, '--dataset', 'trades', '--output', root, ...named, ...flags]);
-    expect(code, stderr).toBe(0);
+    await expectDone(run(['import', file, '--dataset', 'trades', '--output', root, ...named, ...flags]));
   } finally {
     rmSync(`${root}-input`, { recursive: true });
   }
@@ -116,8 +116,7 @@ const names = 'trade_id, price, size, aggressor, block, tx_hash, seq, price_text
 /** The published trades as DuckDB reads them, in the order of the dataset. */
 async function readTrades({ layout }: Archive): Promise<Trade[]> {
   const sql = `SELECT symbol, epoch_ms(t) AS t, ${names} FROM trades ORDER BY symbol, t, seq`;
-  const { code, stdout, stderr } = await run(['sql', sql, '--format', 'json', '--output', layout.root]);
-  expect(code, stderr).toBe(0);
+  const { stdout } = await expectDone(run(['sql', sql, '--format', 'json', '--output', layout.root]));
   return JSON.parse(stdout) as Trade[];
 }
 
@@ -198,26 +197,6 @@ test.each([
     expect(pages.flat().map(toKey)).toEqual(expected);
   },
 );
-
-test('an unknown symbol gives 404, one without trades nothing, and a large limit what there is', async () => {
-  const archive = lake();
-  const all = await readTrades(archive);
-  const { json } = await serving(archive, { set: ['service.rows_limit_max=20'] });
-  expect((await json(`${base}?symbol=NONE`)).status).toBe(404);
-  expect((await json(`${base}?to=${crowded - 1}`)).body).toMatchObject({ trades: [], count: 0, next_cursor: null });
-  const own = all.filter(({ symbol }) => symbol === '🚀');
-  for (const limit of [4, 5, 1000])
-    expect((await json(`${base}?limit=${limit}${symbolQuery('🚀')}`)).body).toMatchObject({
-      trades: own,
-      count: 4,
-      next_cursor: null,
-    });
-  expect((await json(`${base}?limit=3${symbolQuery('🚀')}`)).body).toMatchObject({
-    count: 3,
-    next_cursor: expect.any(String),
-  });
-  expect((await json(`${base}?limit=1000`)).body).toMatchObject({ trades: all.slice(0, 20), count: 20 });
-});
 
 test('files have the trades as DuckDB reads them, with nothing for a missing fact', async () => {
   const archive = lake();

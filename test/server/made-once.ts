@@ -42,7 +42,8 @@ export function madeOnce(
   return Object.assign(open, { copyTo });
 }
 
-const hashPublished = (root: string) =>
+/** Hashes of all files of an archive but its private ones. */
+export const hashPublished = (root: string) =>
   Object.fromEntries(Object.entries(hashTree(root)).filter(([path]) => !path.startsWith('.oddslake')));
 
 /**

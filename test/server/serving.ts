@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { tryLock } from '../../src/archive/journal/lock.ts';
@@ -19,6 +19,7 @@ import { loadSettings } from '../../src/settings/load.ts';
 import { clockAt, hourMs, now, scratchFolder, upstreamName } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { createResponseCheck, isJson } from './documented.ts';
+import { hashPublished } from './made-once.ts';
 
 // Test setup: the real server on loopback over a real archive, with a real key and a stopped clock.
 
@@ -79,7 +80,7 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
 }
 
 /**
- * A service shared by tests that do not affect each other.
+ * A service shared by tests that do not affect each other. A test that changes a published file fails them.
  * @param copyTo copies an archive into the given folder; by default the archive is new
  */
 export function sharedServing(
@@ -96,6 +97,8 @@ export function sharedServing(
     const opening = { create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test', settleMs: hourMs };
     const archive = openArchive({ root, ...opening }, systemDisk);
     end.unshift(archive.close);
+    const before = hashPublished(root);
+    end.unshift(() => expect(hashPublished(root)).toEqual(before));
     service = await served(archive, options, folder);
     end.unshift(service.stop);
   });

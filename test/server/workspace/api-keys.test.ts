@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { UsageError } from '../../../src/base/errors.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock, systemRandomBytes } from '../../../src/base/system.ts';
@@ -23,11 +23,11 @@ async function twoProcesses(kind: Kind) {
   const location = await freshDatabase(kind);
   const clock = steppedClock(nowMs);
   const [service, cli] = [await workspaceAt(location, clock), await workspaceAt(location, systemClock)];
-  const close = async (): Promise<void> => {
+  onTestFinished(async () => {
     await service.close();
     await cli.close();
-  };
-  return { location, clock, service, cli, close };
+  });
+  return { location, clock, service, cli };
 }
 
 overEachDatabase((kind) => {
@@ -45,7 +45,7 @@ overEachDatabase((kind) => {
   });
 
   test('a key of another process is valid at once, and invalid a second after that revokes it', async () => {
-    const { clock, service, cli, close } = await twoProcesses(kind);
+    const { clock, service, cli } = await twoProcesses(kind);
     const { id, key } = await cli.createKey({ ...plain, name: 'Zoë 🚀', requestsPerMinute: 7 }, nowMs);
     const holder = {
       kind: 'key',
@@ -61,11 +61,10 @@ overEachDatabase((kind) => {
     expect(await service.authenticate(key, nowMs)).toEqual(holder);
     clock.forward(1);
     expect(await service.authenticate(key, nowMs)).toBeNull();
-    await close();
   });
 
   test('concurrent requests share one query, and cached keys need none for a second', async () => {
-    const { location, clock, service, cli, close } = await twoProcesses(kind);
+    const { location, clock, service, cli } = await twoProcesses(kind);
     const { key } = await cli.createKey(plain, nowMs);
     expect(await Promise.all(Array.from({ length: 50 }, () => service.authenticate(key, nowMs)))).toHaveLength(50);
     await cli.db.schema.alterTable('keys').renameTo('elsewhere').execute();
@@ -75,19 +74,17 @@ overEachDatabase((kind) => {
     clock.forward(1_000);
     await expect(service.authenticate(key, nowMs)).rejects.toThrow();
     expect(location.kind).toBe(kind);
-    await close();
   });
 
   test('a key is valid until its expiry time, to the millisecond', async () => {
-    const { service, cli, close } = await twoProcesses(kind);
+    const { service, cli } = await twoProcesses(kind);
     const { key } = await cli.createKey({ ...plain, expiresAt: nowMs + 1_000 }, nowMs);
     expect(await service.authenticate(key, nowMs + 999)).not.toBeNull();
     expect(await service.authenticate(key, nowMs + 1_000)).toBeNull();
-    await close();
   });
 
   test('rejects texts that are not keys', async () => {
-    const { service, cli, close } = await twoProcesses(kind);
+    const { service, cli } = await twoProcesses(kind);
     const { id, key } = await cli.createKey(plain, nowMs);
     const other = await cli.createKey(plain, nowMs);
     const secret = key.slice(-43);
@@ -109,7 +106,6 @@ overEachDatabase((kind) => {
     ])
       expect(await service.authenticate(text, nowMs), JSON.stringify(text)).toBeNull();
     expect(await service.authenticate(key, nowMs)).toMatchObject({ id });
-    await close();
   });
 
   test('lists keys with their state and last use, without secrets', async () => {
@@ -171,11 +167,10 @@ overEachDatabase((kind) => {
       await cli.db.selectFrom('key_secrets').selectAll().execute(),
     ]);
     for (const { key } of [first, second, third]) expect(stored).not.toContain(key.slice(-43));
-    await cli.close();
   });
 
   test('revoking twice keeps the first time; an unknown ID revokes none', async () => {
-    const { cli, close } = await twoProcesses(kind);
+    const { cli } = await twoProcesses(kind);
     const { id, key } = await cli.createKey(plain, nowMs);
     const other = await cli.createKey(plain, nowMs);
     const wrong = cli.revokeKeys([other.id, 'ffffffffffff'], nowMs);
@@ -183,11 +178,10 @@ overEachDatabase((kind) => {
     expect(await cli.revokeKeys([id], nowMs + 1)).toEqual([{ id, name: 'n', revoked_at: nowMs + 1 }]);
     expect(await cli.revokeKeys([key, id], nowMs + 2)).toEqual([{ id, name: 'n', revoked_at: nowMs + 1 }]);
     expect((await cli.listKeys(nowMs)).find((each) => each.id === other.id)!.state).toBe('active');
-    await close();
   });
 
   test('detects whether there is a valid key', async () => {
-    const { cli, close } = await twoProcesses(kind);
+    const { cli } = await twoProcesses(kind);
     expect(await cli.hasGoodKey(nowMs)).toBe(false);
     await cli.createKey({ ...plain, expiresAt: nowMs + 5 }, nowMs);
     expect([await cli.hasGoodKey(nowMs + 4), await cli.hasGoodKey(nowMs + 5)]).toEqual([true, false]);
@@ -195,20 +189,18 @@ overEachDatabase((kind) => {
     expect(await cli.hasGoodKey(nowMs + 5)).toBe(true);
     await cli.revokeKeys([id], nowMs);
     expect(await cli.hasGoodKey(nowMs + 5)).toBe(false);
-    await close();
   });
 
   test.each(['', ' ', 'a\nb', 'a\u0000', 'x'.repeat(201)])('rejects the key name %j', async (name) => {
-    const { cli, close } = await twoProcesses(kind);
+    const { cli } = await twoProcesses(kind);
     await expect(cli.createKey({ ...plain, name }, nowMs)).rejects.toThrow(UsageError);
     await expect(cli.createKey({ ...plain, expiresAt: nowMs }, nowMs)).rejects.toThrow(UsageError);
-    await close();
   });
 
   // A SQLite file does not become unavailable.
   if (kind !== 'postgres') return;
   test('while the database is unavailable, keys that were read lately stay valid for five minutes', async () => {
-    const { location, clock, service, cli, close } = await twoProcesses(kind);
+    const { location, clock, service, cli } = await twoProcesses(kind);
     const { id, key } = await cli.createKey(plain, nowMs);
     const expiring = await cli.createKey({ ...plain, expiresAt: nowMs + 5_000 }, nowMs);
     const unread = await cli.createKey(plain, nowMs);
@@ -232,11 +224,10 @@ overEachDatabase((kind) => {
     await administer(`alter database ${name} with allow_connections true`);
     expect(await service.authenticate(key, nowMs)).toMatchObject({ kind: 'key' });
     expect(await service.authenticate(unread.key, nowMs)).toMatchObject({ kind: 'key' });
-    await close();
   });
 
   test('a key that was revoked while the database was unavailable is invalid soon after it is back', async () => {
-    const { location, clock, service, cli, close } = await twoProcesses(kind);
+    const { location, clock, service, cli } = await twoProcesses(kind);
     const { id, key } = await cli.createKey(plain, nowMs);
     expect(await service.authenticate(key, nowMs)).not.toBeNull();
     const name = new URL((location as { url: string }).url).pathname.slice(1);
@@ -256,6 +247,5 @@ overEachDatabase((kind) => {
     );
     clock.forward(1_000);
     await waitFor(async () => (await service.authenticate(key, nowMs)) === null, 'a key that is revoked');
-    await close();
   });
 });
