@@ -1,6 +1,6 @@
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
-import type { JournalBin } from './journal.ts';
+import { type JournalBin, sortBins } from './journal.ts';
 import {
   computeHeaderChecksum,
   computeRowChecksum,
@@ -96,12 +96,8 @@ export const listTickBins = (index: JournalIndex): JournalBin[] =>
 export const listSeriesBins = (index: JournalIndex): JournalBin[] =>
   joinBins(index, ['journal_series', 'journal_series_coverage']);
 
-function joinBins({ bins }: JournalIndex, tables: readonly BinnedTable[]): JournalBin[] {
-  const byKey = new Map(
-    tables.flatMap((table) => bins.get(table)!).map(({ day, part }) => [`${day} ${part}`, { day, part }]),
-  );
-  return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
-}
+const joinBins = ({ bins }: JournalIndex, tables: readonly BinnedTable[]): JournalBin[] =>
+  sortBins(tables.flatMap((table) => bins.get(table)!));
 
 /** The index of a publish without journal records. */
 export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binnedTables.map((table) => [table, []])) };

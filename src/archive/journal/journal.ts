@@ -234,14 +234,14 @@ export interface JournalBin {
   readonly part: number;
 }
 
-/** Lists the (day, part) pairs of records up to `end` with ticks, coverage or withdrawals, sorted. */
-export const listJournalBins = (db: Database, end: number): JournalBin[] =>
-  db.all<JournalBin & Record<string, number>>(
-    `select day, part from journal_ticks where record_id <= ?1
-     union select day, part from journal_coverage where record_id <= ?1
-     union select day, part from journal_withdrawn where record_id <= ?1 order by day, part`,
-    end,
-  );
+/** Identifies a bin. */
+export const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
+
+/** The bins sorted, each once. */
+export function sortBins(bins: readonly JournalBin[]): JournalBin[] {
+  const byKey = new Map(bins.map(({ day, part }) => [toBinKey({ day, part }), { day, part }]));
+  return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
+}
 
 /** Reads the ticks of one bin in the order of acceptance. @throws JournalDamageError */
 export const readBinTicks = (db: Database, { day, part }: JournalBin, end: number): TickChunk[] =>

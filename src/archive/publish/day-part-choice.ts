@@ -4,7 +4,7 @@ import { type DatasetName, datasetNames, datasets, isSplitBySymbol } from '../fo
 import { choosePartCount, getPartCount, type PartCounts } from '../format/day-parts.ts';
 import { listFilesWithRows, type Manifest } from '../format/manifest.ts';
 import type { Database } from '../journal/database.ts';
-import type { JournalBin } from '../journal/journal.ts';
+import { type JournalBin, toBinKey } from '../journal/journal.ts';
 import type { ImportBuffer, SpilledChunk, TickSource } from './import-buffer.ts';
 import { countSeriesRows } from './series-intake.ts';
 
@@ -113,7 +113,7 @@ export function groupByDayPart(counts: PartCounts, bins: readonly JournalBin[]):
   const byKey = new Map<string, { readonly bin: JournalBin; readonly journalBins: JournalBin[] }>();
   for (const { day, part } of bins) {
     const bin = { day, part: part % getPartCount(counts, formatDay(day)) };
-    const key = `${bin.day} ${bin.part}`;
+    const key = toBinKey(bin);
     const group = byKey.get(key) ?? { bin, journalBins: [] };
     byKey.set(key, group);
     group.journalBins.push({ day, part });
@@ -129,8 +129,8 @@ export interface DayPartSource extends TickSource {
 
 export function joinDayParts(source: TickSource, counts: PartCounts): DayPartSource {
   const groups = groupByDayPart(counts, source.listBins());
-  const byKey = new Map(groups.map(({ bin, journalBins }) => [`${bin.day} ${bin.part}`, journalBins]));
-  const binsOf = ({ day, part }: JournalBin): readonly JournalBin[] => byKey.get(`${day} ${part}`) ?? [];
+  const byKey = new Map(groups.map(({ bin, journalBins }) => [toBinKey(bin), journalBins]));
+  const binsOf = (bin: JournalBin): readonly JournalBin[] => byKey.get(toBinKey(bin)) ?? [];
   // Every symbol is in one bin of the journal.
   const joinMaps = <T>(maps: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, readonly T[]> =>
     new Map(maps.flatMap((map) => [...map]));

@@ -7,7 +7,15 @@ import type { Precedence } from '../format/precedence.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
 import type { DatedWindow } from '../format/withdrawals.ts';
 import type { Database } from '../journal/database.ts';
-import { appendTicks, type JournalBin, readBinCoverage, readBinTicks, readWithdrawals } from '../journal/journal.ts';
+import {
+  appendTicks,
+  type JournalBin,
+  readBinCoverage,
+  readBinTicks,
+  readWithdrawals,
+  sortBins,
+  toBinKey,
+} from '../journal/journal.ts';
 import { assertRowCount, type JournalIndex, listTickBins } from '../journal/journal-check.ts';
 import { addFetchedTicks } from '../journal/runs.ts';
 import type { State } from '../journal/state.ts';
@@ -81,13 +89,12 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
     }
     return part;
   };
-  const toKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
   const entryAt = (symbol: string, day: number): ImportBin => {
     const bin = { day, part: partOfSymbol(symbol) };
-    let entry = byKey.get(toKey(bin));
+    let entry = byKey.get(toBinKey(bin));
     if (entry === undefined) {
       entry = { bin, chunks: [], covered: new Map() };
-      byKey.set(toKey(bin), entry);
+      byKey.set(toBinKey(bin), entry);
     }
     entries++;
     return entry;
@@ -142,12 +149,12 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
       }
     },
     listBins: () => [...byKey.values()].map(({ bin }) => bin),
-    readChunks: (bin) => byKey.get(toKey(bin))?.chunks ?? [],
-    readCoverage: (bin) => byKey.get(toKey(bin))?.covered ?? new Map(),
+    readChunks: (bin) => byKey.get(toBinKey(bin))?.chunks ?? [],
+    readCoverage: (bin) => byKey.get(toBinKey(bin))?.covered ?? new Map(),
     readWithdrawn: () => new Map(),
     commitTo(state, mergedBins) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
-      const keys = new Set(mergedBins.map(toKey));
+      const keys = new Set(mergedBins.map(toBinKey));
       let count = 0;
       for (const [key, entry] of byKey) {
         if (keys.has(key)) count += entry.chunks.reduce((sum, { spilled }) => sum + spilled.tickCount, 0);
@@ -219,11 +226,7 @@ export const createJournalSource = (db: Database, index: JournalIndex): TickSour
 
 /** Combines several sources. */
 export const joinSources = (sources: readonly TickSource[]): TickSource => ({
-  listBins() {
-    const bins = sources.flatMap((source) => source.listBins());
-    const byKey = new Map(bins.map((bin) => [`${bin.day} ${bin.part}`, bin]));
-    return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
-  },
+  listBins: () => sortBins(sources.flatMap((source) => source.listBins())),
   readChunks: (bin) => sources.flatMap((source) => source.readChunks(bin)),
   readCoverage: (bin) => concatBySymbol(sources.map((source) => source.readCoverage(bin))),
   readWithdrawn: (bin) => concatBySymbol(sources.map((source) => source.readWithdrawn(bin))),

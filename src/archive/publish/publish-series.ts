@@ -15,7 +15,7 @@ import {
 } from '../format/series-datasets.ts';
 import { compareDropped } from '../format/series-rows.ts';
 import type { Database } from '../journal/database.ts';
-import type { JournalBin } from '../journal/journal.ts';
+import { type JournalBin, sortBins, toBinKey } from '../journal/journal.ts';
 import { type JournalIndex, listSeriesBins } from '../journal/journal-check.ts';
 import { type JournaledSeries, readSeriesBin } from '../journal/journal-series.ts';
 import { readSeriesPrecedence } from '../journal/precedence-store.ts';
@@ -166,8 +166,6 @@ interface CandleUpdate {
   readonly union?: Union | undefined;
 }
 
-const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
-
 /**
  * Reads the ticks of a part whose series are about to be merged, and checks the other files of its candles: if one is
  * damaged, the candles could not follow the series. Undefined if there are no ticks.
@@ -187,14 +185,8 @@ function readCandleTicks(
 }
 
 /** The (day, part) pairs of the journal and of the intake, sorted. */
-function listInputBins(
-  index: JournalIndex,
-  intake: Pick<SeriesIntake, 'listBins' | 'readBin'> | undefined,
-): JournalBin[] {
-  const bins = [...listSeriesBins(index), ...(intake?.listBins() ?? [])];
-  const byKey = new Map(bins.map(({ day, part }) => [toBinKey({ day, part }), { day, part }]));
-  return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
-}
+const listInputBins = (index: JournalIndex, intake: Pick<SeriesIntake, 'listBins'> | undefined): JournalBin[] =>
+  sortBins([...listSeriesBins(index), ...(intake?.listBins() ?? [])]);
 
 /** The rows and coverage to merge into one part of one series. */
 interface SeriesInput extends Omit<JournaledSeries, 'chunks'> {

@@ -4,7 +4,7 @@ import type { CoveredWindow } from '../format/coverage.ts';
 import type { Precedence } from '../format/precedence.ts';
 import { createEmptySeries, type SeriesChunk } from '../format/series.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
-import type { JournalBin } from '../journal/journal.ts';
+import { type JournalBin, toBinKey } from '../journal/journal.ts';
 import { appendSeries } from '../journal/journal-series.ts';
 import { addSeriesCounts } from '../journal/series-counts.ts';
 import type { State } from '../journal/state.ts';
@@ -68,14 +68,13 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
   const seen = new Map<string, number>();
   let entries = 0;
   let rows = 0;
-  const toKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
 
   function openEntry(dataset: SeriesDataset, day: number, symbol: string, seenAt: number): IntakeEntry {
     if (!seen.has(symbol)) seen.set(symbol, seenAt);
     entries++;
     const bin = { day, part: computePartNumber(symbol, parts) };
-    const { byDataset } = byKey.get(toKey(bin)) ?? { byDataset: new Map<SeriesDataset, IntakeEntry>() };
-    byKey.set(toKey(bin), { bin, byDataset });
+    const { byDataset } = byKey.get(toBinKey(bin)) ?? { byDataset: new Map<SeriesDataset, IntakeEntry>() };
+    byKey.set(toBinKey(bin), { bin, byDataset });
     const entry = byDataset.get(dataset) ?? { dataset, chunks: [], covered: new Map() };
     byDataset.set(dataset, entry);
     return entry;
@@ -123,10 +122,10 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
       }
     },
     listBins: () => [...byKey.values()].map(({ bin }) => bin),
-    readBin: (bin) => [...(byKey.get(toKey(bin))?.byDataset.values() ?? [])],
+    readBin: (bin) => [...(byKey.get(toBinKey(bin))?.byDataset.values() ?? [])],
     commitTo(state, mergedBins) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
-      const merged = new Set(mergedBins.map(toKey));
+      const merged = new Set(mergedBins.map(toBinKey));
       withSpills((spills) => {
         for (const [key, entry] of byKey) {
           if (!merged.has(key)) journal(state, entry, spills);

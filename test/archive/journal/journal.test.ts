@@ -1,13 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
-import {
-  appendMarkets,
-  listJournalBins,
-  readBinCoverage,
-  readBinTicks,
-  readJournalEnd,
-} from '../../../src/archive/journal/journal.ts';
-import { consumeJournal } from '../../../src/archive/journal/journal-check.ts';
+import { appendMarkets, readBinCoverage, readBinTicks, readJournalEnd } from '../../../src/archive/journal/journal.ts';
+import { consumeJournal, indexJournal, listTickBins } from '../../../src/archive/journal/journal-check.ts';
 import { readMarketPolls } from '../../../src/archive/journal/journal-markets.ts';
 import { readRejected } from '../../../src/archive/journal/journal-rejected.ts';
 import { countJournaledTicks } from '../../../src/archive/journal/journal-rows.ts';
@@ -51,7 +45,7 @@ describe('the journal', () => {
       ]),
     );
     const part = computePartNumber('AAA', 4);
-    expect(listJournalBins(db, readJournalEnd(db))).toEqual([
+    expect(listTickBins(indexJournal(db))).toEqual([
       { day: day0, part },
       { day: midnight, part },
     ]);
@@ -85,7 +79,7 @@ describe('the journal', () => {
       }),
     );
     append(archive, answer('AAA', [[day0 + dayMs, 0.5]], { windows: [] }));
-    expect(listJournalBins(archive.state.db, 99).map(({ day }) => day)).toEqual([day0, day0 + dayMs]);
+    expect(listTickBins(indexJournal(archive.state.db)).map(({ day }) => day)).toEqual([day0, day0 + dayMs]);
   });
 
   test('deletes only the published bins, up to the end that was read', () => {
@@ -107,9 +101,10 @@ describe('the journal', () => {
     const bin = { day: day0, part: computePartNumber('AAA', 4) };
     db.transaction(() => consumeJournal(db, [bin], end, []));
     expect(readBinTicks(db, bin, 99).map(({ t }) => [...t])).toEqual([[day0 + 1]]);
-    expect(listJournalBins(db, end).map(({ day }) => day)).toEqual([day0 + dayMs]);
+    expect(readBinTicks(db, bin, end)).toEqual([]);
+    expect(readBinTicks(db, { ...bin, day: day0 + dayMs }, end).map(({ t }) => [...t])).toEqual([[day0 + dayMs]]);
     expect([...readRejected(db, 99)]).toEqual([]);
-    db.transaction(() => consumeJournal(db, listJournalBins(db, 99), readJournalEnd(db), []));
+    db.transaction(() => consumeJournal(db, listTickBins(indexJournal(db)), readJournalEnd(db), []));
     for (const table of tables) expect(db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n, table).toBe(0);
     // A record ID is never used again, even if the journal is empty.
     append(archive, answer('AAA', [[day0 + 2, 0.3]]));

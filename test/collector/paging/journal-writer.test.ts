@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { listJournalBins, readJournalEnd, type TickRecord } from '../../../src/archive/journal/journal.ts';
+import { readJournalEnd, type TickRecord } from '../../../src/archive/journal/journal.ts';
 import type { BookRecord } from '../../../src/archive/journal/journal-books.ts';
-import { consumeJournal } from '../../../src/archive/journal/journal-check.ts';
+import { consumeJournal, indexJournal, listTickBins } from '../../../src/archive/journal/journal-check.ts';
 import { countJournaledTicks } from '../../../src/archive/journal/journal-rows.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { openBookJournalWriter, openTickJournalWriter } from '../../../src/collector/paging/journal-writer.ts';
@@ -51,8 +51,7 @@ function journalOf() {
     ticks: () => countJournaledTicks(state.db),
     transactions: () => transactions,
     /** Empties the journal like a publish. */
-    empty: () =>
-      consumeJournal(state.db, listJournalBins(state.db, readJournalEnd(state.db)), readJournalEnd(state.db), []),
+    empty: () => consumeJournal(state.db, listTickBins(indexJournal(state.db)), readJournalEnd(state.db), []),
   };
 }
 
