@@ -65,6 +65,30 @@ test('names the field of each fault', () => {
   expect(faultsOf({ grid: { a: [] } })).toEqual({
     'grid.a': 'must have 1 to 1000 members',
   });
+  const text = 'must be a string of 1 to 1000 characters';
+  const time = 'must be from 0 to 7258118400000';
+  const many = (n: number) => Array.from({ length: n }, (_, i) => `s${i}`);
+  for (const [json, name, reason] of [
+    [{ objective: 'luck' }, 'objective', /^must be one of avg_pnl, /],
+    [{ entry_executable: { name: '' } }, 'entry_executable.name', 'must be a string of 1 to 200 characters'],
+    [{ entry_executable: { name: 'x', version: 0 } }, 'entry_executable.version', 'must be from 1 to 1000000000'],
+    [{ entry_executable: { name: 'x', version: 1.5 } }, 'entry_executable.version', 'must be a whole number'],
+    [{ entry_executable: { name: 'x', code: 'x' } }, 'entry_executable.code', /^is unknown: expected one of name, ver/],
+    [{ symbols: many(10_001) }, 'symbols', 'must have 1 to 10000 members'],
+    [{ symbols: ['x'.repeat(1001)] }, 'symbols[0]', text],
+    [{ filter: { categories: many(101) } }, 'filter.categories', 'must have 0 to 100 members'],
+    [{ filter: { sources: [''] } }, 'filter.sources[0]', text],
+    [{ from: -1 }, 'from', time],
+    [{ to: Date.UTC(2200, 0, 1) + 1 }, 'to', time],
+    [{ grid: { a: 0.1 } }, 'grid.a', 'must be a list'],
+    [{ held_out: 0 }, 'held_out', 'must be from 0.05 to 0.9'],
+    [{ fees: 'kalshi' }, 'fees', 'must be an object'],
+    [{ fees: { schedule: 'kalshi', rate: 0.07 } }, 'fees.rate', /^is unknown/],
+    [{ fees: { per_contract: { parameter: 'a' } } }, 'fees.per_contract.parameter', /^a is not a parameter/],
+    [{ whole_contracts: 'yes' }, 'whole_contracts', 'must be true or false'],
+  ] as const)
+    expect(faultsOf(json)).toEqual({ [name]: typeof reason === 'string' ? reason : expect.stringMatching(reason) });
+  expect(faultsOf({ symbols: many(10_000), filter: { categories: many(100) }, to: Date.UTC(2200, 0, 1) })).toEqual({});
   expect(faultsOf({ held_out: 1 })).toEqual({ held_out: 'must be from 0.05 to 0.9' });
   const entry_executable = { name: 'x', strategy: { rules: [{ side: 'yes', entry: { all: [] }, size: {} }] } };
   expect(faultsOf({ entry_executable })).toEqual({

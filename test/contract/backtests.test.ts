@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
-import { backtestRequest, parseBacktestSpec } from '../../src/contract/backtest-request.ts';
+import { backtestRequest } from '../../src/contract/backtest-request.ts';
 import { BacktestResult } from '../../src/contract/backtests.ts';
 import { strategySchemas } from '../../src/contract/strategy-language.ts';
 import { createTradedArchive, runDirectly, threshold } from '../server/backtesting.ts';
@@ -33,56 +33,6 @@ function compiled(schema: object, closed = false) {
 test('the schema names the built-in strategies', () => {
   const reported = JSON.stringify(backtestRequest.json);
   for (const { name } of builtinStrategies) expect(reported).toContain(name);
-});
-
-test('the schema and the parser accept the same requests', () => {
-  const { parameters, ...plain } = threshold;
-  const [hold] = builtinStrategies;
-  const inline = { name: 'mine', strategy: hold!.strategy };
-  const schema = compiled(backtestRequest.json);
-  for (const [body, isGood] of [
-    [plain, true],
-    [{ ...plain, parameters }, true],
-    [{ ...plain, entry_executable: inline }, true],
-    [{ ...plain, entry_executable: { name: 'x', version: null } }, true],
-    [{ ...plain, entry_executable: { name: 'x', version: 0 } }, false],
-    [{ ...plain, entry_executable: { name: 'x', version: 1.5 } }, false],
-    [{ ...plain, entry_executable: { name: '' } }, false],
-    [{ ...plain, entry_executable: { name: 'x'.repeat(201) } }, false],
-    [{ ...plain, entry_executable: { ...inline, code: 'x' } }, false],
-    [{ ...plain, entry_executable: { name: 'x', strategy: { rules: [] } } }, false],
-    [{ ...plain, objective: 'luck' }, false],
-    [{ objective: 'brier' }, false],
-    [{ ...plain, symbols: null, from: null, to: null }, true],
-    [{ ...plain, symbols: ['a'], from: 0, to: Date.UTC(2200, 0, 1) }, true],
-    [{ ...plain, symbols: [] }, false],
-    [{ ...plain, symbols: Array.from({ length: 10_001 }, (_, i) => `s${i}`) }, false],
-    [{ ...plain, symbols: ['x'.repeat(1001)] }, false],
-    [{ ...plain, from: -1 }, false],
-    [{ ...plain, to: Date.UTC(2200, 0, 1) + 1 }, false],
-    [{ ...plain, from: 1.5 }, false],
-    [{ ...plain, filter: { categories: ['a'], sources: [] } }, true],
-    [{ ...plain, filter: { categories: Array.from({ length: 101 }, (_, i) => `${i}`) } }, false],
-    [{ ...plain, filter: { more: [] } }, false],
-    [{ ...plain, parameters: { a: '1' } }, false],
-    [{ ...plain, grid: { buy_below: [0.1, 0.2] }, held_out: 0.5 }, true],
-    [{ ...plain, grid: { buy_below: [] } }, false],
-    [{ ...plain, grid: { buy_below: 0.1 } }, false],
-    [{ ...plain, held_out: 0.95 }, false],
-    [{ ...plain, held_out: 0 }, false],
-    [{ ...plain, fees: null, whole_contracts: null }, true],
-    [{ ...plain, fees: { per_contract: 0.01 }, whole_contracts: true }, true],
-    [{ ...plain, fees: { schedule: 'kalshi', rounding: 'centicent' } }, true],
-    [{ ...plain, fees: { schedule: 'polymarket', rate: 0.05, exponent: 2 } }, true],
-    [{ ...plain, fees: { schedule: 'polymarket' } }, false],
-    [{ ...plain, fees: { schedule: 'kalshi', rate: 0.07 } }, false],
-    [{ ...plain, fees: 'kalshi' }, false],
-    [{ ...plain, whole_contracts: 'yes' }, false],
-    [{ ...plain, more: 1 }, false],
-  ] as const) {
-    const reported = JSON.stringify(body).slice(0, 200);
-    expect([reported, schema(body), 'spec' in parseBacktestSpec(body)]).toEqual([reported, isGood, isGood]);
-  }
 });
 
 test('a result has exactly the fields of the schema', async () => {
