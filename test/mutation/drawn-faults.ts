@@ -153,7 +153,9 @@ async function runFaults(faults: readonly DrawnFault[], only: ReadonlySet<number
         console.log(`${label}\n    the line is not in src`);
         continue;
       }
-      const tests = listTestsByDistance(copy, place.file).slice(0, filesMax);
+      // The copy is no repository, as the test of the structure needs it; it runs no code of src anyway.
+      const related = listTestsByDistance(copy, place.file).filter((test) => test !== 'test/structure.test.ts');
+      const tests = related.slice(0, filesMax);
       const known = outcomes.findIndex(({ before }) => before === fault.before);
       const { caughtBy, files } = outcomes[known] ?? { caughtBy: null, files: -1 };
       if (caughtBy !== null || files >= tests.length) continue;
