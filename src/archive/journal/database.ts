@@ -80,10 +80,15 @@ export function openDatabase(
     // Not cached: a nested call must not restart a statement that is being iterated.
     *iterate<R>(sql: string, ...values: SQLInputValue[]) {
       const rows = withReadableErrors(path, () => db.prepare(sql).iterate(...values));
-      for (;;) {
-        const next = withReadableErrors(path, () => rows.next());
-        if (next.done) return;
-        yield next.value as R;
+      try {
+        for (;;) {
+          const next = withReadableErrors(path, () => rows.next());
+          if (next.done) return;
+          yield next.value as R;
+        }
+      } finally {
+        // A reader that ends early would leave the table locked.
+        rows.return?.();
       }
     },
     script: (sql) => withReadableErrors(path, () => db.exec(sql)),

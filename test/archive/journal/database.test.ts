@@ -26,3 +26,15 @@ test('syncs the log at each commit on every connection of the state', () => {
   for (const state of states) state.close();
   expect(connections).toHaveLength(2);
 });
+
+test('a reader that ends early leaves no statement open', () => {
+  const { db, close } = openState(scratchFolder(), { upstream: 'https://box.test', parts: 1 });
+  for (const _ of db.iterate('select 1 union all select 2')) break;
+  expect(() => db.script('pragma wal_checkpoint(truncate)')).not.toThrow();
+  const failing = (): void => {
+    for (const row of db.iterate('select name from sqlite_schema')) throw new Error(JSON.stringify(row));
+  };
+  expect(failing).toThrow('name');
+  expect(() => db.script('pragma wal_checkpoint(truncate)')).not.toThrow();
+  close();
+});
