@@ -134,15 +134,19 @@ async function damagePermanently(place: string): Promise<void> {
   await withArchive(
     place,
     async (archive) => {
-      for (const symbol of symbols) {
-        const quotes = ticksOf(symbol, day0 + hourMs, 30).map(([t, p]) => quote(t, p));
-        const windows = [{ from: day0, to: day0 + 4 * hourMs }];
-        appendQuotes(archive, quoteAnswer(symbol, quotes, { runId: 'second', windows }));
-      }
+      // Of each file at least one row group stays, so that no path of a glob is removed.
+      for (const symbol of symbols)
+        for (const [round, observedAt] of [now, now + 1].entries()) {
+          const rows = ticksOf(symbol, day0 + hourMs, 30 + round);
+          const rest = { runId: 'second', observedAt, windows: [{ from: day0, to: day0 + 4 * hourMs }] };
+          const quotes = rows.map(([t, p]) => quote(t, p));
+          const trades = rows.map(([t, p], i) => trade(t, `more ${i}`, p));
+          appendQuotes(archive, quoteAnswer(symbol, quotes, rest), tradeAnswer(symbol, trades, rest));
+        }
       await publishNow(archive, now, 'second', { candles: ['1h'] });
       const { root } = archive.layout;
       const manifest = archive.readManifest();
-      for (const dataset of ['ticks', 'quotes', 'quote_conflicts', 'trades'] as const) {
+      for (const dataset of ['ticks', 'quotes', 'quote_conflicts', 'trades', 'trade_conflicts'] as const) {
         const file = manifest.datasets[dataset].files.find(({ rows }) => rows > 0)!;
         const { groups } = readRowGroups(archive.state.db, file.path, file.sha256)!;
         flip(join(root, file.path), groups.at(-1)!.start + 1);
