@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Count, fileResponses, GeneratedAt, nullable } from './export-manifest.ts';
+import { Count, closed, fileResponses, GeneratedAt, nullable, titled } from './export-manifest.ts';
 import { CsvSafe, Limit } from './query-parameters.ts';
 import { type Trade, tradeColumns } from './trade-fields.ts';
 
@@ -23,44 +23,38 @@ export const BacktestTrade = Type.Unsafe<Trade>({
 export const backtestTradesFormats = ['json', 'csv', 'parquet'] as const;
 export type BacktestTradesFormat = (typeof backtestTradesFormats)[number];
 
-export const BacktestTradesQuery = Type.Object(
-  {
-    limit: Type.Optional(
-      Limit(
-        'Maximum number of trades in the response. The default is 1,000, and larger values are reduced to the maximum of the service. For JSON only; a file has all trades.',
-      ),
+export const BacktestTradesQuery = closed({
+  limit: Type.Optional(
+    Limit(
+      'Maximum number of trades in the response. The default is 1,000, and larger values are reduced to the maximum of the service. For JSON only; a file has all trades.',
     ),
-    cursor: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 200,
-        description: 'next_cursor of the previous page of the same backtest. For JSON only.',
-      }),
-    ),
-    format: Type.Optional(
-      Type.Unsafe<BacktestTradesFormat>({
-        type: 'string',
-        enum: [...backtestTradesFormats],
-        description: 'Format of the response; overrides the Accept header. CSV and Parquet are files with all trades.',
-      }),
-    ),
-    csv_safe: Type.Optional(CsvSafe),
-  },
-  { additionalProperties: false },
-);
-
-const BacktestTradesResponse = Type.Object(
-  {
-    trades: Type.Array(BacktestTrade, {
-      description: 'Sorted by filled_at, symbol and rule; the parts of a position by exited_at.',
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: 'next_cursor of the previous page of the same backtest. For JSON only.',
     }),
-    count: Count('Number of trades in this response.'),
-    total: Count('Number of trades of the backtest.'),
-    next_cursor: nullable(Type.String(), 'Cursor of the next page; null on the last page.'),
-    generated_at: GeneratedAt,
-  },
-  { title: 'BacktestTradesResponse' },
-);
+  ),
+  format: Type.Optional(
+    Type.Unsafe<BacktestTradesFormat>({
+      type: 'string',
+      enum: [...backtestTradesFormats],
+      description: 'Format of the response; overrides the Accept header. CSV and Parquet are files with all trades.',
+    }),
+  ),
+  csv_safe: Type.Optional(CsvSafe),
+});
+
+const BacktestTradesResponse = titled('BacktestTradesResponse', {
+  trades: Type.Array(BacktestTrade, {
+    description: 'Sorted by filled_at, symbol and rule; the parts of a position by exited_at.',
+  }),
+  count: Count('Number of trades in this response.'),
+  total: Count('Number of trades of the backtest.'),
+  next_cursor: nullable(Type.String(), 'Cursor of the next page; null on the last page.'),
+  generated_at: GeneratedAt,
+});
 
 const file = { schema: { type: 'string', format: 'binary' } };
 

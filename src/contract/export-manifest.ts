@@ -1,4 +1,4 @@
-import { type TSchema, Type } from 'typebox';
+import { type TProperties, type TSchema, Type } from 'typebox';
 import { GenerationParameter } from './query-parameters.ts';
 
 /* Bulk export: the manifest and the published files. */
@@ -24,22 +24,25 @@ export const oneOf = <const T extends string>(names: readonly T[], description: 
   Type.Unsafe<T>({ type: 'string', enum: [...names], description });
 export const nullable = <S extends TSchema>(schema: S, description: string) =>
   Type.Union([schema, Type.Null()], { description });
+/** An object that responses may extend by further fields. */
+export const titled = <F extends TProperties>(title: string, fields: F) => Type.Object(fields, { title });
+export const described = <F extends TProperties>(title: string, description: string, fields: F) =>
+  Type.Object(fields, { title, description });
+/** An object without further fields, in requests. */
+export const closed = <F extends TProperties>(fields: F) => Type.Object(fields, { additionalProperties: false });
 export const epochMs = Type.Integer();
 export const text = Type.String();
 export const Count = (description: string) => Type.Integer({ minimum: 0, description });
 export const Sha256 = (description: string) => Type.String({ pattern: '^[0-9a-f]{64}$', description });
 export const GeneratedAt = Type.Integer({ description: 'When the response was generated, epoch milliseconds.' });
 
-export const ExportQuery = Type.Object(
-  {
-    since: Type.Optional(
-      GenerationParameter(
-        'Lists only the files that were written after this generation, with their URLs. 0 lists all files.',
-      ),
+export const ExportQuery = closed({
+  since: Type.Optional(
+    GenerationParameter(
+      'Lists only the files that were written after this generation, with their URLs. 0 lists all files.',
     ),
-  },
-  { additionalProperties: false },
-);
+  ),
+});
 
 const fileFields = {
   path: Type.String({ description: 'Path relative to the root of the archive.' }),
@@ -54,92 +57,82 @@ const fileFields = {
 };
 
 /** manifest.json, byte for byte. */
-const ManifestResponse = Type.Object(
-  {
-    format_version: Type.Integer({ minimum: 1, description: 'Version of the layout of the archive.' }),
-    generation: Count('Number of publishes; 0 before the first publish.'),
-    created_at: Type.Integer({ description: 'When it was published, epoch milliseconds.' }),
-    writer: Type.String({ description: 'The program that wrote it.' }),
-    upstream: Type.String({ description: 'Name of the upstream.' }),
-    parts: Type.Integer({ minimum: 1, description: 'Number of files that a day of a dataset is split into.' }),
-    day_parts: Type.Optional(
-      Type.Record(Type.String(), Type.Integer({ minimum: 1 }), {
-        description: 'The number of files of days that are split into fewer, by date.',
-      }),
-    ),
-    previous_sha256: nullable(text, 'SHA-256 of the previous manifest.'),
-    watermark: nullable(epochMs, 'Every live symbol is covered by proven windows up to this time, epoch milliseconds.'),
-    reached: nullable(
-      epochMs,
-      'Every live symbol is covered by proven or inferred windows up to this time, epoch milliseconds.',
-    ),
-    days: Type.Unsafe<object>({
-      type: 'object',
-      additionalProperties: true,
-      description:
-        'By day: state (complete, provisional, complete_with_exceptions, incomplete, empty), expected, covered, missing, exceptions.',
+const ManifestResponse = described('Manifest', 'manifest.json as published, byte for byte.', {
+  format_version: Type.Integer({ minimum: 1, description: 'Version of the layout of the archive.' }),
+  generation: Count('Number of publishes; 0 before the first publish.'),
+  created_at: Type.Integer({ description: 'When it was published, epoch milliseconds.' }),
+  writer: Type.String({ description: 'The program that wrote it.' }),
+  upstream: Type.String({ description: 'Name of the upstream.' }),
+  parts: Type.Integer({ minimum: 1, description: 'Number of files that a day of a dataset is split into.' }),
+  day_parts: Type.Optional(
+    Type.Record(Type.String(), Type.Integer({ minimum: 1 }), {
+      description: 'The number of files of days that are split into fewer, by date.',
     }),
-    datasets: Type.Unsafe<object>({
-      type: 'object',
-      additionalProperties: Type.Object(
-        { files: Type.Array(Type.Object(fileFields, { title: 'ManifestFile' })) },
-        { title: 'ManifestDataset' },
-      ),
-      description: 'The files of each dataset.',
+  ),
+  previous_sha256: nullable(text, 'SHA-256 of the previous manifest.'),
+  watermark: nullable(epochMs, 'Every live symbol is covered by proven windows up to this time, epoch milliseconds.'),
+  reached: nullable(
+    epochMs,
+    'Every live symbol is covered by proven or inferred windows up to this time, epoch milliseconds.',
+  ),
+  days: Type.Unsafe<object>({
+    type: 'object',
+    additionalProperties: true,
+    description:
+      'By day: state (complete, provisional, complete_with_exceptions, incomplete, empty), expected, covered, missing, exceptions.',
+  }),
+  datasets: Type.Unsafe<object>({
+    type: 'object',
+    additionalProperties: titled('ManifestDataset', {
+      files: Type.Array(Type.Object(fileFields, { title: 'ManifestFile' })),
     }),
-    lost: Type.Optional(
-      Type.Array(
-        Type.Object(
-          {
-            dataset: text,
-            symbol: text,
-            from: epochMs,
-            to: epochMs,
-            ticks: Count('Number of ticks that were published in the window.'),
-          },
-          {
-            title: 'LostWindow',
-            examples: [{ dataset: 'ticks', symbol: 'KXBTC', from: 1749859200000, to: 1749862800000, ticks: 12 }],
-          },
-        ),
-        { description: 'Windows whose published ticks were lost; absent if there are none.' },
-      ),
-    ),
-    removed: Type.Optional(
-      Type.Array(
-        Type.Object(
-          { path: text, generation: Count('First generation without the file.') },
-          { title: 'RemovedFile', examples: [{ path: 'ticks/date=2025-06-14/part-00.parquet', generation: 12 }] },
-        ),
-        {
-          description: 'Files that a repair removed; absent if there are none.',
-        },
-      ),
-    ),
-  },
-  { title: 'Manifest', description: 'manifest.json as published, byte for byte.' },
-);
-
-const ChangesResponse = Type.Object(
-  {
-    since: Count('The generation of the request.'),
-    generation: Count('The generation that a copy has after fetching these files.'),
-    count: Count('Number of files.'),
-    files: Type.Array(
+    description: 'The files of each dataset.',
+  }),
+  lost: Type.Optional(
+    Type.Array(
       Type.Object(
         {
-          dataset: oneOf(exportDatasets, 'The dataset.'),
-          ...fileFields,
-          url: Type.String({ description: 'URL of the file, relative to this service.' }),
+          dataset: text,
+          symbol: text,
+          from: epochMs,
+          to: epochMs,
+          ticks: Count('Number of ticks that were published in the window.'),
         },
-        { title: 'ChangedFile' },
+        {
+          title: 'LostWindow',
+          examples: [{ dataset: 'ticks', symbol: 'KXBTC', from: 1749859200000, to: 1749862800000, ticks: 12 }],
+        },
       ),
+      { description: 'Windows whose published ticks were lost; absent if there are none.' },
     ),
-    removed: Type.Array(text, { description: 'Paths of files that no longer exist: remove them from the copy.' }),
-    generated_at: GeneratedAt,
-  },
-  { title: 'Changes', description: 'With `since`: the files written after that generation.' },
-);
+  ),
+  removed: Type.Optional(
+    Type.Array(
+      Type.Object(
+        { path: text, generation: Count('First generation without the file.') },
+        { title: 'RemovedFile', examples: [{ path: 'ticks/date=2025-06-14/part-00.parquet', generation: 12 }] },
+      ),
+      {
+        description: 'Files that a repair removed; absent if there are none.',
+      },
+    ),
+  ),
+});
+
+const ChangesResponse = described('Changes', 'With `since`: the files written after that generation.', {
+  since: Count('The generation of the request.'),
+  generation: Count('The generation that a copy has after fetching these files.'),
+  count: Count('Number of files.'),
+  files: Type.Array(
+    titled('ChangedFile', {
+      dataset: oneOf(exportDatasets, 'The dataset.'),
+      ...fileFields,
+      url: Type.String({ description: 'URL of the file, relative to this service.' }),
+    }),
+  ),
+  removed: Type.Array(text, { description: 'Paths of files that no longer exist: remove them from the copy.' }),
+  generated_at: GeneratedAt,
+});
 
 /** Part numbers have at most four digits. */
 const Part = Type.String({
@@ -147,15 +140,12 @@ const Part = Type.String({
   description: 'A file of the manifest: part-00.parquet',
 });
 
-export const FilePath = Type.Object(
-  {
-    dataset: oneOf(datedDatasets, 'A dataset with a folder per day.'),
-    date: Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', description: 'UTC day, YYYY-MM-DD.' }),
-    part: Part,
-  },
-  { additionalProperties: false },
-);
-export const SymbolsPath = Type.Object({ part: Part }, { additionalProperties: false });
+export const FilePath = closed({
+  dataset: oneOf(datedDatasets, 'A dataset with a folder per day.'),
+  date: Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', description: 'UTC day, YYYY-MM-DD.' }),
+  part: Part,
+});
+export const SymbolsPath = closed({ part: Part });
 
 /** Headers that GET and HEAD of a file support. */
 export const FileHeaders = Type.Object({

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { nullable, oneOf } from './export-manifest.ts';
+import { closed, nullable, oneOf, titled } from './export-manifest.ts';
 import { CsvSafe, Limit, TimeParameter } from './query-parameters.ts';
 
 /* Historical routes: published data as pages of JSON, or complete in other formats. */
@@ -59,62 +59,51 @@ export const SymbolsParameter = (description: string, bounds: { readonly minItem
 
 const symbols = Type.Optional(SymbolsParameter('Only this symbol'));
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: textMax, description }));
-const noExtraFields = { additionalProperties: false };
 
-export const HistoricalMarketsQuery = Type.Object(
-  {
-    source: text('Last known venue.'),
-    category: text('Last known category.'),
-    symbol,
-    canonical_id: text('Market identifier across venues.'),
-    event: text('Last known identifier of the event that the market belongs to.'),
-    q: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 200,
-        pattern: '\\S',
-        description:
-          'Words that must all occur in question, symbol, category, source or canonical_id; case is ignored.',
-      }),
-    ),
-    resolved: Type.Optional(
-      Type.Boolean({
-        description: 'Whether the market has an outcome, or its resolution time had passed when it was last seen.',
-      }),
-    ),
-    ...commonParameters,
-  },
-  noExtraFields,
-);
+export const HistoricalMarketsQuery = closed({
+  source: text('Last known venue.'),
+  category: text('Last known category.'),
+  symbol,
+  canonical_id: text('Market identifier across venues.'),
+  event: text('Last known identifier of the event that the market belongs to.'),
+  q: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: '\\S',
+      description: 'Words that must all occur in question, symbol, category, source or canonical_id; case is ignored.',
+    }),
+  ),
+  resolved: Type.Optional(
+    Type.Boolean({
+      description: 'Whether the market has an outcome, or its resolution time had passed when it was last seen.',
+    }),
+  ),
+  ...commonParameters,
+});
 export type HistoricalMarketsQuery = Type.Static<typeof HistoricalMarketsQuery>;
 
 /** The query of rows that have no further parameters: ticks, order books, quotes, trades and conflicts. */
-export const HistoricalRowsQuery = Type.Object({ symbol: symbols, ...commonParameters }, noExtraFields);
+export const HistoricalRowsQuery = closed({ symbol: symbols, ...commonParameters });
 export type HistoricalRowsQuery = Type.Static<typeof HistoricalRowsQuery>;
 
-export const HistoricalCandlesQuery = Type.Object(
-  {
-    interval: oneOf(
-      ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w'],
-      'Length of a candle. Intervals are aligned to UTC midnight, weeks to Monday; from and to bound the start times of candles.',
-    ),
-    symbol: symbols,
-    ...commonParameters,
-  },
-  noExtraFields,
-);
+export const HistoricalCandlesQuery = closed({
+  interval: oneOf(
+    ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w'],
+    'Length of a candle. Intervals are aligned to UTC midnight, weeks to Monday; from and to bound the start times of candles.',
+  ),
+  symbol: symbols,
+  ...commonParameters,
+});
 export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 
-export const HistoricalCoverageQuery = Type.Object(
-  {
-    dataset: Type.Optional(
-      oneOf(['ticks', 'orderbooks', 'quotes', 'trades'], 'Dataset that was fetched; ticks by default.'),
-    ),
-    symbol: symbols,
-    ...commonParameters,
-  },
-  noExtraFields,
-);
+export const HistoricalCoverageQuery = closed({
+  dataset: Type.Optional(
+    oneOf(['ticks', 'orderbooks', 'quotes', 'trades'], 'Dataset that was fetched; ticks by default.'),
+  ),
+  symbol: symbols,
+  ...commonParameters,
+});
 export type HistoricalCoverageQuery = Type.Static<typeof HistoricalCoverageQuery>;
 
 /** Fields at the end of every JSON response of a historical route. */
@@ -138,80 +127,65 @@ const state = {
   outcome: nullable(Type.Number(), 'Settlement value: 1, 0, or a value between.'),
 };
 
-export const HistoricalMarketsResponse = Type.Object(
-  {
-    markets: Type.Array(
-      Type.Object(
-        {
-          canonical_id: Type.String({ description: 'Market identifier across venues.' }),
-          symbol: nullable(Type.String(), 'Market ticker at its venue.'),
-          source: nullable(Type.String(), 'Venue.'),
-          question: nullable(Type.String(), 'Question of the market.'),
-          confidence: nullable(Type.Number(), 'Confidence of the match, from 0 to 1.'),
-          ...state,
-          outcome_source: nullable(
-            Type.String(),
-            'reported if a record states the outcome, derived if it was computed, for example from final prices.',
-          ),
-          event: nullable(Type.String(), 'Identifier of the event that the market belongs to.'),
-          exclusive: nullable(Type.Boolean(), 'Whether the markets of the event exclude each other.'),
-          strike_low: nullable(Type.Number(), 'Lower bound of the quantity for yes, in the unit of the venue.'),
-          strike_high: nullable(Type.Number(), 'Upper bound of the quantity for yes, in the unit of the venue.'),
-          expected_end: MsOrNull('When the outcome is expected to be known'),
-          rules_sha256: nullable(
-            Type.String(),
-            'SHA-256 of the UTF-8 text of the rules. The text is the column rules of the other formats.',
-          ),
-          fee_schedule: nullable(Type.String(), 'Fee schedule, as the record names it.'),
-          tick_size: nullable(Type.Number(), 'Smallest step of the price, a fraction of 1.'),
-          opens_at: MsOrNull('Opening time'),
-          first_seen: Ms('First poll in the window that listed the market'),
-          last_seen: Ms('Last poll in the window that listed the market'),
-          first_tick: MsOrNull("Time of the symbol's earliest published tick"),
-          last_tick: MsOrNull("Time of the symbol's latest published tick"),
-          ticks: Type.Integer({ minimum: 0, description: 'Number of published ticks of the symbol.' }),
-          states: Type.Integer({ minimum: 1, description: 'Number of states of the market in the window.' }),
-          history: Type.Array(
-            Type.Object(
-              {
-                first_seen: Ms('First poll with this state'),
-                last_seen: Ms('Last poll with this state'),
-                ...state,
-              },
-              { title: 'MarketState' },
-            ),
-            { maxItems: 50, description: 'States of the market in order of time; at most the latest 50.' },
-          ),
-        },
-        { title: 'HistoricalMarket' },
+export const HistoricalMarketsResponse = titled('HistoricalMarketsResponse', {
+  markets: Type.Array(
+    titled('HistoricalMarket', {
+      canonical_id: Type.String({ description: 'Market identifier across venues.' }),
+      symbol: nullable(Type.String(), 'Market ticker at its venue.'),
+      source: nullable(Type.String(), 'Venue.'),
+      question: nullable(Type.String(), 'Question of the market.'),
+      confidence: nullable(Type.Number(), 'Confidence of the match, from 0 to 1.'),
+      ...state,
+      outcome_source: nullable(
+        Type.String(),
+        'reported if a record states the outcome, derived if it was computed, for example from final prices.',
       ),
-      { description: 'One item per canonical_id and symbol, in that order, as last known in the window.' },
-    ),
-    total: Type.Integer({ minimum: 0, description: 'Number of matching markets on all pages.' }),
-    ...pageFields,
-  },
-  { title: 'HistoricalMarketsResponse' },
-);
+      event: nullable(Type.String(), 'Identifier of the event that the market belongs to.'),
+      exclusive: nullable(Type.Boolean(), 'Whether the markets of the event exclude each other.'),
+      strike_low: nullable(Type.Number(), 'Lower bound of the quantity for yes, in the unit of the venue.'),
+      strike_high: nullable(Type.Number(), 'Upper bound of the quantity for yes, in the unit of the venue.'),
+      expected_end: MsOrNull('When the outcome is expected to be known'),
+      rules_sha256: nullable(
+        Type.String(),
+        'SHA-256 of the UTF-8 text of the rules. The text is the column rules of the other formats.',
+      ),
+      fee_schedule: nullable(Type.String(), 'Fee schedule, as the record names it.'),
+      tick_size: nullable(Type.Number(), 'Smallest step of the price, a fraction of 1.'),
+      opens_at: MsOrNull('Opening time'),
+      first_seen: Ms('First poll in the window that listed the market'),
+      last_seen: Ms('Last poll in the window that listed the market'),
+      first_tick: MsOrNull("Time of the symbol's earliest published tick"),
+      last_tick: MsOrNull("Time of the symbol's latest published tick"),
+      ticks: Type.Integer({ minimum: 0, description: 'Number of published ticks of the symbol.' }),
+      states: Type.Integer({ minimum: 1, description: 'Number of states of the market in the window.' }),
+      history: Type.Array(
+        titled('MarketState', {
+          first_seen: Ms('First poll with this state'),
+          last_seen: Ms('Last poll with this state'),
+          ...state,
+        }),
+        { maxItems: 50, description: 'States of the market in order of time; at most the latest 50.' },
+      ),
+    }),
+    { description: 'One item per canonical_id and symbol, in that order, as last known in the window.' },
+  ),
+  total: Type.Integer({ minimum: 0, description: 'Number of matching markets on all pages.' }),
+  ...pageFields,
+});
 
 export const Price = (description: string) => Type.Number({ description });
 
-export const HistoricalTicksResponse = Type.Object(
-  {
-    ticks: Type.Array(
-      Type.Object(
-        {
-          symbol: Type.String({ description: 'Symbol of the market.' }),
-          t: Ms('Tick time'),
-          p: Price('Price.'),
-        },
-        { title: 'HistoricalTick' },
-      ),
-      { description: 'Published ticks, sorted by symbol and t.' },
-    ),
-    ...pageFields,
-  },
-  { title: 'HistoricalTicksResponse' },
-);
+export const HistoricalTicksResponse = titled('HistoricalTicksResponse', {
+  ticks: Type.Array(
+    titled('HistoricalTick', {
+      symbol: Type.String({ description: 'Symbol of the market.' }),
+      t: Ms('Tick time'),
+      p: Price('Price.'),
+    }),
+    { description: 'Published ticks, sorted by symbol and t.' },
+  ),
+  ...pageFields,
+});
 
 /** Fields from quotes and trades. Only published candles have them. */
 const candleSeriesFields = {
@@ -243,30 +217,24 @@ const candleSeriesFields = {
   ),
 };
 
-export const HistoricalCandlesResponse = Type.Object(
-  {
-    interval: HistoricalCandlesQuery.properties.interval,
-    candles: Type.Array(
-      Type.Object(
-        {
-          symbol: Type.String({ description: 'Symbol of the market.' }),
-          t: Ms('Start of the interval'),
-          open: Price('First price.'),
-          high: Price('Highest price.'),
-          low: Price('Lowest price.'),
-          close: Price('Last price.'),
-          ticks: Type.Integer({ minimum: 1, description: 'Number of ticks in the interval.' }),
-          covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that is covered.' }),
-          ...candleSeriesFields,
-        },
-        { title: 'Candle' },
-      ),
-      { description: 'Sorted by symbol and t; an interval without ticks has no candle.' },
-    ),
-    ...pageFields,
-  },
-  { title: 'HistoricalCandlesResponse' },
-);
+export const HistoricalCandlesResponse = titled('HistoricalCandlesResponse', {
+  interval: HistoricalCandlesQuery.properties.interval,
+  candles: Type.Array(
+    titled('Candle', {
+      symbol: Type.String({ description: 'Symbol of the market.' }),
+      t: Ms('Start of the interval'),
+      open: Price('First price.'),
+      high: Price('Highest price.'),
+      low: Price('Lowest price.'),
+      close: Price('Last price.'),
+      ticks: Type.Integer({ minimum: 1, description: 'Number of ticks in the interval.' }),
+      covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that is covered.' }),
+      ...candleSeriesFields,
+    }),
+    { description: 'Sorted by symbol and t; an interval without ticks has no candle.' },
+  ),
+  ...pageFields,
+});
 
 const HistoricalGap = Type.Object(
   {
@@ -287,41 +255,35 @@ const HistoricalGap = Type.Object(
   },
 );
 
-export const HistoricalCoverageResponse = Type.Object(
-  {
-    coverage: Type.Array(
-      Type.Object(
-        {
-          dataset: Type.String({ description: 'Dataset that was fetched.' }),
-          symbol: Type.String({ description: 'Symbol of the market.' }),
-          t_from: Ms('Start, inclusive'),
-          t_to: Ms('End, exclusive'),
-          ticks: Type.Integer({
-            minimum: 0,
-            description:
-              'Number of published ticks in the window; for quotes and trades, of their rows; for order books, of snapshots.',
-          }),
-          fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
-          origin: Type.String({ description: 'poll, backfill or import.' }),
-          evidence: Type.String({ description: 'Evidence of the coverage: stated, confirmed, declared or inferred.' }),
-          grain_ms: Type.Optional(
-            Type.Union([Type.Integer(), Type.Null()], {
-              description: 'Time step of the source in milliseconds, if the source does not have single ticks.',
-            }),
-          ),
-        },
-        { title: 'CoverageWindow' },
-      ),
-      { description: 'Covered windows, sorted by symbol and t_from.' },
-    ),
-    gaps: Type.Optional(
-      Type.Array(HistoricalGap, {
+export const HistoricalCoverageResponse = titled('HistoricalCoverageResponse', {
+  coverage: Type.Array(
+    titled('CoverageWindow', {
+      dataset: Type.String({ description: 'Dataset that was fetched.' }),
+      symbol: Type.String({ description: 'Symbol of the market.' }),
+      t_from: Ms('Start, inclusive'),
+      t_to: Ms('End, exclusive'),
+      ticks: Type.Integer({
+        minimum: 0,
         description:
-          'Only for the ticks of one symbol: windows of its lifetime within the requested window that are not covered. Every page has the same list. If there are more gaps than the maximum of a page, the list has the earliest.',
+          'Number of published ticks in the window; for quotes and trades, of their rows; for order books, of snapshots.',
       }),
-    ),
-    gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of gaps in total.' })),
-    ...pageFields,
-  },
-  { title: 'HistoricalCoverageResponse' },
-);
+      fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
+      origin: Type.String({ description: 'poll, backfill or import.' }),
+      evidence: Type.String({ description: 'Evidence of the coverage: stated, confirmed, declared or inferred.' }),
+      grain_ms: Type.Optional(
+        Type.Union([Type.Integer(), Type.Null()], {
+          description: 'Time step of the source in milliseconds, if the source does not have single ticks.',
+        }),
+      ),
+    }),
+    { description: 'Covered windows, sorted by symbol and t_from.' },
+  ),
+  gaps: Type.Optional(
+    Type.Array(HistoricalGap, {
+      description:
+        'Only for the ticks of one symbol: windows of its lifetime within the requested window that are not covered. Every page has the same list. If there are more gaps than the maximum of a page, the list has the earliest.',
+    }),
+  ),
+  gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of gaps in total.' })),
+  ...pageFields,
+});

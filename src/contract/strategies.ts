@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Count, GeneratedAt, nullable, oneOf } from './export-manifest.ts';
+import { Count, closed, described, GeneratedAt, nullable, oneOf, titled } from './export-manifest.ts';
 import { object, refine, text } from './parsed-schema.ts';
 import { Limit } from './query-parameters.ts';
 import { type Strategy as StrategyDefinition, strategyDefinition } from './strategy-language.ts';
@@ -66,19 +66,16 @@ export const CreatedHeaders = {
   Location: Type.String({ description: 'URL of the object, relative to this service.' }),
 };
 
-export const Strategy = Type.Object(
-  {
-    id: Type.String({ description: 'ID of this version.' }),
-    name: Type.String({ description: 'As requested.' }),
-    version: Type.Integer({
-      minimum: 1,
-      description: 'Number of the version of this name, from 1. A version never changes.',
-    }),
-    definition: Type.Unsafe<StrategyDefinition>(strategyDefinition.json),
-    created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
-  },
-  { title: 'Strategy', description: 'A version of a strategy.' },
-);
+export const Strategy = described('Strategy', 'A version of a strategy.', {
+  id: Type.String({ description: 'ID of this version.' }),
+  name: Type.String({ description: 'As requested.' }),
+  version: Type.Integer({
+    minimum: 1,
+    description: 'Number of the version of this name, from 1. A version never changes.',
+  }),
+  definition: Type.Unsafe<StrategyDefinition>(strategyDefinition.json),
+  created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
+});
 export type Strategy = Type.Static<typeof Strategy>;
 
 /** Maximum number of objects per page. */
@@ -108,28 +105,21 @@ export const pageResponse = {
   generated_at: GeneratedAt,
 };
 
-export const StrategiesQuery = Type.Object(
-  {
-    name: Type.Optional(
-      Type.String({ minLength: 1, maxLength: nameMax, description: 'Only the versions of this name.' }),
-    ),
-    ...pageQuery,
-  },
-  noExtraFields,
-);
+export const StrategiesQuery = closed({
+  name: Type.Optional(
+    Type.String({ minLength: 1, maxLength: nameMax, description: 'Only the versions of this name.' }),
+  ),
+  ...pageQuery,
+});
 
-export const StrategiesResponse = Type.Object(
-  {
-    strategies: Type.Array(Strategy, { description: 'Newest first.' }),
-    ...pageResponse,
-  },
-  { title: 'StrategiesResponse' },
-);
+export const StrategiesResponse = titled('StrategiesResponse', {
+  strategies: Type.Array(Strategy, { description: 'Newest first.' }),
+  ...pageResponse,
+});
 
-export const ObjectPath = Type.Object(
-  { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'ID of the object.' }) },
-  noExtraFields,
-);
+export const ObjectPath = closed({
+  id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'ID of the object.' }),
+});
 
 /* Users' bots: a version of a strategy, bound to symbols. */
 
@@ -198,41 +188,32 @@ export const BotChange = Type.Object(
   { title: 'BotChange', ...noExtraFields, examples: [{ status: 'paused' }], description: 'A change of a bot.' },
 );
 
-export const Bot = Type.Object(
-  {
-    id: Type.String({ description: 'ID of the bot.' }),
+export const Bot = described('Bot', 'A bot.', {
+  id: Type.String({ description: 'ID of the bot.' }),
+  name: Type.String({ description: 'As requested.' }),
+  strategy: titled('BotStrategy', {
+    id: Type.String({ description: 'ID of the version that the bot is bound to.' }),
     name: Type.String({ description: 'As requested.' }),
-    strategy: Type.Object(
-      {
-        id: Type.String({ description: 'ID of the version that the bot is bound to.' }),
-        name: Type.String({ description: 'As requested.' }),
-        version: Type.Integer({ minimum: 1, description: 'As requested, or the latest at that time.' }),
-      },
-      { title: 'BotStrategy' },
-    ),
-    symbols: nullable(
-      Type.Array(Type.String()),
-      'As requested, without duplicates; null: every symbol that matches the filter.',
-    ),
-    filter: nullable(
-      Type.Object(
-        { categories: Type.Array(Type.String()), sources: Type.Array(Type.String()) },
-        { title: 'BotFilterEcho' },
-      ),
-      'As requested; null if symbols are given.',
-    ),
-    mode: oneOf(modes, mode),
-    status: Status,
-    created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
-    updated_at: Type.Integer({ description: 'When its status last changed, epoch milliseconds.' }),
-  },
-  { title: 'Bot', description: 'A bot.' },
-);
+    version: Type.Integer({ minimum: 1, description: 'As requested, or the latest at that time.' }),
+  }),
+  symbols: nullable(
+    Type.Array(Type.String()),
+    'As requested, without duplicates; null: every symbol that matches the filter.',
+  ),
+  filter: nullable(
+    titled('BotFilterEcho', { categories: Type.Array(Type.String()), sources: Type.Array(Type.String()) }),
+    'As requested; null if symbols are given.',
+  ),
+  mode: oneOf(modes, mode),
+  status: Status,
+  created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
+  updated_at: Type.Integer({ description: 'When its status last changed, epoch milliseconds.' }),
+});
 export type Bot = Type.Static<typeof Bot>;
 
-export const BotsQuery = Type.Object(pageQuery, noExtraFields);
+export const BotsQuery = closed(pageQuery);
 
-export const BotsResponse = Type.Object(
-  { bots: Type.Array(Bot, { description: 'Newest first.' }), ...pageResponse },
-  { title: 'BotsResponse' },
-);
+export const BotsResponse = titled('BotsResponse', {
+  bots: Type.Array(Bot, { description: 'Newest first.' }),
+  ...pageResponse,
+});

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Count, GeneratedAt, nullable, oneOf } from './export-manifest.ts';
+import { Count, closed, GeneratedAt, nullable, oneOf, titled } from './export-manifest.ts';
 import { Limit } from './query-parameters.ts';
 
 /* The symbols of the archive, for search as one types. */
@@ -19,43 +19,40 @@ export const endsSoonDays = 7;
 
 const name = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 1000, description }));
 
-export const SymbolsQuery = Type.Object(
-  {
-    q: Type.Optional(
-      Type.String({
-        maxLength: 1000,
-        description:
-          'Words that must all occur in question, symbol, category, source or canonical_id. Case and accents are ignored. A symbol with exactly this name comes first.',
-      }),
+export const SymbolsQuery = closed({
+  q: Type.Optional(
+    Type.String({
+      maxLength: 1000,
+      description:
+        'Words that must all occur in question, symbol, category, source or canonical_id. Case and accents are ignored. A symbol with exactly this name comes first.',
+    }),
+  ),
+  source: name('Venue.'),
+  category: name('Category.'),
+  state: Type.Optional(
+    oneOf(
+      [...symbolStates, 'ending'] as const,
+      `State of the market, or excluded or forgotten if it has not ended and is not collected; ending: active, and its expected end or close is within ${endsSoonDays} days.`,
     ),
-    source: name('Venue.'),
-    category: name('Category.'),
-    state: Type.Optional(
-      oneOf(
-        [...symbolStates, 'ending'] as const,
-        `State of the market, or excluded or forgotten if it has not ended and is not collected; ending: active, and its expected end or close is within ${endsSoonDays} days.`,
-      ),
+  ),
+  sort: Type.Optional(
+    oneOf(
+      symbolSorts,
+      'Order: most ticks (default), newest first, the market that ends next first and those without an end last, or by symbol.',
     ),
-    sort: Type.Optional(
-      oneOf(
-        symbolSorts,
-        'Order: most ticks (default), newest first, the market that ends next first and those without an end last, or by symbol.',
-      ),
-    ),
-    offset: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: Number.MAX_SAFE_INTEGER,
-        default: 0,
-        description: 'Number of matching symbols before the first one of the response.',
-      }),
-    ),
-    limit: Type.Optional(
-      Limit(`Symbols in the response; larger values are reduced to ${symbolsLimitMax}.`, symbolsLimitDefault),
-    ),
-  },
-  { additionalProperties: false },
-);
+  ),
+  offset: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      default: 0,
+      description: 'Number of matching symbols before the first one of the response.',
+    }),
+  ),
+  limit: Type.Optional(
+    Limit(`Symbols in the response; larger values are reduced to ${symbolsLimitMax}.`, symbolsLimitDefault),
+  ),
+});
 export type SymbolsQuery = Type.Static<typeof SymbolsQuery>;
 
 const Ms = (description: string) => nullable(Type.Integer(), `${description}, epoch milliseconds UTC; null: unknown.`);
@@ -129,20 +126,15 @@ const Facet = Type.Object(
   { title: 'SymbolFacet', examples: [{ name: 'weather', symbols: 120 }] },
 );
 
-export const SymbolsResponse = Type.Object(
-  {
-    symbols: Type.Array(FoundSymbol),
-    count: Count('Symbols in this response'),
-    total: Count('Matching symbols'),
-    offset: Count('Matching symbols before the first one'),
-    sources: Type.Array(Facet, { description: 'The venues of the archive, most symbols first; at most 200.' }),
-    categories: Type.Array(Facet, { description: 'Its categories, most symbols first; at most 200.' }),
-    omitted: Count(
-      'Symbols of the archive that are not searched, because it has more than the service holds in memory',
-    ),
-    generated_at: GeneratedAt,
-    generation: Count('Generation of the archive that was searched.'),
-  },
-  { title: 'SymbolsResponse' },
-);
+export const SymbolsResponse = titled('SymbolsResponse', {
+  symbols: Type.Array(FoundSymbol),
+  count: Count('Symbols in this response'),
+  total: Count('Matching symbols'),
+  offset: Count('Matching symbols before the first one'),
+  sources: Type.Array(Facet, { description: 'The venues of the archive, most symbols first; at most 200.' }),
+  categories: Type.Array(Facet, { description: 'Its categories, most symbols first; at most 200.' }),
+  omitted: Count('Symbols of the archive that are not searched, because it has more than the service holds in memory'),
+  generated_at: GeneratedAt,
+  generation: Count('Generation of the archive that was searched.'),
+});
 export type SymbolsResponse = Type.Static<typeof SymbolsResponse>;

@@ -5,6 +5,7 @@ import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance, FastifyReply, FastifySchema, RouteOptions } from 'fastify';
 import { type TSchema, Type } from 'typebox';
+import { closed } from '../contract/export-manifest.ts';
 import { paths } from '../contract/paths.ts';
 import { Problem, problemType } from '../contract/problem.ts';
 import type { CompressBody } from './http/compress-response.ts';
@@ -71,7 +72,7 @@ export async function describeRoutes(app: App, version: string, compress: Compre
     if (route.schema?.hide === true) return;
     route.schema = { ...route.schema };
     // Routes without parameters reject unknown ones, too.
-    route.schema.querystring ??= Type.Object({}, { additionalProperties: false });
+    route.schema.querystring ??= closed({});
     for (const method of [route.method].flat())
       problems.set(`${method.toLowerCase()} ${toPathTemplate(route.url)}`, route.config?.problems ?? []);
   });

@@ -1,7 +1,7 @@
 import { isIP, type Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { GeneratedAt } from '../../contract/export-manifest.ts';
+import { closed, GeneratedAt } from '../../contract/export-manifest.ts';
 import { keyScopes } from '../../contract/key-scopes.ts';
 import { paths } from '../../contract/paths.ts';
 import { MeResponse } from '../../contract/service.ts';
@@ -197,10 +197,7 @@ export function registerUserRoutes(app: App, { settings, clock }: ServiceContext
   );
 }
 
-const SessionRequest = Type.Object(
-  { one_time_key: Type.String({ minLength: 1, maxLength: 200 }) },
-  { additionalProperties: false },
-);
+const SessionRequest = closed({ one_time_key: Type.String({ minLength: 1, maxLength: 200 }) });
 
 const PageSessionResponse = Type.Object({
   /** Credential of the session, for the Authorization header. */

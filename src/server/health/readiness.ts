@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
+import { titled } from '../../contract/export-manifest.ts';
 import { paths } from '../../contract/paths.ts';
 import { ReadyResponse } from '../../contract/service.ts';
 import { ProblemError } from '../http/problem-details.ts';
@@ -78,7 +79,7 @@ export function registerHealthRoutes(app: App): void {
         operationId: 'getHealth',
         summary: 'Whether the process responds',
         tags: ['operations'],
-        response: { 200: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }) },
+        response: { 200: titled('Health', { status: Type.Literal('ok') }) },
       },
     },
     async () => ({ status: 'ok' as const }),
