@@ -5,7 +5,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import type { PublishedCoverage } from '../../src/archive/format/coverage.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
-import { repairOrderBooks } from '../../src/archive/integrity/repair-books.ts';
+import { repairRows } from '../../src/archive/integrity/repair-rows.ts';
 import {
   type RepairLosses,
   type SalvagedFile,
@@ -73,7 +73,7 @@ function mended(
     file,
     salvage: () => salvaged ?? salvageRowGroups(bytes, record, file.rows),
   };
-  repairOrderBooks(archive, stage, day0, broken, coverage, losses);
+  repairRows(archive, stage, day0, 'orderbooks', broken, coverage, losses);
   const staged = stage.moves.find(({ to }) => to === path)?.from;
   const remaining = staged == null ? null : decodeBooks(readFileSync(join(archive.layout.root, staged)));
   return { losses, coverage, left: remaining, isGone: stage.removedPaths.has(path), record };

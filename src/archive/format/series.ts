@@ -3,7 +3,7 @@ import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Precedence, PrecedenceWindow } from './precedence.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from './series-datasets.ts';
 import { compareTexts, createNullTexts, pickTexts, sliceTexts, type TextColumn } from './text-columns.ts';
-import type { PartColumns, RunTally, SymbolOffsets } from './tick-columns.ts';
+import type { RunTally, SymbolOffsets } from './tick-columns.ts';
 
 /*
  * Series: rows of a symbol, a time, numbers and texts: one row for each symbol and time, such as quotes, or for each symbol
@@ -113,6 +113,3 @@ export function sliceSeries(columns: SeriesColumns, first: number, end: number):
     ...sliceRows(columns, from, to),
   };
 }
-
-/** The part of a series that `PartColumns` has, for code that needs only symbols and times. */
-export const toTimes = ({ symbols, offsets, t }: SeriesColumns): PartColumns => ({ symbols, offsets, t, p: t });

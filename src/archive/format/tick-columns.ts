@@ -71,6 +71,9 @@ export function splitPart<C extends { readonly symbol: string }>(
 /** Ticks of many symbols, each sorted by t. Symbols are in UTF-8 order. */
 export interface PartColumns extends TickColumns, SymbolOffsets {}
 
+/** The symbols and times of rows, for code that needs nothing else. */
+export type TimedColumns = Pick<PartColumns, 'symbols' | 'offsets' | 't'>;
+
 export interface Conflict {
   readonly symbol: string;
   readonly t: number;
@@ -101,7 +104,7 @@ export const emptyPart: PartColumns = {
 };
 
 /** Returns a lookup of a symbol's tick times, ascending; empty for a symbol without ticks. */
-export function indexTickTimes({ symbols, offsets, t }: PartColumns): (symbol: string) => Float64Array {
+export function indexTickTimes({ symbols, offsets, t }: TimedColumns): (symbol: string) => Float64Array {
   const index = new Map(symbols.map((symbol, i) => [symbol, i]));
   return (symbol) => {
     const at = index.get(symbol);

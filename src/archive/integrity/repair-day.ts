@@ -12,11 +12,10 @@ import {
   subtractFromCoverage,
 } from '../format/coverage.ts';
 import { type CandleInterval, candleDatasets, datasets, listReadColumns } from '../format/datasets.ts';
-import { findDayPart, getPartCount } from '../format/day-parts.ts';
-import { parsePartNumber, toDayPath } from '../format/layout.ts';
+import { getPartCount } from '../format/day-parts.ts';
+import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
-import { createEmptySeries, type SeriesColumns, toTimes } from '../format/series.ts';
-import { candleSeries, type SeriesDataset, seriesDatasets } from '../format/series-datasets.ts';
+import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import {
   canBeJoined,
@@ -26,7 +25,6 @@ import {
 } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import { decodeRows } from '../parquet/rows.ts';
-import { decodeSeries } from '../parquet/series-file.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import {
   addCoverage,
@@ -37,11 +35,11 @@ import {
   stageTable,
   toCoverageRows,
 } from '../publish/day-tables.ts';
-import { encodeTickFile, openSeriesPartitionWriter } from '../publish/encode-partition.ts';
+import { encodeTickFile } from '../publish/encode-partition.ts';
 import { listCandleIntervals, stageCandles } from '../publish/stage-candles.ts';
 import { type Stage, stageFile, stageRemoval } from '../publish/staging.ts';
 import { decodePublished, readPublishedFile } from '../read-published-file.ts';
-import { repairOrderBooks } from './repair-books.ts';
+import { repairRows } from './repair-rows.ts';
 import {
   computeKeyRange,
   computeRangeWindow,
@@ -136,11 +134,9 @@ function recordCoverageLoss({ file, salvage }: DamagedFile, coverage: DayCoverag
 
 function repairPartition(repair: DayRepair, part: number, isCoverageRestored: boolean): void {
   const { archive, stage, day, damagedFiles, losses, coverage, intervals } = repair;
-  const books = damagedFiles.get(toDayPath('orderbooks', day, part));
-  if (books !== undefined) repairOrderBooks(archive, stage, day, books, coverage.orderbooks, losses);
-  for (const dataset of seriesDatasets) {
-    const rows = damagedFiles.get(toDayPath(dataset, day, part));
-    if (rows !== undefined) repairSeries(archive, stage, day, dataset, rows, coverage[dataset], losses);
+  for (const dataset of ['orderbooks', ...seriesDatasets] as const) {
+    const damaged = damagedFiles.get(toDayPath(dataset, day, part));
+    if (damaged !== undefined) repairRows(archive, stage, day, dataset, damaged, coverage[dataset], losses);
   }
   const path = toDayPath('ticks', day, part);
   const ticks = damagedFiles.get(path);
@@ -178,9 +174,7 @@ function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): Par
   const { readableFile, intactGroups, lostRanges } = damaged.salvage();
   const intact = readableFile === null ? emptyPart : decodeTicks(readableFile, intactGroups);
   const getTimes = indexTickTimes(intact);
-  const partCoverage = new Map(
-    [...coverage.ticks].filter(([symbol]) => computePartNumber(symbol, repair.parts) === part),
-  );
+  const partCoverage = pickPartCoverage(coverage, part, repair.parts).ticks;
   const published = readPublishedCounts(repair, part);
   const restoredWindows: LostWindow[] = [];
   let restoredMissing = 0;
@@ -316,47 +310,6 @@ export function computeLostWindowsOfRestored(
     const ticks = countTicksInWindow(t, { from, to }) + (i === longest ? missing : elsewhere);
     return { dataset: 'ticks', symbol, from, to, ticks };
   });
-}
-
-/**
- * Stages the intact rows of a part of a series, and withdraws the coverage of the lost ones, so that an import can bring
- * them again and no window looks quiet.
- * @param day its UTC midnight, epoch ms
- * @param coverage coverage of the day by symbol; changed in place
- */
-function repairSeries(
-  archive: Archive,
-  stage: Stage,
-  day: number,
-  dataset: SeriesDataset,
-  { file, salvage }: DamagedFile,
-  coverage: Map<string, PublishedCoverage[]>,
-  losses: RepairLosses,
-): void {
-  const { readableFile, intactGroups, lostRanges } = salvage();
-  const part = parsePartNumber(file.path);
-  const intact: SeriesColumns =
-    readableFile === null ? createEmptySeries(dataset) : decodeSeries(dataset, readableFile, intactGroups);
-  const writer = openSeriesPartitionWriter(dataset, { day, part }, archive.groupRows);
-  writer.add(intact);
-  const encoded = writer.finish();
-  if (encoded === undefined) stageRemoval(stage, file.path);
-  else stageFile(archive, stage, encoded);
-  const rows = file.rows - intact.t.length;
-  losses.rowsLost.set(file.path, rows);
-  losses.unrecoverable.push({ dataset, path: file.path, rows, ...computeKeyRange(lostRanges) });
-  const getTimes = indexTickTimes(toTimes(intact));
-  for (const [symbol, covered] of coverage) {
-    if (findDayPart(stage.base, symbol, day) !== part) continue;
-    const t = getTimes(symbol);
-    const spans = lostRanges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
-    const remaining = covered.flatMap((window) =>
-      // A window that has all of its rows keeps its coverage.
-      window.ticks <= countTicksInWindow(t, window) ? [window] : subtractFromCoverage([window], spans, t),
-    );
-    if (remaining.length > 0) coverage.set(symbol, remaining);
-    else coverage.delete(symbol);
-  }
 }
 
 /** Coverage that was restored from the state, by symbol. */

@@ -14,7 +14,7 @@ import { toDayPath } from '../format/layout.ts';
 import { askSide, type BookColumns } from '../format/order-book.ts';
 import type { SeriesColumns } from '../format/series.ts';
 import { hasRowIds, type SeriesDataset } from '../format/series-datasets.ts';
-import { assertPartOrder, type PartColumns } from '../format/tick-columns.ts';
+import { assertPartOrder, type PartColumns, type TimedColumns } from '../format/tick-columns.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
 import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
@@ -151,8 +151,6 @@ export function openSeriesPartitionWriter(
     finish: () => (isEmpty ? undefined : rows.encode(dataset, toDayPath(dataset, bin.day, bin.part), file.end())),
   };
 }
-
-type TimedColumns = Pick<PartColumns, 'symbols' | 'offsets' | 't'>;
 
 /** The statistics of the rows that were added to a file, and the keys of those at which a row group may start or end. */
 function createAddedRows(day: number, groupRows: number, hasIds = false) {
