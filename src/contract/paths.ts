@@ -9,15 +9,11 @@ export const paths = {
   researchBacktest: '/api/v1/research/backtest',
   bots: '/api/v1/bots',
   strategies: '/api/v1/strategies',
-  /** This route and the following ones are oddslake's. The upstream has announced some of them without a specification. */
-  historicalMarkets: '/api/v1/historical/markets',
-  historicalTicks: '/api/v1/historical/ticks',
-  historicalCandles: '/api/v1/historical/candles',
-  historicalCoverage: '/api/v1/historical/coverage',
-  historicalOrderbooks: '/api/v1/historical/orderbooks',
-  historicalQuotes: '/api/v1/historical/quotes',
-  historicalTrades: '/api/v1/historical/trades',
-  historicalConflicts: '/api/v1/historical/conflicts',
+  /**
+   * The routes below this path, by the names of datasets, and the following ones are oddslake's. The upstream has announced
+   * some of them without a specification.
+   */
+  historical: '/api/v1/historical',
   export: '/api/v1/export',
   /** Describes the credential of the request; oddslake only. */
   me: '/api/v1/me',

@@ -4,10 +4,11 @@ import { paths } from './paths.ts';
 /** Maximum number of errors in one response. A small body can have thousands of invalid fields. */
 export const problemErrorsMax = 100;
 
-/** A kind of error: its status, its title, what it means and what the client should do. */
+/** A kind of error: its status, what it means and what the client should do. */
 interface ProblemKind {
   readonly status: number;
-  readonly title: string;
+  /** Of all kinds of the status; only the first of them has it. */
+  readonly title?: string;
   readonly meaning: string;
   readonly action: string;
 }
@@ -25,25 +26,21 @@ export const problemKinds = {
   },
   invalid_parameter: {
     status: 400,
-    title: 'Bad request',
     meaning: 'A parameter of the path, the query or the headers is missing, unknown, repeated or invalid.',
     action: 'Correct the parameters that `errors` names.',
   },
   invalid_body: {
     status: 400,
-    title: 'Bad request',
     meaning: 'The body is missing, is not JSON, or has invalid fields.',
     action: 'Correct the fields that `errors` names.',
   },
   invalid_cursor: {
     status: 400,
-    title: 'Bad request',
     meaning: 'The cursor was changed, or belongs to a query with other parameters.',
     action: 'Send `next_cursor` unchanged with the same parameters, or start again without a cursor.',
   },
   empty_window: {
     status: 400,
-    title: 'Bad request',
     meaning: '`from` is not before `to`.',
     action: 'Send a window with `from` before `to`; windows are half-open.',
   },
@@ -55,7 +52,6 @@ export const problemKinds = {
   },
   missing_credential: {
     status: 401,
-    title: 'Credential missing or invalid',
     meaning: 'The request has no credential.',
     action: 'Send a credential in the `Authorization` header, in the form `Bearer CREDENTIAL`.',
   },
@@ -67,7 +63,6 @@ export const problemKinds = {
   },
   missing_scope: {
     status: 403,
-    title: 'Forbidden',
     meaning: 'The user token does not have the scope that the route requires.',
     action: 'Get a token with the scope that `WWW-Authenticate` names.',
   },
@@ -79,7 +74,6 @@ export const problemKinds = {
   },
   unknown_symbol: {
     status: 404,
-    title: 'Not found',
     meaning: 'The archive does not know the symbol.',
     action: 'Search for the symbol with `/api/v1/historical/markets?q=`.',
   },
@@ -109,7 +103,6 @@ export const problemKinds = {
   },
   object_limit: {
     status: 409,
-    title: 'Conflict',
     meaning: 'The user has the maximum number of objects of this kind.',
     action: 'Remove objects that are no longer needed.',
   },
@@ -122,7 +115,6 @@ export const problemKinds = {
   },
   trades_not_stored: {
     status: 410,
-    title: 'Gone',
     meaning: 'Not all trades of the backtest were stored, because the files of the user would have been too large.',
     action: 'Remove backtests that are no longer needed, and run the backtest again.',
   },
@@ -170,13 +162,11 @@ export const problemKinds = {
   },
   idempotency_conflict: {
     status: 422,
-    title: 'Unprocessable content',
     meaning: 'The `Idempotency-Key` was used with another body.',
     action: 'Send a new key for a new request.',
   },
   backtest_too_large: {
     status: 422,
-    title: 'Unprocessable content',
     meaning: 'The backtest needs more ticks or more time than the service permits.',
     action: 'Select fewer symbols, a shorter window or fewer grid points, or send it with `save`.',
   },
@@ -188,13 +178,11 @@ export const problemKinds = {
   },
   too_many_jobs: {
     status: 429,
-    title: 'Too many requests',
     meaning: 'Too many jobs of this user are waiting or running.',
     action: 'Wait until a job has ended, or remove one.',
   },
   too_many_streams: {
     status: 429,
-    title: 'Too many requests',
     meaning: 'The key has the maximum number of open streams.',
     action: 'Close a stream, or stream several symbols in one.',
   },
@@ -218,25 +206,21 @@ export const problemKinds = {
   },
   busy: {
     status: 503,
-    title: 'Service unavailable',
     meaning: 'Too many requests are being processed or waiting.',
     action: 'Retry after the seconds in `Retry-After`.',
   },
   database_unavailable: {
     status: 503,
-    title: 'Service unavailable',
     meaning: 'The database of credentials and objects is unavailable.',
     action: 'Retry after the seconds in `Retry-After`.',
   },
   damaged_data: {
     status: 503,
-    title: 'Service unavailable',
     meaning: 'The requested data is damaged and is not served until the archive is repaired.',
     action: 'Tell the operator to run `oddslake verify --repair`.',
   },
   not_ready: {
     status: 503,
-    title: 'Service unavailable',
     meaning:
       'The archive cannot be read or is not up to date, or the database cannot be read; `errors` gives the cause.',
     action: 'Send requests to another instance, or tell the operator.',
@@ -256,6 +240,10 @@ for (const code of problemCodes) {
 /** The code of an error for which no other code is given. Statuses without a code of their own count as 400 or 500. */
 export const findDefaultProblemCode = (status: number): ProblemCode =>
   defaultCodes.get(status) ?? (status < 500 ? 'invalid_request' : 'internal_error');
+
+/** The title of the kinds of a status: that of the first of them. */
+export const findProblemTitle = (status: number): string =>
+  (problemKinds[findDefaultProblemCode(status)] as ProblemKind).title!;
 
 /** The URI of a problem type: a relative reference to its description on the service's own page. */
 export const toProblemType = (code: ProblemCode): string => `${paths.problems}#${code}`;
@@ -302,7 +290,7 @@ export const Problem = Type.Object(
       {
         type: toProblemType('invalid_parameter'),
         code: 'invalid_parameter',
-        title: problemKinds.invalid_parameter.title,
+        title: findProblemTitle(400),
         status: 400,
         detail: 'The query is invalid.',
         errors: [{ name: 'limit', reason: 'must be a whole number' }],

@@ -1,6 +1,12 @@
 import { createRequire } from 'node:module';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
-import { type Problem, problemKinds, problemType, toProblemType } from '../../src/contract/problem.ts';
+import {
+  findProblemTitle,
+  type Problem,
+  problemKinds,
+  problemType,
+  toProblemType,
+} from '../../src/contract/problem.ts';
 
 // Checks a response against the OpenAPI document: status, type, headers and body.
 
@@ -116,7 +122,7 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
       if (problem.status !== status) throw new Error(`${reported}: the status in the body differs`);
       const kind = problemKinds[problem.code];
       if (kind.status !== status) throw new Error(`${reported}: the code ${problem.code} is of status ${kind.status}`);
-      if (problem.type !== toProblemType(problem.code) || problem.title !== kind.title)
+      if (problem.type !== toProblemType(problem.code) || problem.title !== findProblemTitle(status))
         throw new Error(`${reported}: type and title differ from those of the code ${problem.code}`);
     }
   };

@@ -5,7 +5,7 @@ import { type FastifyReply, fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
 import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import { systemRandom } from '../../src/base/system.ts';
-import { createTicksEndpoint } from '../../src/server/history/endpoints.ts';
+import { createRowsEndpoints } from '../../src/server/history/endpoints.ts';
 import { openHistoricalService } from '../../src/server/history/historical-service.ts';
 import { openSliceResponse } from '../../src/server/history/slice-response.ts';
 import type { ServiceContext } from '../../src/server/http/service-context.ts';
@@ -234,7 +234,7 @@ test('a disconnect when the slice is ready leaves nothing open', async () => {
   const service = openHistoricalService(parts as unknown as ServiceContext);
   // The close event was emitted before there was a listener.
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
-  const requested = { ...createTicksEndpoint(service).createSlice({}), limit: null, isCsvSafe: false };
+  const requested = { ...createRowsEndpoints(service).ticks.createSlice({}), limit: null, isCsvSafe: false };
   await openSliceResponse(service, requested, 'csv', reply, new AbortController().signal);
   await waitFor(() => service.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
   // close() waits for open queries.

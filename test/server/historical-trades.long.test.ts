@@ -6,7 +6,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
-import { createTradesEndpoint } from '../../src/server/history/endpoints.ts';
+import { createRowsEndpoints } from '../../src/server/history/endpoints.ts';
 import {
   answer,
   append,
@@ -284,7 +284,7 @@ test('pages have each trade once, whatever the identifiers', async () => {
     appendSeries(archive.state, records);
     await publishNow(archive);
     const { service } = await openCounted(archive, 0);
-    const endpoint = createTradesEndpoint(service);
+    const endpoint = createRowsEndpoints(service).trades;
     const read: Key[] = [];
     for (let cursor: string | null | undefined; cursor !== null && read.length <= trades.length; ) {
       const query = { limit, ...(cursor !== undefined && { cursor }), ...(isNamed && { symbol: ['é', 'A'] }) };

@@ -10,8 +10,7 @@ import type { Window } from '../../src/base/window.ts';
 import {
   createCandlesEndpoint,
   createCoverageEndpoint,
-  createQuotesEndpoint,
-  createTicksEndpoint,
+  createRowsEndpoints,
 } from '../../src/server/history/endpoints.ts';
 import type { HistoricalService } from '../../src/server/history/historical-service.ts';
 import type { PinFile } from '../../src/server/history/history.ts';
@@ -200,11 +199,11 @@ test('pages of named symbols have the rows that were appended, and need no query
           rows.filter(({ t }) => t >= (from ?? 0) && t < (to ?? Number.POSITIVE_INFINITY));
         const appended = known.map((symbol) => listAppended(made, symbol));
         const ticks = await readAllPages(limit, 'ticks', (cursor) =>
-          createTicksEndpoint(service).readPage({ ...request, ...(cursor && { cursor }) }, signal),
+          createRowsEndpoints(service).ticks.readPage({ ...request, ...(cursor && { cursor }) }, signal),
         );
         expect(ticks).toEqual(appended.flatMap((one) => inWindow(one.ticks)));
         const quotes = await readAllPages(limit, 'quotes', (cursor) =>
-          createQuotesEndpoint(service).readPage({ ...request, ...(cursor && { cursor }) }, signal),
+          createRowsEndpoints(service).quotes.readPage({ ...request, ...(cursor && { cursor }) }, signal),
         );
         expect(quotes).toEqual(appended.flatMap((one) => inWindow(one.quotes)));
         const candles = await readAllPages(limit, 'candles', (cursor) =>
@@ -247,9 +246,11 @@ test('a symbol is read without a cache, too, and a fault of the reader is an err
   append(archive, answer('A', inDay0));
   await publishNow(archive);
   const { service, countQueries } = await openCounted(archive, 0);
-  expect(await createTicksEndpoint(service).readPage({ symbol: 'A' }, signal)).toMatchObject({ count: 2 });
+  expect(await createRowsEndpoints(service).ticks.readPage({ symbol: 'A' }, signal)).toMatchObject({ count: 2 });
   const garbled = withPins(service, async () => async () => new Uint8Array(100));
-  await expect(createTicksEndpoint(garbled).readPage({ symbol: 'A' }, signal)).rejects.toThrow(/cannot be decoded/);
+  await expect(createRowsEndpoints(garbled).ticks.readPage({ symbol: 'A' }, signal)).rejects.toThrow(
+    /cannot be decoded/,
+  );
   expect(countQueries()).toBe(0);
 });
 
@@ -285,7 +286,7 @@ test('a page is read again from the new generation if a publish replaces one of 
     }
     return await pin(file);
   });
-  expect(await createTicksEndpoint(replacing).readPage({ symbol: 'A' }, signal)).toMatchObject({
+  expect(await createRowsEndpoints(replacing).ticks.readPage({ symbol: 'A' }, signal)).toMatchObject({
     ticks: [day0, day0 + 1, day0 + hourMs, day0 + dayMs, day0 + dayMs + 1].map((t) => ({ symbol: 'A', t })),
     generation: writer.readManifest().generation,
   });
@@ -299,15 +300,17 @@ test('a file that is modified while a page is read gives an error', async () => 
   await publishNow(archive);
   const { service } = await openCounted(archive, 1 << 24);
   const page = { symbol: 'A' };
-  expect(await createTicksEndpoint(service).readPage(page, signal)).toMatchObject({ count: 2 });
+  expect(await createRowsEndpoints(service).ticks.readPage(page, signal)).toMatchObject({ count: 2 });
   const modifying = withPins(service, async (pin, file) => {
     const readBytes = await pin(file);
     const path = join(archive.layout.root, file.path);
     writeFileSync(path, readFileSync(path).fill(0, 20, 30));
     return readBytes;
   });
-  await expect(createTicksEndpoint(modifying).readPage(page, signal)).rejects.toThrow(/modified while it was read/);
-  await expect(createTicksEndpoint(service).readPage(page, signal)).rejects.toThrow(DamageError);
+  await expect(createRowsEndpoints(modifying).ticks.readPage(page, signal)).rejects.toThrow(
+    /modified while it was read/,
+  );
+  await expect(createRowsEndpoints(service).ticks.readPage(page, signal)).rejects.toThrow(DamageError);
 });
 
 /** The turns of the event loop until `work` ends. */
@@ -329,6 +332,7 @@ test('a page of many small files that nobody has read takes few turns of the eve
   const archive = opened();
   append(archive, ...days.map((day) => answer('A', [[day, 0.5]])));
   await publishNow(archive, days.at(-1)! + dayMs);
+  const createTicksEndpoint = (service: HistoricalService) => createRowsEndpoints(service).ticks;
   for (const createEndpoint of [createTicksEndpoint, createCoverageEndpoint, createCandlesEndpoint]) {
     const { service, countQueries } = await openCounted(archive, 1 << 24);
     const page = { symbol: 'A', interval: '4h' as const };

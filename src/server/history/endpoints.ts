@@ -9,7 +9,6 @@ import type {
   HistoricalCandlesQuery,
   HistoricalCoverageQuery,
   HistoricalMarketsQuery,
-  HistoricalRowsQuery,
 } from '../../contract/historical.ts';
 import {
   createEnvelope,
@@ -204,10 +203,6 @@ const queryRows = (
     signal,
   );
 
-/** GET /api/v1/historical/ticks */
-export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
-  createRowsEndpoint(service, { dataset: 'ticks', limitMax: service.context.settings.service.ticksLimitMax });
-
 /** GET /api/v1/historical/candles */
 export function createCandlesEndpoint(service: HistoricalService): HistoricalEndpoint<HistoricalCandlesQuery> {
   const endpoint = createRowsEndpoint<HistoricalCandlesQuery>(service, {
@@ -273,9 +268,10 @@ function createGapsPage(service: HistoricalService, query: HistoricalCoverageQue
 /** Maximum number of order book levels per page. */
 const levelsMax = 100_000;
 
-/** GET /api/v1/historical/orderbooks */
-export const createOrderBooksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
-  createRowsEndpoint(service, {
+/** GET /api/v1/historical/… for rows that have no further parameters, by dataset. */
+export const createRowsEndpoints = (service: HistoricalService) => ({
+  ticks: createRowsEndpoint(service, { dataset: 'ticks', limitMax: service.context.settings.service.ticksLimitMax }),
+  orderbooks: createRowsEndpoint(service, {
     dataset: 'orderbooks',
     readRows(generation, page, _query, signal) {
       let levelsLeft = levelsMax;
@@ -287,19 +283,10 @@ export const createOrderBooksEndpoint = (service: HistoricalService): Historical
       const steps = planPublishedSteps(service, generation.manifest, 'orderbooks', page);
       return readFirstRows(generation, steps, page.limit, readSlice, signal);
     },
-  });
-
-/** GET /api/v1/historical/quotes */
-export const createQuotesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
-  createRowsEndpoint(service, { dataset: 'quotes' });
-
-/** GET /api/v1/historical/trades */
-export const createTradesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
-  createRowsEndpoint(service, { dataset: 'trades', toId: (row) => String(row[findIdColumn('trades')!]) });
-
-/** GET /api/v1/historical/conflicts */
-export const createConflictsEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalRowsQuery> =>
-  createRowsEndpoint(service, {
+  }),
+  quotes: createRowsEndpoint(service, { dataset: 'quotes' }),
+  trades: createRowsEndpoint(service, { dataset: 'trades', toId: (row) => String(row[findIdColumn('trades')!]) }),
+  conflicts: createRowsEndpoint(service, {
     dataset: 'conflicts',
     toId: formatConflictId,
     readRows(generation, page, query, signal) {
@@ -307,7 +294,8 @@ export const createConflictsEndpoint = (service: HistoricalService): HistoricalE
       if (id !== undefined && parseConflictId(id) === null) throw createInvalidCursorError();
       return readRowPage(service, { dataset: 'conflicts' }, generation, page, query, signal);
     },
-  });
+  }),
+});
 
 /** Maximum number of markets per response; each is returned with its history. */
 const marketsMax = 1000;

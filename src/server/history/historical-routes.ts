@@ -15,13 +15,9 @@ import type { App, ServiceContext } from '../http/service-context.ts';
 import { createDisconnectSignal, sendChunks, toRequestError } from '../http/stream-response.ts';
 import {
   createCandlesEndpoint,
-  createConflictsEndpoint,
   createCoverageEndpoint,
   createMarketsEndpoint,
-  createOrderBooksEndpoint,
-  createQuotesEndpoint,
-  createTicksEndpoint,
-  createTradesEndpoint,
+  createRowsEndpoints,
 } from './endpoints.ts';
 import {
   type HistoricalEndpoint,
@@ -43,7 +39,8 @@ interface HistoricalQuery {
 }
 
 interface HistoricalRoute<Query> {
-  readonly path: string;
+  /** Last segment of the path. */
+  readonly name: string;
   readonly operationId: string;
   readonly summary: string;
   readonly querystring: TObject;
@@ -62,7 +59,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
   const add = <Query extends HistoricalQuery>(route: HistoricalRoute<Query>): void =>
     registerHistoricalRoute(app, service, cache, route);
   add({
-    path: paths.historicalMarkets,
+    name: 'markets',
     operationId: 'listHistoricalMarkets',
     summary: 'Market metadata over time',
     querystring: contract.HistoricalMarketsQuery,
@@ -70,17 +67,15 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     endpoint: createMarketsEndpoint(service),
     datasets: ['markets'],
   });
+  const rows = createRowsEndpoints(service);
+  const addRows = (name: keyof typeof rows, operation: string, summary: string, responseSchema: TSchema): void => {
+    const querystring = contract.HistoricalRowsQuery;
+    const operationId = `listHistorical${operation}`;
+    add({ name, operationId, summary, querystring, responseSchema, endpoint: rows[name], datasets: [name] });
+  };
+  addRows('ticks', 'Ticks', 'Published ticks', contract.HistoricalTicksResponse);
   add({
-    path: paths.historicalTicks,
-    operationId: 'listHistoricalTicks',
-    summary: 'Published ticks',
-    querystring: contract.HistoricalRowsQuery,
-    responseSchema: contract.HistoricalTicksResponse,
-    endpoint: createTicksEndpoint(service),
-    datasets: ['ticks'],
-  });
-  add({
-    path: paths.historicalCandles,
+    name: 'candles',
     operationId: 'listHistoricalCandles',
     summary: 'Candles',
     querystring: contract.HistoricalCandlesQuery,
@@ -89,7 +84,7 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     datasets: ({ query }) => [toCandleDataset((query as contract.HistoricalCandlesQuery).interval)],
   });
   add({
-    path: paths.historicalCoverage,
+    name: 'coverage',
     operationId: 'listHistoricalCoverage',
     summary: 'Covered windows',
     querystring: contract.HistoricalCoverageQuery,
@@ -99,42 +94,10 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext, cach
     // The gaps of a symbol end at the time of the request, and depend on the journal.
     isCacheable: ({ symbol, dataset = 'ticks' }) => symbol === undefined || dataset !== 'ticks',
   });
-  add({
-    path: paths.historicalOrderbooks,
-    operationId: 'listHistoricalOrderBooks',
-    summary: 'Published order-book snapshots',
-    querystring: contract.HistoricalRowsQuery,
-    responseSchema: series.HistoricalOrderbooksResponse,
-    endpoint: createOrderBooksEndpoint(service),
-    datasets: ['orderbooks'],
-  });
-  add({
-    path: paths.historicalQuotes,
-    operationId: 'listHistoricalQuotes',
-    summary: 'Published quotes',
-    querystring: contract.HistoricalRowsQuery,
-    responseSchema: series.HistoricalQuotesResponse,
-    endpoint: createQuotesEndpoint(service),
-    datasets: ['quotes'],
-  });
-  add({
-    path: paths.historicalTrades,
-    operationId: 'listHistoricalTrades',
-    summary: 'Published trades',
-    querystring: contract.HistoricalRowsQuery,
-    responseSchema: series.HistoricalTradesResponse,
-    endpoint: createTradesEndpoint(service),
-    datasets: ['trades'],
-  });
-  add({
-    path: paths.historicalConflicts,
-    operationId: 'listHistoricalConflicts',
-    summary: 'Prices that were dropped',
-    querystring: contract.HistoricalRowsQuery,
-    responseSchema: series.HistoricalConflictsResponse,
-    endpoint: createConflictsEndpoint(service),
-    datasets: ['conflicts'],
-  });
+  addRows('orderbooks', 'OrderBooks', 'Published order-book snapshots', series.HistoricalOrderbooksResponse);
+  addRows('quotes', 'Quotes', 'Published quotes', series.HistoricalQuotesResponse);
+  addRows('trades', 'Trades', 'Published trades', series.HistoricalTradesResponse);
+  addRows('conflicts', 'Conflicts', 'Prices that were dropped', series.HistoricalConflictsResponse);
   registerSymbolSearch(app, service);
   registerSampleRoute(app, service);
 }
@@ -144,7 +107,7 @@ function registerHistoricalRoute<Query extends HistoricalQuery>(
   service: HistoricalService,
   cache: ResponseCache,
   {
-    path,
+    name,
     operationId,
     summary,
     querystring,
@@ -163,7 +126,7 @@ function registerHistoricalRoute<Query extends HistoricalQuery>(
     response,
   };
   app.get(
-    path,
+    `${paths.historical}/${name}`,
     { schema, config: { isCatalogue: true, data: { scope: 'read', datasets: permitted } } },
     async (request, reply) => {
       const signal = createDisconnectSignal(reply);

@@ -3,6 +3,7 @@ import { DamageError, UsageError } from '../../base/errors.ts';
 import type { Log } from '../../base/ports.ts';
 import {
   findDefaultProblemCode,
+  findProblemTitle,
   type Problem,
   type ProblemCode,
   problemErrorsMax,
@@ -45,7 +46,7 @@ export function createProblem(
   return {
     type: toProblemType(code),
     code,
-    title: problemKinds[code].title,
+    title: findProblemTitle(problemKinds[code].status),
     status,
     ...(detail === undefined ? {} : { detail }),
     ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),

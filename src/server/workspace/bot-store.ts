@@ -14,27 +14,10 @@ export interface BotWithStrategy extends BotRow {
   readonly strategy_version: number;
 }
 
-/** Users' bots; only the owner can find a bot. */
-interface BotStore {
-  /**
-   * Adds a bot in status active. If a bot has the same idempotency key, it is returned unchanged; returns `other` if
-   * its request was different, `full` if the owner has `ownMax` bots, and `unbound` if the strategy does not exist.
-   */
-  add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<BotWithStrategy | 'full' | 'other' | 'unbound'>;
-  /** The bot with an idempotency key; `other` if its request was different, null if there is none. */
-  findByIdempotencyKey(owner: OwnerColumns, by: IdempotentBot): Promise<BotWithStrategy | 'other' | null>;
-  get(owner: OwnerColumns, id: string): Promise<BotWithStrategy | null>;
-  /** Newest first. */
-  list(owner: OwnerColumns, page: PageRequest): Promise<RowPage<BotWithStrategy>>;
-  /** Null if the bot does not exist. */
-  setStatus(owner: OwnerColumns, id: string, status: BotRow['status'], nowMs: number): Promise<BotWithStrategy | null>;
-  /** False if the bot does not exist. */
-  remove(owner: OwnerColumns, id: string): Promise<boolean>;
-}
-
 type SelectDatabase = Pick<WorkspaceDatabase, 'selectFrom'>;
 
-export function createBotStore(db: WorkspaceDatabase): BotStore {
+/** Users' bots; only the owner can find a bot. */
+export function createBotStore(db: WorkspaceDatabase) {
   const rows = ({ owner, workspace }: OwnerColumns, of: SelectDatabase) =>
     of.selectFrom('bots').where('bots.owner', '=', owner).where('bots.workspace', '=', workspace);
   // A strategy that a bot is bound to cannot be removed, so the join finds it.
@@ -46,7 +29,8 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
   const get = async (owner: OwnerColumns, id: string, of: SelectDatabase = db): Promise<BotWithStrategy | null> =>
     (await own(owner, of).where('bots.id', '=', id).executeTakeFirst()) ?? null;
 
-  async function findByKey(
+  /** The bot with an idempotency key; `other` if its request was different, null if there is none. */
+  async function findByIdempotencyKey(
     owner: OwnerColumns,
     { idempotency_key: key, body_sha256 }: IdempotentBot,
     of: SelectDatabase = db,
@@ -59,7 +43,7 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
 
   async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, bot: NewBot, ownMax: number) {
     const ordinal = await nextOrdinal(tx, owner);
-    const known = await findByKey(owner, bot, tx);
+    const known = await findByIdempotencyKey(owner, bot, tx);
     if (known !== null) return known;
     const { count } = await rows(owner, tx)
       .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -79,17 +63,24 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
   }
 
   return {
-    add: (owner, bot, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, bot, ownMax)),
-    findByIdempotencyKey: findByKey,
+    /**
+     * Adds a bot in status active. If a bot has the same idempotency key, it is returned unchanged; returns `other` if
+     * its request was different, `full` if the owner has `ownMax` bots, and `unbound` if the strategy does not exist.
+     */
+    add: (owner: OwnerColumns, bot: NewBot, ownMax: number) =>
+      db.transaction().execute((tx) => addIn(tx, owner, bot, ownMax)),
+    findByIdempotencyKey,
     get,
-    async list(owner, { limit, before }) {
+    /** Newest first. */
+    async list(owner: OwnerColumns, { limit, before }: PageRequest): Promise<RowPage<BotWithStrategy>> {
       const page = own(owner)
         .$if(before !== null, (query) => query.where('bots.ordinal', '<', before!))
         .orderBy('bots.ordinal', 'desc')
         .limit(limit + 1);
       return toRowPage(await page.execute(), limit);
     },
-    async setStatus(owner, id, status, nowMs) {
+    /** Null if the bot does not exist. */
+    async setStatus(owner: OwnerColumns, id: string, status: BotRow['status'], nowMs: number) {
       await db
         .updateTable('bots')
         .where('id', '=', id)
@@ -100,7 +91,8 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
         .execute();
       return get(owner, id);
     },
-    async remove({ owner, workspace }, id) {
+    /** False if the bot does not exist. */
+    async remove({ owner, workspace }: OwnerColumns, id: string): Promise<boolean> {
       const { numDeletedRows } = await db
         .deleteFrom('bots')
         .where('id', '=', id)

@@ -1,13 +1,6 @@
 import type { Transaction } from 'kysely';
 import { nextOrdinal } from './owner.ts';
-import {
-  type OwnerColumns,
-  type PageRequest,
-  type RowPage,
-  type StrategyRow,
-  type Tables,
-  toRowPage,
-} from './tables.ts';
+import { type OwnerColumns, type PageRequest, type StrategyRow, type Tables, toRowPage } from './tables.ts';
 import type { WorkspaceDatabase } from './workspace-database.ts';
 
 export type NewStrategy = Pick<
@@ -15,25 +8,12 @@ export type NewStrategy = Pick<
   'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'name' | 'definition'
 >;
 
-/** Users' strategies. Every version is an immutable object; only its owner can find it. */
-export interface StrategyStore {
-  /**
-   * Adds a new version of a strategy. If a strategy has the same idempotency key, it is returned unchanged; returns
-   * `other` if its request was different, and `full` if the owner has `ownMax` versions.
-   */
-  add(owner: OwnerColumns, strategy: NewStrategy, ownMax: number): Promise<StrategyRow | 'full' | 'other'>;
-  get(owner: OwnerColumns, id: string): Promise<StrategyRow | null>;
-  /** By name; the highest version if `version` is null. */
-  find(owner: OwnerColumns, name: string, version: number | null): Promise<StrategyRow | null>;
-  /** Newest first; all names if `name` is null. */
-  list(owner: OwnerColumns, page: PageRequest & { readonly name?: string | null }): Promise<RowPage<StrategyRow>>;
-  /** Removes a version that no bot uses, and returns the number of bots that do; null if it does not exist. */
-  remove(owner: OwnerColumns, id: string): Promise<{ readonly usedBy: number } | null>;
-}
+export type StrategyStore = ReturnType<typeof createStrategyStore>;
 
 type SelectDatabase = Pick<WorkspaceDatabase, 'selectFrom'>;
 
-export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
+/** Users' strategies. Every version is an immutable object; only its owner can find it. */
+export function createStrategyStore(db: WorkspaceDatabase) {
   const own = ({ owner, workspace }: OwnerColumns, of: SelectDatabase = db) =>
     of.selectFrom('strategies').where('owner', '=', owner).where('workspace', '=', workspace);
 
@@ -84,9 +64,16 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
   }
 
   return {
-    add: (owner, strategy, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, strategy, ownMax)),
-    get: async (owner, id) => (await own(owner).where('id', '=', id).selectAll().executeTakeFirst()) ?? null,
-    async find(owner, name, version) {
+    /**
+     * Adds a new version of a strategy. If a strategy has the same idempotency key, it is returned unchanged; returns
+     * `other` if its request was different, and `full` if the owner has `ownMax` versions.
+     */
+    add: (owner: OwnerColumns, strategy: NewStrategy, ownMax: number) =>
+      db.transaction().execute((tx) => addIn(tx, owner, strategy, ownMax)),
+    get: async (owner: OwnerColumns, id: string) =>
+      (await own(owner).where('id', '=', id).selectAll().executeTakeFirst()) ?? null,
+    /** By name; the highest version if `version` is null. */
+    async find(owner: OwnerColumns, name: string, version: number | null) {
       const page = own(owner)
         .where('name', '=', name)
         .$if(version !== null, (query) => query.where('version', '=', version!))
@@ -94,7 +81,8 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
         .limit(1);
       return (await page.selectAll().executeTakeFirst()) ?? null;
     },
-    async list(owner, { limit, before, name = null }) {
+    /** Newest first; all names if `name` is null. */
+    async list(owner: OwnerColumns, { limit, before, name = null }: PageRequest & { readonly name?: string | null }) {
       const page = own(owner)
         .$if(before !== null, (query) => query.where('ordinal', '<', before!))
         .$if(name !== null, (query) => query.where('name', '=', name!))
@@ -102,6 +90,7 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
         .limit(limit + 1);
       return toRowPage(await page.selectAll().execute(), limit);
     },
-    remove: (owner, id) => db.transaction().execute((tx) => removeIn(tx, owner, id)),
+    /** Removes a version that no bot uses, and returns the number of bots that do; null if it does not exist. */
+    remove: (owner: OwnerColumns, id: string) => db.transaction().execute((tx) => removeIn(tx, owner, id)),
   };
 }
