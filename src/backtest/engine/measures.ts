@@ -75,14 +75,16 @@ const windowColumnCache = new WeakMap<Float64Array, Map<string, Float64Array>>()
 export const windowValuesMax = 8_000_000;
 
 /** A window measure at every tick, computed from the ticks up to it; null if the cache is full. */
-function getWindowColumn({ t, p }: SymbolSeries, measure: WindowedMeasure, windowMs: number): Float64Array | null {
+function getWindowColumn(series: SymbolSeries, measure: WindowedMeasure, windowMs: number): Float64Array | null {
+  const { t, p } = series;
   const cached = windowColumnCache.get(p) ?? new Map<string, Float64Array>();
   windowColumnCache.set(p, cached);
   const name = `${measure} ${windowMs}`;
   const cachedColumn = cached.get(name);
   if (cachedColumn !== undefined) return cachedColumn;
   if ((cached.size + 1) * p.length > windowValuesMax) return null;
-  const column = measure === 'return' ? computeReturns(t, p, windowMs) : computeRollingColumn(t, p, windowMs, measure);
+  const column =
+    measure === 'return' ? computeReturns(series, windowMs) : computeRollingColumn(t, p, windowMs, measure);
   cached.set(name, column);
   return column;
 }
@@ -125,15 +127,10 @@ function createReturnReader({ t, p }: SymbolSeries, windowMs: number): ReadMeasu
 }
 
 /** The same at every tick. */
-function computeReturns(t: Float64Array, p: Float64Array, windowMs: number): Float64Array {
-  const column = new Float64Array(p.length);
-  let before = 0;
-  for (let i = 0; i < column.length; i++) {
-    const start = t[i]! - windowMs;
-    while (t[before]! <= start) before++;
-    const base = before === 0 ? 0 : p[before - 1]!;
-    column[i] = base > 0 ? p[i]! / base - 1 : Number.NaN;
-  }
+function computeReturns(series: SymbolSeries, windowMs: number): Float64Array {
+  const column = new Float64Array(series.p.length);
+  const read = createReturnReader(series, windowMs);
+  for (let i = 0; i < column.length; i++) column[i] = read(i);
   return column;
 }
 

@@ -2,7 +2,6 @@ import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
 import type { Manifest } from '../../archive/format/manifest.ts';
 import { readAllSymbols } from '../../archive/journal/symbol-store.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
-import type { QueryParameter } from '../../archive/query/convert-values.ts';
 import { listGaps } from '../../archive/read/gaps.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
 import type {
@@ -42,6 +41,8 @@ import {
   encodeRowCursor,
 } from './page-cursor.ts';
 import {
+  type AddValue,
+  type CreateConditions,
   createComputedStep,
   createCondition,
   createPublishedSlice,
@@ -56,8 +57,6 @@ import {
   type TimedDataset,
 } from './scan-plan.ts';
 import { readSymbolCandles, readSymbolRows } from './symbol-pages.ts';
-
-type CreateConditions = (value: (one: QueryParameter) => string) => readonly string[];
 
 interface RowsQuery {
   readonly symbol?: string | readonly string[];
@@ -140,7 +139,7 @@ function planPublishedSteps(
 }
 
 /** Condition for the rows of the symbols; none if the list is empty. */
-const formatSymbolConditions = (symbols: readonly string[], value: (one: QueryParameter) => string): string[] =>
+const formatSymbolConditions = (symbols: readonly string[], value: AddValue): string[] =>
   symbols.length === 0 ? [] : [`symbol IN (${symbols.map(value).join(', ')})`];
 
 /** A dataset's rows as a file. */

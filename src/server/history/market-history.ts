@@ -2,10 +2,10 @@ import type { DatasetName } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
 import { symbolDetailColumns } from '../../archive/format/market-details.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
-import type { CellValue, QueryParameter } from '../../archive/query/convert-values.ts';
+import type { CellValue } from '../../archive/query/convert-values.ts';
 import { buildFromWhere, type DatasetSlice, type SqlCondition } from '../../archive/query/slice-query.ts';
 import type { GenerationReader } from './history.ts';
-import { createCondition, createPublishedSlice } from './scan-plan.ts';
+import { type AddValue, createCondition, createPublishedSlice } from './scan-plan.ts';
 
 /** A filter of markets; null values and an empty list of words match any. Times are epoch milliseconds, half-open. */
 export interface MarketsQuery {
@@ -56,7 +56,7 @@ const responseColumns = `canonical_id, symbol, source, question, category, confi
   resolved_at, outcome, ${responseDetails.join(', ')}`;
 
 /** Selects the states in the window; only those of one market if the filter names a market. */
-const formatNameConditions = (filter: MarketsQuery, value: (one: QueryParameter) => string): string => {
+const formatNameConditions = (filter: MarketsQuery, value: AddValue): string => {
   const { symbol, canonicalId } = filter;
   const nameConditions = [
     ...(canonicalId === null ? [] : [`canonical_id = ${value(canonicalId)}`]),
@@ -69,11 +69,7 @@ const formatNameConditions = (filter: MarketsQuery, value: (one: QueryParameter)
 };
 
 /** Selects each matching market once, in its last known state, from `states`. */
-const formatMatchConditions = (
-  filter: MarketsQuery,
-  states: string,
-  value: (one: QueryParameter) => string,
-): string => {
+const formatMatchConditions = (filter: MarketsQuery, states: string, value: AddValue): string => {
   const { source, category, event, words, resolved } = filter;
   const searchText = 'concat_ws(chr(10), m.question, m.symbol, m.category, m.source, m.canonical_id)';
   const isResolved = 'coalesce(m.outcome IS NOT NULL OR m.resolved_at <= last_seen, false)';
@@ -120,12 +116,7 @@ export async function readMarketsPage(
   return { markets, total, next };
 }
 
-function formatPageQuery(
-  filter: MarketsQuery,
-  after: MarketPosition | null,
-  rowsMax: number,
-  value: (one: QueryParameter) => string,
-): string {
+function formatPageQuery(filter: MarketsQuery, after: MarketPosition | null, rowsMax: number, value: AddValue): string {
   const nameConditions = formatNameConditions(filter, value);
   const matched = formatMatchConditions(filter, 'named', value);
   const id = after === null ? '' : value(after.canonicalId);

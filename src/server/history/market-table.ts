@@ -47,6 +47,18 @@ interface MarketState {
   readonly last_seen: number;
 }
 
+const stateColumns = [
+  ...(['symbol', 'source', 'question', 'category', 'confidence', 'views', 'is_active'] as const),
+  ...(['closes_at', 'resolved_at', 'outcome', 'first_seen', 'last_seen'] as const),
+] satisfies (keyof MarketState)[];
+const timeColumns: ReadonlySet<string> = new Set([
+  'closes_at',
+  'resolved_at',
+  'first_seen',
+  'last_seen',
+  'expected_end',
+]);
+
 interface Market {
   readonly canonicalId: string;
   /** Empty if the market has no symbol. */
@@ -144,7 +156,7 @@ async function readTable(
   const texts = new Map<string, string>();
   let bytes = 1;
   const share = <T extends ChunkValue>(value: T): T => {
-    if (typeof value !== 'string') return value;
+    if (typeof value !== 'string') return Array.isArray(value) ? (value.map(share) as ChunkValue as T) : value;
     const known = texts.get(value);
     if (known !== undefined) return known as T;
     bytes += 2 * value.length + 50;
@@ -155,47 +167,20 @@ async function readTable(
   const markets = new Map<string, { canonicalId: string; symbol: string; states: MarketState[] }>();
   const ticks = new Map<string, SymbolTicks>();
   try {
-    const statesSql = `SELECT canonical_id, symbol, source, question, category, confidence, views, is_active,
-      ${ms('closes_at')}, ${ms('resolved_at')}, outcome, ${ms('first_seen')}, ${ms('last_seen')},
-      ${responseDetails.map((name) => (name === 'expected_end' ? ms(name) : name)).join(', ')} FROM markets`;
+    const names = [...stateColumns, ...responseDetails].map((name) => (timeColumns.has(name) ? ms(name) : name));
+    const statesSql = `SELECT canonical_id, ${names.join(', ')} FROM markets`;
     for await (const chunk of query.readChunks([statesSql], signal)) {
       for (let r = 0; r < chunk[0]!.length; r++) {
-        const [
-          id,
-          symbol,
-          source,
-          question,
-          category,
-          confidence,
-          views,
-          active,
-          closes,
-          resolved,
-          outcome,
-          first,
-          last,
-          ...details
-        ] = chunk.map((column) => share(column[r]!));
-        const state = {
-          symbol,
-          source,
-          question,
-          category,
-          confidence,
-          views: (views as readonly string[]).map(share),
-          is_active: active,
-          closes_at: closes,
-          resolved_at: resolved,
-          outcome,
-          details: Object.fromEntries(details.map((value, i) => [responseDetails[i], value])),
-          first_seen: first,
-          last_seen: last,
-        } as MarketState;
+        const [id, ...values] = chunk.map((column) => share(column[r]!));
+        const fields = stateColumns.map((name, i) => [name, values[i]]);
+        const details = responseDetails.map((name, i) => [name, values[stateColumns.length + i]]);
+        const state = { ...Object.fromEntries(fields), details: Object.fromEntries(details) } as MarketState;
+        const { symbol } = state;
         bytes += rowBytes;
         const key = JSON.stringify([id, symbol ?? '']);
         const market = markets.get(key);
         if (market === undefined)
-          markets.set(key, { canonicalId: id as string, symbol: (symbol ?? '') as string, states: [state] });
+          markets.set(key, { canonicalId: id as string, symbol: symbol ?? '', states: [state] });
         else market.states.push(state);
       }
     }

@@ -28,10 +28,12 @@ const rowsFirst = 200_000;
 /** Growth of these limits with each further query for a page. */
 const growthFactor = 4;
 
+/** Adds a parameter to a query, and returns its name in SQL. */
+export type AddValue = (one: QueryParameter) => string;
+export type CreateConditions = (value: AddValue) => readonly string[];
+
 /** Builds a condition; the parameters are numbered in order of use. */
-export function createCondition(
-  createParts: (value: (one: QueryParameter) => string) => readonly string[],
-): SqlCondition {
+export function createCondition(createParts: CreateConditions): SqlCondition {
   const values: QueryParameter[] = [];
   const parts = createParts((one) => `$${values.push(one)}`);
   return { sql: parts.length === 0 ? 'true' : parts.join(' AND '), values };
@@ -68,11 +70,7 @@ export function parseConflictId(id: string): { readonly seenAt: number; readonly
 }
 
 /** Condition for the rows after a position. */
-function formatAfterCondition(
-  dataset: TimedDataset,
-  after: RowPosition,
-  value: (one: QueryParameter) => string,
-): string {
+function formatAfterCondition(dataset: TimedDataset, after: RowPosition, value: AddValue): string {
   const symbol = value(after.symbol);
   return `symbol >= ${symbol} AND (symbol > ${symbol} OR (${formatLaterCondition(dataset, after, value)}))`;
 }
@@ -81,11 +79,7 @@ function formatAfterCondition(
  * Condition for the rows of the symbol of a position that are after it. Rows of one time are in the order of `compareRowIds`:
  * the number that a file counts them with changes with every trade that is published between them.
  */
-function formatLaterCondition(
-  dataset: TimedDataset,
-  after: RowPosition,
-  value: (one: QueryParameter) => string,
-): string {
+function formatLaterCondition(dataset: TimedDataset, after: RowPosition, value: AddValue): string {
   const { t, id } = after;
   const timeColumn = datasets[dataset].time.first;
   const time = toSqlTimestamp(t);
@@ -132,7 +126,7 @@ export function* planDaySteps(
   manifest: Manifest,
   dataset: TimedDataset,
   pageRequest: OneSymbolRequest,
-  createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
+  createParts: CreateConditions = () => [],
 ): Generator<ScanStep> {
   const { symbol, to, after, limit } = pageRequest;
   const from = after === null ? pageRequest.from : Math.max(pageRequest.from ?? 0, after.t);
@@ -195,7 +189,7 @@ export function* planRangeSteps(
   dataset: TimedDataset,
   pageRequest: RowPageRequest,
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
-  createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
+  createParts: CreateConditions = () => [],
 ): Generator<ScanStep> {
   const { after } = pageRequest;
   const selected = manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], pageRequest));
@@ -218,7 +212,7 @@ const formatRangeConditions = (
   above: string | null,
   upTo: string | null,
   after: RowPosition | null,
-  value: (one: QueryParameter) => string,
+  value: AddValue,
 ): string[] => [
   ...(above === null ? [] : [`symbol > ${value(above)}`]),
   ...(upTo === null ? [] : [`symbol <= ${value(upTo)}`]),
@@ -283,12 +277,6 @@ function* planComputedRanges(
   }
 }
 
-interface CandleWindow {
-  readonly symbols: readonly string[];
-  readonly from: number | null;
-  readonly to: number | null;
-}
-
 /**
  * The columns of candles that are computed from ticks and coverage. The others would need quotes and trades, which a key
  * for ticks does not permit.
@@ -299,11 +287,12 @@ const computedCandleColumns: readonly Column[] = datasets.candles_1h.columns.fil
 export function createComputedStep(
   manifest: Manifest,
   interval: CandleInterval,
-  { symbols, from, to }: CandleWindow,
+  { symbols, from, to }: Pick<RowPageRequest, 'symbols' | 'from' | 'to'>,
   condition: SqlCondition,
 ): ScanStep {
   const stepMs = candleSteps[interval];
-  const ticks = selectTickFiles(manifest, symbols, from, to, stepMs);
+  const ticksWindow = { from, to: to === null ? null : to + stepMs };
+  const ticks = manifest.datasets.ticks.files.filter(createFileFilter(manifest, 'ticks', symbols, ticksWindow));
   const times = ticks.flatMap(({ t_min, t_max }) => [t_min, t_max]).filter((t) => t !== null);
   const since = Math.max(from ?? 0, times.reduce((min, t) => Math.min(min, t), Number.POSITIVE_INFINITY) - stepMs);
   const until = Math.min(to ?? Number.POSITIVE_INFINITY, times.reduce((max, t) => Math.max(max, t), 0) + 1);
@@ -326,15 +315,4 @@ export function createComputedStep(
     defined: [macro, view],
     slice,
   };
-}
-
-function selectTickFiles(
-  manifest: Manifest,
-  symbols: readonly string[],
-  from: number | null,
-  to: number | null,
-  stepMs: number,
-): PublishedFile[] {
-  const fileFilter = createFileFilter(manifest, 'ticks', symbols, { from, to: to === null ? null : to + stepMs });
-  return manifest.datasets.ticks.files.filter(fileFilter);
 }
