@@ -25,17 +25,14 @@ export interface TradeTotals {
   readonly heldSamples: Float64Array;
 }
 
+/** The totals that are added when totals are merged. */
+const sumNames = [
+  ...(['trades', 'wins', 'contracts', 'pnl', 'fees', 'tickFills', 'bookFills', 'quoteFills'] as const),
+  ...(['settled', 'brier'] as const),
+];
+
 export const createTradeTotals = (samples: SampleTimes): TradeTotals => ({
-  trades: 0,
-  wins: 0,
-  contracts: 0,
-  pnl: 0,
-  fees: 0,
-  tickFills: 0,
-  bookFills: 0,
-  quoteFills: 0,
-  settled: 0,
-  brier: 0,
+  ...(Object.fromEntries(sumNames.map((name) => [name, 0])) as Record<(typeof sumNames)[number], number>),
   gainedSamples: new Float64Array(samples.t.length),
   heldSamples: new Float64Array(samples.t.length),
 });
@@ -77,16 +74,7 @@ function countFills(totals: TradeTotals, trade: Trade, previous: Trade | undefin
 
 /** Adds other totals. Floating-point sums depend on the order: merge in a fixed order for reproducible results. */
 export function mergeTradeTotals(to: TradeTotals, other: TradeTotals): void {
-  to.trades += other.trades;
-  to.wins += other.wins;
-  to.contracts += other.contracts;
-  to.pnl += other.pnl;
-  to.fees += other.fees;
-  to.tickFills += other.tickFills;
-  to.bookFills += other.bookFills;
-  to.quoteFills += other.quoteFills;
-  to.settled += other.settled;
-  to.brier += other.brier;
+  for (const name of sumNames) to[name] += other[name];
   for (let k = 0; k < to.gainedSamples.length; k++) {
     to.gainedSamples[k]! += other.gainedSamples[k]!;
     to.heldSamples[k]! += other.heldSamples[k]!;
