@@ -116,7 +116,25 @@ const tradeTexts = [
   optional('size_text', 'string', 'the size as it arrived, if a double cannot hold it'),
 ];
 
-const moment = { first: 't', last: 't', isLastIncluded: true } as const;
+/** What most datasets have in common: rows that were collected, one per symbol and time. */
+const perSymbolAndTime = {
+  key: ['symbol', 't'],
+  order: ['symbol', 't'],
+  time: { first: 't', last: 't', isLastIncluded: true },
+  partition: 'day and part',
+  source: 'collected',
+  mergeRule: 'precedence',
+  hasCoverage: true,
+} as const;
+
+/** What the datasets of dropped rows have in common. */
+const droppedRows = {
+  ...perSymbolAndTime,
+  key: ['symbol', 't', 'seen_at', 'seq'],
+  order: ['symbol', 't', 'seen_at', 'seq'],
+  mergeRule: 'replace row',
+  hasCoverage: false,
+} as const;
 
 /** The columns of candles from quotes and trades, null where there are none. */
 const defineCandleSeriesColumns = (interval: string): Column[] => [
@@ -141,10 +159,7 @@ const defineCandles = (interval: string) =>
       column('covered', 'double', `covered share of the ${interval}`, '0 to 1'),
       ...defineCandleSeriesColumns(interval),
     ],
-    key: ['symbol', 't'],
-    order: ['symbol', 't'],
-    time: moment,
-    partition: 'day and part',
+    ...perSymbolAndTime,
     source: 'derived',
     mergeRule: 'recompute',
     hasCoverage: false,
@@ -165,13 +180,7 @@ const defineSeriesConflicts = (one: string, key: string, facts: readonly Column[
       column('seq', 'int32', `from 0, among the dropped ${one}s of the same symbol, t and seen_at`, `${one}s`),
       ...facts,
     ],
-    key: ['symbol', 't', 'seen_at', 'seq'],
-    order: ['symbol', 't', 'seen_at', 'seq'],
-    time: moment,
-    partition: 'day and part',
-    source: 'collected',
-    mergeRule: 'replace row',
-    hasCoverage: false,
+    ...droppedRows,
   }) as const satisfies DatasetDefinition;
 
 /** Every published dataset (CONTRACT, section 3). The manifest, views.sql and README.md list them in this order. */
@@ -183,13 +192,7 @@ export const datasets = {
       column('t', 'timestamp', 'time of the tick'),
       column('p', 'double', 'price', fraction),
     ],
-    key: ['symbol', 't'],
-    order: ['symbol', 't'],
-    time: moment,
-    partition: 'day and part',
-    source: 'collected',
-    mergeRule: 'precedence',
-    hasCoverage: true,
+    ...perSymbolAndTime,
   },
   symbols: {
     description: 'one row per symbol, with its last known state',
@@ -262,13 +265,10 @@ export const datasets = {
         'as defined by the venue',
       ),
     ],
+    ...perSymbolAndTime,
     key: ['symbol', 't', 'side', 'level'],
     order: ['symbol', 't', 'side', 'level'],
-    time: moment,
-    partition: 'day and part',
-    source: 'collected',
     mergeRule: 'replace snapshot',
-    hasCoverage: true,
   },
   quotes: {
     description: 'best bid and ask, one row per (symbol, t); null where a side has no offer, or where no size is known',
@@ -277,13 +277,7 @@ export const datasets = {
       column('t', 'timestamp', 'time of the quote'),
       ...quoteNumbers,
     ],
-    key: ['symbol', 't'],
-    order: ['symbol', 't'],
-    time: moment,
-    partition: 'day and part',
-    source: 'collected',
-    mergeRule: 'precedence',
-    hasCoverage: true,
+    ...perSymbolAndTime,
   },
   trades: {
     description: 'every trade once: one row per (symbol, trade_id)',
@@ -294,13 +288,9 @@ export const datasets = {
       column('seq', 'int32', 'from 0, among the trades of the same symbol and t', 'trades'),
       ...tradeTexts,
     ],
+    ...perSymbolAndTime,
     key: ['symbol', 'trade_id'],
     order: ['symbol', 't', 'seq'],
-    time: moment,
-    partition: 'day and part',
-    source: 'collected',
-    mergeRule: 'precedence',
-    hasCoverage: true,
   },
   candles_1h: defineCandles('hour'),
   candles_1d: defineCandles('UTC day'),
@@ -349,13 +339,7 @@ export const datasets = {
       column('seen_at', 'timestamp', 'when the other price was observed'),
       column('seq', 'int32', 'from 0, among the dropped prices of the same symbol, t and seen_at', 'prices'),
     ],
-    key: ['symbol', 't', 'seen_at', 'seq'],
-    order: ['symbol', 't', 'seen_at', 'seq'],
-    time: moment,
-    partition: 'day and part',
-    source: 'collected',
-    mergeRule: 'replace row',
-    hasCoverage: false,
+    ...droppedRows,
   },
   quote_conflicts: defineSeriesConflicts('quote', '(symbol, t)', quoteNumbers),
   trade_conflicts: defineSeriesConflicts('trade', '(symbol, trade_id)', [...tradeFacts, ...tradeTexts]),
