@@ -65,34 +65,17 @@ export interface TradePosition {
   readonly skip: number;
 }
 
-/** Reads files of trades in one folder. The hash of a file must be checked before. */
-export interface TradesReader {
-  /** Reads up to `limit` trades; `next` is null if there are no more. */
-  readPage(
-    file: string,
-    after: TradePosition | null,
-    limit: number,
-    signal: AbortSignal,
-  ): Promise<{ readonly trades: readonly Trade[]; readonly next: TradePosition | null }>;
-  /** Opens a file as CSV. `close` waits for the chunk that is being computed. */
-  openTexts(
-    file: string,
-    format: 'csv' | 'csv_safe',
-    signal: AbortSignal,
-  ): Promise<{ readonly chunks: AsyncGenerator<Uint8Array>; close(): Promise<void> }>;
-  /** Waits for what is open, then closes. */
-  close(): Promise<void>;
-}
-
 /** Memory limit of DuckDB. The files are sorted, so that nothing is held. */
 const memoryBytesMax = 256 * 1024 ** 2;
 
+export type TradesReader = ReturnType<typeof openTradesReader>;
+
 /**
- * Opens DuckDB on first use.
+ * Reads files of trades in one folder. The hash of a file must be checked before. Opens DuckDB on first use.
  * @param folder absolute path of the folder of the files
  * @param id distinguishes scratch folders of one process
  */
-export function openTradesReader(archive: Archive, folder: string, id: string): TradesReader {
+export function openTradesReader(archive: Archive, folder: string, id: string) {
   let opening: Promise<{ readonly engine: QueryEngine; release(): void }> | undefined;
   const reading = new Set<Promise<void>>();
 
@@ -132,7 +115,8 @@ export function openTradesReader(archive: Archive, folder: string, id: string): 
   }
 
   return {
-    async readPage(file, after, limit, signal) {
+    /** Reads up to `limit` trades; `next` is null if there are no more. */
+    async readPage(file: string, after: TradePosition | null, limit: number, signal: AbortSignal) {
       const query = await openFile(file);
       try {
         const sql = `${selectTradesSql(true)}${buildAfterSql(after)} LIMIT ${limit + 1}${after === null ? '' : ` OFFSET ${after.skip}`}`;
@@ -142,13 +126,14 @@ export function openTradesReader(archive: Archive, folder: string, id: string): 
             trades.push(
               Object.fromEntries(tradeColumns.map(({ name }, c) => [name, chunk[c]![r]!])) as unknown as Trade,
             );
-        const page = trades.slice(0, limit);
+        const page: readonly Trade[] = trades.slice(0, limit);
         return { trades: page, next: trades.length > limit ? findNextPosition(page, after) : null };
       } finally {
         await query.close();
       }
     },
-    async openTexts(file, format, signal) {
+    /** Opens a file as CSV. `close` waits for the chunk that is being computed. */
+    async openTexts(file: string, format: 'csv' | 'csv_safe', signal: AbortSignal) {
       const query = await openFile(file);
       const chunks = encodeTradeTexts(query, selectTradesSql(false), format, signal);
       let closing: Promise<void> | undefined;
@@ -159,7 +144,8 @@ export function openTradesReader(archive: Archive, folder: string, id: string): 
       };
       return { chunks, close: () => (closing ??= end()) };
     },
-    async close() {
+    /** Waits for what is open, then closes. */
+    async close(): Promise<void> {
       while (reading.size > 0) await Promise.all(reading);
       const opened = await opening;
       await opened?.engine.close();

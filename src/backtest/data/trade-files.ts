@@ -17,16 +17,11 @@ const sequenceColumn: Column = { name: 'seq', type: 'int32', nullable: false, me
 /** Rows of one temporary file, which are held in memory. */
 const spilledRowsMax = 50_000;
 
-/** Writes trades to temporary files. */
-interface TradeSpill {
-  /** Adds all trades of one symbol. */
-  add(trades: readonly Trade[]): void;
-  /** Writes what is still in memory. */
-  end(): void;
-}
-
-/** @param prefix path of the files without their number and extension; the folder is created if needed */
-export function openTradeSpill(prefix: string, rowsMax = spilledRowsMax): TradeSpill {
+/**
+ * Writes trades to temporary files.
+ * @param prefix path of the files without their number and extension; the folder is created if needed
+ */
+export function openTradeSpill(prefix: string, rowsMax = spilledRowsMax) {
   let rows: CellValue[][] = [];
   let files = 0;
   const flush = (): void => {
@@ -36,12 +31,14 @@ export function openTradeSpill(prefix: string, rowsMax = spilledRowsMax): TradeS
     rows = [];
   };
   return {
-    add(trades) {
+    /** Adds all trades of one symbol. */
+    add(trades: readonly Trade[]): void {
       for (const [seq, trade] of trades.entries()) {
         rows.push([...tradeColumns.map(({ name }) => trade[name]), seq]);
         if (rows.length >= rowsMax) flush();
       }
     },
+    /** Writes what is still in memory. */
     end: flush,
   };
 }

@@ -21,22 +21,12 @@ interface BookInForce {
   readonly basis: Exclude<FillBasis, 'tick'>;
 }
 
-/** Finds the order book or quote at a tick, for the orders of one rule and for ascending ticks. */
-interface BookLookup {
-  /**
-   * The latest order book or quote at or before a tick. Null if there is none, or if it is too old; 'used' if an order of the
-   * rule already took what it offers.
-   */
-  find(tick: number, takes: TakenSide): BookInForce | 'used' | null;
-  /** Records that an order was filled from what `find` returned. */
-  use(takes: TakenSide): void;
-}
-
 /**
+ * Finds the order book or quote at a tick, for the orders of one rule and for ascending ticks.
  * An order book is used by one order. A quote is used by one order per side, because its sides are independent, and by any
  * number of orders if the size of the side is unknown.
  */
-export function createBookLookup({ t, books, quotes }: SymbolSeries): BookLookup {
+export function createBookLookup({ t, books, quotes }: SymbolSeries) {
   let [nextBook, nextQuote] = [books.at(0), quotes.at(0)];
   let [booksSeen, quotesSeen] = [0, 0];
   let latest: BookInForce | null = null;
@@ -56,14 +46,19 @@ export function createBookLookup({ t, books, quotes }: SymbolSeries): BookLookup
   }
 
   return {
-    find(tick, takes) {
+    /**
+     * The latest order book or quote at or before a tick. Null if there is none, or if it is too old; 'used' if an order of the
+     * rule already took what it offers.
+     */
+    find(tick: number, takes: TakenSide): BookInForce | 'used' | null {
       advance(t[tick]!);
       if (latest === null) return null;
       const ageMsMax = latest.basis === 'book' ? bookAgeMsMax : quoteAgeMsMax;
       if (latest.book.t < t[tick]! - ageMsMax) return null;
       return used[takes] ? 'used' : latest;
     },
-    use(takes) {
+    /** Records that an order was filled from what `find` returned. */
+    use(takes: TakenSide): void {
       if (latest === null) return;
       if (latest.basis === 'book') used = { bids: true, asks: true };
       else if (latest.book[takes].every(([, quantity]) => Number.isFinite(quantity))) used[takes] = true;

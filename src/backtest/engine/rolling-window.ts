@@ -1,17 +1,3 @@
-/**
- * Mean and standard deviation of the prices in a window (t - windowMs, t], for ascending ticks. Uses running sums, which are
- * recomputed regularly to bound rounding errors.
- */
-interface RollingWindow {
-  /** Moves the window to a tick. Ticks must be ascending. */
-  advanceTo(i: number): void;
-  /** Whether there is a tick at or before the start of the window. */
-  isFull(): boolean;
-  getMean(): number;
-  /** Population standard deviation; exactly 0 if all prices are equal. */
-  getDeviation(): number;
-}
-
 /** Minimum variance relative to the peak of the sum of squares. Below it, rounding errors are too large. */
 const relativePrecision = 1e-6;
 
@@ -41,7 +27,11 @@ function computeSums(p: Float64Array, low: number, high: number, sums: Float64Ar
   sums[peakAt] = squares;
 }
 
-export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: number): RollingWindow {
+/**
+ * Mean and standard deviation of the prices in a window (t - windowMs, t], for ascending ticks. Uses running sums, which are
+ * recomputed regularly to bound rounding errors.
+ */
+export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: number) {
   // The window contains the ticks [low, high).
   let [low, high] = [0, 0];
   // Kept in a typed array, because assigning a double in a closure allocates.
@@ -58,7 +48,8 @@ export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: 
   const spread = (n: number): number => sums[squaresAt]! - (sums[sumAt]! * sums[sumAt]!) / n;
 
   return {
-    advanceTo(i) {
+    /** Moves the window to a tick. Ticks must be ascending. */
+    advanceTo(i: number): void {
       if (i < high) return;
       const [start, before, next] = [t[i]! - windowMs, low, high];
       // The ticks between two calls can span more than the window.
@@ -86,9 +77,11 @@ export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: 
       sums[squaresAt] = squares;
       if (squares > sums[peakAt]!) sums[peakAt] = squares;
     },
-    isFull: () => low > 0,
-    getMean: () => (sameFrom <= low ? p[low]! : sums[pivotAt]! + sums[sumAt]! / (high - low)),
-    getDeviation() {
+    /** Whether there is a tick at or before the start of the window. */
+    isFull: (): boolean => low > 0,
+    getMean: (): number => (sameFrom <= low ? p[low]! : sums[pivotAt]! + sums[sumAt]! / (high - low)),
+    /** Population standard deviation; exactly 0 if all prices are equal. */
+    getDeviation(): number {
       if (sameFrom <= low) return 0;
       const n = high - low;
       // After a jump, a small deviation would be lost to rounding.
@@ -102,7 +95,7 @@ export type RollingMeasure = 'moving_average' | 'z_score';
 
 /**
  * A measure of the window at every tick; NaN if there is no tick at or before its start, and for a z-score without deviation.
- * Computes the same numbers as a `RollingWindow` that is advanced tick by tick, to the last bit: the same operations in the
+ * Computes the same numbers as a rolling window that is advanced tick by tick, to the last bit: the same operations in the
  * same order, but without a call for each of them, which takes a third of the time.
  */
 export function computeRollingColumn(

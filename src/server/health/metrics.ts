@@ -9,17 +9,7 @@ import { readArchiveSamples } from '../../metrics/samples.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
-import { type DropReason, dropReasons } from '../http/track-connections.ts';
-
-interface MetricsEndpoint {
-  /** Records a request, from this call until its response ends or its client disconnects. */
-  observeRequest(request: FastifyRequest, reply: FastifyReply): void;
-  recordDrop(reason: DropReason): void;
-  /** Formats the metrics in the Prometheus text format. */
-  render(): Promise<string>;
-  readonly contentType: string;
-  close(): void;
-}
+import { dropReasons } from '../http/track-connections.ts';
 
 /** Figures of the streams of ticks since the start. */
 interface StreamCounts {
@@ -36,7 +26,7 @@ export function openMetrics(
   context: ServiceContext,
   responses: ResponseCache,
   streams: { readonly counts: StreamCounts },
-): MetricsEndpoint {
+) {
   const metrics = openRequestMetrics(() => {
     const { hit, miss, shared, notModified } = responses.getCounts();
     return { hit, miss, shared, not_modified: notModified };
@@ -46,7 +36,8 @@ export function openMetrics(
   const counted = new WeakMap<object, number>();
   return {
     contentType: expositionContentType,
-    observeRequest(request, reply) {
+    /** Records a request, from this call until its response ends or its client disconnects. */
+    observeRequest(request: FastifyRequest, reply: FastifyReply): void {
       const { socket } = request.raw;
       const startedMs = clock.monotonicMs();
       metrics.recordStart();
@@ -63,7 +54,8 @@ export function openMetrics(
       });
     },
     recordDrop: metrics.recordDrop,
-    render: async () =>
+    /** Formats the metrics in the Prometheus text format. */
+    render: async (): Promise<string> =>
       (await metrics.formatText()) + (await formatExposition(collectSamples(context, responses, streams.counts))),
     close: () => metrics.close(),
   };
@@ -112,7 +104,7 @@ function requireMetricsKey(key: string, authorization: string | undefined): void
 }
 
 /** `/metrics` and its hooks. Register it before all other routes and hooks, so that every request is counted. */
-export function registerMetricsRoutes(app: App, metrics: MetricsEndpoint, key: string | null): void {
+export function registerMetricsRoutes(app: App, metrics: ReturnType<typeof openMetrics>, key: string | null): void {
   app.addHook('onRequest', (request, reply, done) => {
     metrics.observeRequest(request, reply);
     done();

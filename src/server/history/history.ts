@@ -118,29 +118,23 @@ export function openHistory(
 }
 
 /** The pins of one reader. The history is not closed before they are released. */
-interface PinSet {
-  acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin>;
-  /** @throws DamageError if a file was modified since it was pinned, as what was read may then be inconsistent */
-  requireUnmodified(): void;
-  release(): void;
-}
-
-function openPinSet(pool: PinPool, reading: Set<Promise<void>>): PinSet {
+function openPinSet(pool: PinPool, reading: Set<Promise<void>>) {
   const pins: { readonly path: string; readonly pin: PooledPin }[] = [];
   const { promise: isOver, resolve } = Promise.withResolvers<void>();
   reading.add(isOver);
   return {
-    async acquire(file, signal) {
+    async acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin> {
       const pin = await pool.acquire(file, signal);
       pins.push({ path: file.path, pin });
       return pin;
     },
-    requireUnmodified() {
+    /** @throws DamageError if a file was modified since it was pinned, as what was read may then be inconsistent */
+    requireUnmodified(): void {
       const changed = pins.find(({ pin }) => !pin.isUnmodified());
       if (changed === undefined) return;
       throw new DamageError(`${changed.path} was modified while it was read. Run oddslake verify.`);
     },
-    release() {
+    release(): void {
       for (const { pin } of pins) pin.release();
       reading.delete(isOver);
       resolve();

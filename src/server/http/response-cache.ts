@@ -8,19 +8,7 @@ import {
 } from './compress-response.ts';
 import type { FairSemaphore } from './fair-semaphore.ts';
 
-/** A bounded cache of response bodies, with and without content coding. */
-export interface ResponseCache {
-  /**
-   * Returns a body from the cache, or reads, compresses and caches it. Concurrent requests for one body read it once. An
-   * error is not cached.
-   */
-  load(request: BodyRequest): Promise<LoadedBody>;
-  /** Counts a response without a body, 304. */
-  countNotModified(): void;
-  getCounts(): CacheCounts;
-  /** Forgets the bodies of other generations. */
-  dropOthers(generation: number): void;
-}
+export type ResponseCache = ReturnType<typeof openResponseCache>;
 
 interface BodyRequest {
   /** Identifies the body: the same tag means the same bytes. */
@@ -45,21 +33,14 @@ interface LoadedBody extends ReadBody {
   readonly coding: Coding | null;
 }
 
-/** Numbers of responses since the start, by origin, and the size of the cached bodies. */
-interface CacheCounts {
-  readonly hit: number;
-  readonly miss: number;
-  /** Waited for a read of another request. */
-  readonly shared: number;
-  readonly notModified: number;
-  readonly bytes: number;
-}
-
 /** Memory of an entry besides its body, in bytes. */
 const entryBytes = 300;
 
-/** @param bytesMax memory for bodies, at least 0 */
-export function openResponseCache(bytesMax: number, compress: CompressBody): ResponseCache {
+/**
+ * A bounded cache of response bodies, with and without content coding.
+ * @param bytesMax memory for bodies, at least 0
+ */
+export function openResponseCache(bytesMax: number, compress: CompressBody) {
   const cached = new LRUCache<string, Omit<ReadBody, 'tag'>>({
     maxSize: Math.max(1, Math.floor(bytesMax)),
     sizeCalculation: ({ body }) => body.length + entryBytes,
@@ -67,6 +48,7 @@ export function openResponseCache(bytesMax: number, compress: CompressBody): Res
   const waiting = createSharedWork<ReadBody>();
   const reading = createSharedWork<ReadBody>();
   const compressing = createSharedWork<Buffer>();
+  // `shared`: waited for a read of another request.
   const counts = { hit: 0, miss: 0, shared: 0, notModified: 0 };
 
   async function loadPlain({ tag, signal, holder, semaphore, read }: BodyRequest): Promise<ReadBody> {
@@ -114,7 +96,11 @@ export function openResponseCache(bytesMax: number, compress: CompressBody): Res
   }
 
   return {
-    async load(request) {
+    /**
+     * Returns a body from the cache, or reads, compresses and caches it. Concurrent requests for one body read it once. An
+     * error is not cached.
+     */
+    async load(request: BodyRequest): Promise<LoadedBody> {
       const { tag, choice, signal } = request;
       const found = choice.coding === null ? undefined : cached.get(toCodedTag(tag, choice.coding));
       if (found !== undefined) {
@@ -127,12 +113,15 @@ export function openResponseCache(bytesMax: number, compress: CompressBody): Res
         ? { ...plain, coding }
         : { ...plain, coding, body: await compressPlain(plain, coding, signal) };
     },
-    dropOthers(generation) {
+    /** Forgets the bodies of other generations. */
+    dropOthers(generation: number): void {
       for (const [tag, body] of [...cached.entries()]) if (body.generation !== generation) cached.delete(tag);
     },
-    countNotModified() {
+    /** Counts a response without a body, 304. */
+    countNotModified(): void {
       counts.notModified++;
     },
+    /** Numbers of responses since the start, by origin, and the size of the cached bodies. */
     getCounts: () => ({ ...counts, bytes: cached.calculatedSize }),
   };
 }

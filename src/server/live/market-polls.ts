@@ -36,29 +36,25 @@ export interface PolledMarket {
   readonly text: string;
 }
 
-export interface MarketPollReader {
-  /**
-   * The last poll of the lists, published or not. One poll is kept in memory until there is a later one.
-   * @throws DamageError if its file is damaged
-   */
-  readLastPoll(): Promise<MarketPoll>;
-  /** Every view in any published poll; cached per generation. */
-  listViews(): Promise<readonly string[]>;
-}
-
 const emptyPoll: MarketPoll = { polledAt: null, polledAtBySource: new Map(), markets: [] };
 const queryBytesMax = 512 * 1024 ** 2;
 
 /** Published days in which the last poll of each of several sources is searched, newest first. */
 const daysMax = 31;
 
+export type MarketPollReader = ReturnType<typeof openMarketPollReader>;
+
 /** Opens a reader for an archive that this and other processes write. */
-export function openMarketPollReader(archive: Archive, current: ManifestWatcher, random: Random): MarketPollReader {
+export function openMarketPollReader(archive: Archive, current: ManifestWatcher, random: Random) {
   const paths = createDefaultPaths();
   let cached: { readonly key: string; readonly lists: Promise<MarketPoll> } | undefined;
   let views: { readonly manifest: Manifest; readonly names: Promise<readonly string[]> } | undefined;
   return {
-    readLastPoll: () =>
+    /**
+     * The last poll of the lists, published or not. One poll is kept in memory until there is a later one.
+     * @throws DamageError if its file is damaged
+     */
+    readLastPoll: (): Promise<MarketPoll> =>
       readConsistently(archive, current, (manifest) => {
         const found = findLastPolls(archive, manifest);
         if (found.files.length === 0 && found.journaled.size === 0) return emptyPoll;
@@ -71,7 +67,8 @@ export function openMarketPollReader(archive: Archive, current: ManifestWatcher,
         });
         return read.lists;
       }),
-    async listViews() {
+    /** Every view in any published poll; cached per generation. */
+    async listViews(): Promise<readonly string[]> {
       const manifest = current.getManifest();
       if (views?.manifest !== manifest) {
         const names = readDistinctViews(archive, random);

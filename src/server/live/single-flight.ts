@@ -31,18 +31,10 @@ interface Flight {
   readonly deadline: Promise<void>;
 }
 
-export interface SingleFlight {
-  /**
-   * Asks once for all callers of a key. Resolves at the latest `timeoutMs` after the flight began; the flight goes on.
-   * @param prepare returns the request to the upstream; null if none is needed. Not called while the key is being asked
-   */
-  join(key: string, prepare: () => (() => Promise<FetchResult>) | null): Promise<LiveOutcome>;
-  /** Resolves when no flight is left. */
-  waitUntilIdle(): Promise<void>;
-}
+export type SingleFlight = ReturnType<typeof createSingleFlight>;
 
 /** Shares the requests of one route, and pauses them while the upstream fails. */
-export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlight {
+export function createSingleFlight(rules: FlightRules, clock: Clock) {
   const flights = new Map<string, Flight>();
   const notBefore = new LRUCache<string, number>({ max: keysMax });
   let failures = 0;
@@ -78,7 +70,11 @@ export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlig
   }
 
   return {
-    async join(key, prepare) {
+    /**
+     * Asks once for all callers of a key. Resolves at the latest `timeoutMs` after the flight began; the flight goes on.
+     * @param prepare returns the request to the upstream; null if none is needed. Not called while the key is being asked
+     */
+    async join(key: string, prepare: () => (() => Promise<FetchResult>) | null): Promise<LiveOutcome> {
       let flight = flights.get(key);
       if (flight === undefined) {
         if (clock.monotonicMs() < pausedUntil) return 'paused';
@@ -106,7 +102,8 @@ export function createSingleFlight(rules: FlightRules, clock: Clock): SingleFlig
       const result = outcome ?? (await flight.result);
       return result === 'fetched' || result === 'unknown' ? 'fetched' : 'failed';
     },
-    async waitUntilIdle() {
+    /** Resolves when no flight is left. */
+    async waitUntilIdle(): Promise<void> {
       while (flights.size > 0) await Promise.all([...flights.values()].map(({ result }) => result));
     },
   };

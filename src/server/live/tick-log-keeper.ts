@@ -14,21 +14,10 @@ import { openStateWriter, type StateWriter } from './state-writer.ts';
 /** How often the logging of streamed symbols is renewed, as a share of the time for which rows are kept. */
 const renewShare = 1 / 8;
 
-/** Keeps the tick log for the streams of a service: which symbols are logged, and for how long rows are kept. */
-export interface TickLogKeeper {
-  /**
-   * Makes sure that these symbols are logged from now on, for as long as their streams may resume.
-   * @throws OddslakeError (busy) if another process writes for too long; DiskFullError
-   */
-  keepLogging(symbols: readonly string[]): Promise<void>;
-  /** Renews the logging of the streamed symbols and removes old rows, in the background. A failure is logged. */
-  maintain(symbols: Iterable<string>): void;
-  /** Removes the log after damage, so that the next stream begins another one. A failure is logged. */
-  reset(): Promise<void>;
-  close(): Promise<void>;
-}
+export type TickLogKeeper = ReturnType<typeof openTickLogKeeper>;
 
-export function openTickLogKeeper(context: ServiceContext): TickLogKeeper {
+/** Keeps the tick log for the streams of a service: which symbols are logged, and for how long rows are kept. */
+export function openTickLogKeeper(context: ServiceContext) {
   const { archive, clock, log, settings } = context;
   const { db } = archive.state;
   const keepMs = settings.service.stream.keepHours * hourMs;
@@ -43,6 +32,10 @@ export function openTickLogKeeper(context: ServiceContext): TickLogKeeper {
     return writer.write(() => work(state.db));
   };
 
+  /**
+   * Makes sure that these symbols are logged from now on, for as long as their streams may resume.
+   * @throws OddslakeError (busy) if another process writes for too long; DiskFullError
+   */
   async function keepLogging(symbols: readonly string[]): Promise<void> {
     const nowMs = clock.nowMs();
     const due = symbols.filter((symbol) => (readLoggedSymbol(db, symbol)?.until ?? 0) < nowMs + keepMs);
@@ -63,16 +56,18 @@ export function openTickLogKeeper(context: ServiceContext): TickLogKeeper {
 
   return {
     keepLogging,
-    maintain(symbols) {
+    /** Renews the logging of the streamed symbols and removes old rows, in the background. A failure is logged. */
+    maintain(symbols: Iterable<string>): void {
       maintaining ??= renewAndTrim(symbols)
         .catch((error: unknown) => log.warn({ err: error }, 'the tick log could not be renewed; trying again'))
         .finally(() => {
           maintaining = undefined;
         });
     },
-    reset: () =>
+    /** Removes the log after damage, so that the next stream begins another one. A failure is logged. */
+    reset: (): Promise<void> =>
       write(resetTickLog).catch((error: unknown) => log.error({ err: error }, 'the tick log could not be reset')),
-    async close() {
+    async close(): Promise<void> {
       await maintaining;
       writer?.close();
       writer = undefined;
