@@ -113,7 +113,7 @@ test('no function has more than 100 lines', () => {
  * - 103,606: before anything was cut
  * - 100,300: after the cuts, with the import of archives
  */
-const sourceLinesMax = 98_175;
+const sourceLinesMax = 97_590;
 /** With this many lines below the maximum, the test says that it can be lowered. */
 const spareLinesMax = 300;
 
