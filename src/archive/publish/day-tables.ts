@@ -191,24 +191,30 @@ export function parseSeriesConflictRows(
   });
 }
 
-/** Conflict rows sorted by key, one row per key. */
-export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
-  const byKey = new Map(conflicts.map((c) => [JSON.stringify([c.symbol, c.t, c.seenAt, c.dropped]), c]));
-  return numberConflicts(
-    [...byKey.values()]
-      .sort((a, b) => compareUtf8(a.symbol, b.symbol) || a.t - b.t || a.seenAt - b.seenAt || a.dropped - b.dropped)
-      .map((c) => [c.symbol, c.t, c.kept, c.dropped, c.seenAt, 0]),
+export const toConflictRows = (conflicts: readonly Conflict[]): CellValue[][] =>
+  numberConflicts(
+    conflicts,
+    (a, b) => a.dropped - b.dropped,
+    ({ symbol, t, kept, dropped, seenAt }, seq) => [symbol, t, kept, dropped, seenAt, seq],
   );
-}
 
-/** Sets `seq` in rows of `conflicts`, sorted by symbol, t, seen_at and dropped. Returns the rows. */
-function numberConflicts(rows: CellValue[][]): CellValue[][] {
-  const isSame = (a: readonly CellValue[], b: readonly CellValue[]): boolean =>
-    [0, 1, 4].every((column) => a[column] === b[column]);
-  for (let i = 1; i < rows.length; i++)
-    rows[i]![5] = isSame(rows[i - 1]!, rows[i]!) ? (rows[i - 1]![5] as number) + 1 : 0;
-  return rows;
-}
+/**
+ * Conflict rows sorted by key: those of one symbol, t and seen_at are numbered in the order of `compare`. Of equal ones the
+ * last counts.
+ */
+export const numberConflicts = <C extends Pick<Conflict, 'symbol' | 't' | 'seenAt'>>(
+  conflicts: readonly C[],
+  compare: (a: C, b: C) => number,
+  toRow: (conflict: C, seq: number) => CellValue[],
+): CellValue[][] =>
+  [...Map.groupBy(conflicts, ({ symbol, t, seenAt }) => JSON.stringify([symbol, t, seenAt])).values()]
+    .sort(([a], [b]) => compareUtf8(a!.symbol, b!.symbol) || a!.t - b!.t || a!.seenAt - b!.seenAt)
+    .flatMap((ofMoment) =>
+      ofMoment
+        .sort(compare)
+        .filter((one, i) => i + 1 === ofMoment.length || compare(one, ofMoment[i + 1]!) !== 0)
+        .map(toRow),
+    );
 
 /**
  * Reads the published market rows of a UTC day; they have no opening time.

@@ -1,4 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
+import { finishInOrder } from '../../base/for-each-concurrent.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
@@ -98,26 +99,25 @@ interface DayFacts {
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
 }
 
-/** The coverage and conflicts of one part of a day while its ticks are merged. */
-interface OpenPart {
+/** The input for one part of a day. */
+interface PartInput {
   readonly bin: JournalBin;
-  readonly coverage: DayCoverage;
-  readonly conflicts: Conflict[];
-  /** The withdrawals of its symbols that the manifest lists. */
-  readonly withdrawn: readonly PublishedWithdrawal[];
+  readonly hasTicks: boolean;
   /** Order-book responses of the symbols of the part. */
   readonly answers: readonly BookResponse[];
   /** Undefined if no series of the part was merged. */
   readonly series: SeriesCoverage | undefined;
-  isMerged: boolean;
 }
 
-/** A part to stage, in order; `done` is the merge of its ticks, and is missing if there are none. */
-interface PendingPart {
-  readonly part: OpenPart;
-  readonly done?: Promise<MergeSettlement>;
+/** The coverage and conflicts of one part of a day while its ticks are merged. */
+interface OpenPart extends PartInput {
+  readonly facts: DayFacts;
+  readonly coverage: DayCoverage;
+  readonly conflicts: Conflict[];
+  /** The withdrawals of its symbols that the manifest lists. */
+  readonly withdrawn: readonly PublishedWithdrawal[];
+  isMerged: boolean;
 }
-type MergeSettlement = { readonly done: MergeSliceResult } | { readonly error: unknown };
 
 /** Maximum number of staged files that are being synced when the next part begins. */
 const openFilesMax = 64;
@@ -129,88 +129,63 @@ const openFilesMax = 64;
 export async function stageDays(archive: Archive, stage: Stage, input: StageDaysInput): Promise<StagedDays> {
   const { workers, signal } = input;
   const outcome = { bins: [] as BinResult[], answers: [] as BookResponse[], refused: [] as string[] };
-  const pending: PendingPart[] = [];
-  let running = 0;
   let isOver = false;
 
-  async function finishNext(): Promise<void> {
-    const { part, done } = pending.shift()!;
-    if (done !== undefined) {
-      const settled = await done;
-      running--;
-      if ('done' in settled) outcome.bins.push(addBinResult(part, settled.done, input.union));
-      else if (!(settled.error instanceof DamageError) || isBoundToSeries(part.bin)) throw settled.error;
-      else outcome.refused.push(settled.error.message);
-      input.onPart();
+  /** The parts of all days, sorted, without the damaged ones. */
+  function* openParts(): Generator<OpenPart> {
+    for (const dayInput of input.days) {
+      signal?.throwIfAborted();
+      const facts = readDayFacts(archive, dayInput.day, input.late);
+      const parts = getPartCount(getStagePartCounts(stage), formatDay(dayInput.day));
+      for (const partInput of splitDayInput(dayInput, parts)) {
+        const part = openPart(archive, stage, partInput, facts, input.union);
+        if (!(part instanceof DamageError)) {
+          yield part;
+          continue;
+        }
+        // Its series are staged, and their coverage cannot be: the file was intact a moment ago.
+        if (partInput.series !== undefined) throw part;
+        outcome.refused.push(part.message);
+        if (partInput.hasTicks) input.onPart();
+      }
     }
-    stagePartTables(archive, stage, part);
-    for (const response of part.answers) outcome.answers.push(response);
-    await yieldToOthers();
-  }
-
-  /** Whether series of the part are staged, whose candles cannot be: the files were intact a moment ago. */
-  const isBoundToSeries = (bin: JournalBin): boolean => input.intervals.length > 0 && hasStagedSeries(stage, bin);
-
-  /** Yields to other work, and throws if the signal is aborted. */
-  async function yieldToOthers(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
-    signal?.throwIfAborted();
-    await stage.writes?.wait(openFilesMax);
   }
 
   /** Stages a merged part at once, so that its files need not stay in memory until earlier parts are done. */
-  function stageNow({ files, ...rest }: MergeResult): MergeSliceResult {
+  async function mergeTicks(part: OpenPart): Promise<MergeSliceResult | undefined> {
+    if (!part.hasTicks) return undefined;
+    const { files, ...rest } = await startMerge(archive, stage, part, input);
     // An aborted publish may have released the lock, so it must not write any more.
     if (!isOver) for (const file of files) stageFile(archive, stage, file);
     return rest;
   }
 
-  async function startPart(part: OpenPart, facts: DayFacts): Promise<void> {
-    while (running >= workers.concurrency) await finishNext();
-    const done = startMerge(archive, stage, part, facts, input)
-      .then(stageNow)
-      .then(
-        (result) => ({ done: result }),
-        (error: unknown) => ({ error }),
-      );
-    pending.push({ part, done });
-    running++;
-  }
+  /** Whether series of the part are staged, whose candles cannot be: the files were intact a moment ago. */
+  const isBoundToSeries = (bin: JournalBin): boolean => input.intervals.length > 0 && hasStagedSeries(stage, bin);
 
-  async function all(): Promise<void> {
-    for (const dayInput of input.days) {
-      signal?.throwIfAborted();
-      const facts = readDayFacts(archive, dayInput.day, input.late);
-      for (const { bin, hasTicks, answers, series } of splitDayInput(
-        dayInput,
-        getPartCount(getStagePartCounts(stage), formatDay(dayInput.day)),
-      )) {
-        const part = openPart(archive, stage, { bin, answers, series }, input.union);
-        if (part instanceof DamageError) {
-          // Its series are staged, and their coverage cannot be: the file was intact a moment ago.
-          if (series !== undefined) throw part;
-          outcome.refused.push(part.message);
-          if (hasTicks) input.onPart();
-        } else if (hasTicks) await startPart(part, facts);
-        else pending.push({ part });
-        // Finish parts without pending merges.
-        while (pending.length > 0 && pending[0]!.done === undefined) await finishNext();
-      }
-    }
-    while (pending.length > 0) await finishNext();
+  async function finishPart(
+    part: OpenPart,
+    settled: PromiseSettledResult<MergeSliceResult | undefined>,
+  ): Promise<void> {
+    if (settled.status === 'rejected') {
+      if (!(settled.reason instanceof DamageError) || isBoundToSeries(part.bin)) throw settled.reason;
+      outcome.refused.push(settled.reason.message);
+    } else if (settled.value !== undefined) outcome.bins.push(addBinResult(part, settled.value, input.union));
+    if (part.hasTicks) input.onPart();
+    stagePartTables(archive, stage, part);
+    for (const response of part.answers) outcome.answers.push(response);
+    // Yield to other work.
+    await new Promise((resolve) => setImmediate(resolve));
+    signal?.throwIfAborted();
+    await stage.writes?.wait(openFilesMax);
   }
 
   try {
-    await all();
+    await finishInOrder(workers.concurrency, openParts(), mergeTicks, finishPart);
   } finally {
     isOver = true;
   }
   return outcome;
-}
-
-/** The input for one part of a day. */
-interface PartInput extends Pick<OpenPart, 'bin' | 'answers' | 'series'> {
-  readonly hasTicks: boolean;
 }
 
 /** Splits the input of a day by part, sorted. */
@@ -238,16 +213,18 @@ function readDayFacts(archive: Archive, day: number, lateRules: readonly LateTic
 function openPart(
   archive: Archive,
   stage: Stage,
-  { bin, answers, series }: Pick<OpenPart, 'bin' | 'answers' | 'series'>,
+  input: PartInput,
+  facts: DayFacts,
   union: Union | undefined,
 ): OpenPart | DamageError {
+  const { bin } = input;
   try {
     const coverage = readPartCoverage(archive, stage.base, bin);
     const conflicts = readPartConflicts(archive, stage.base, bin);
     const parts = getPartCount(getStagePartCounts(stage), formatDay(bin.day));
     const withdrawn = listPartWithdrawals(union?.withdrawn ?? stage.base.datasets.coverage.withdrawn, bin, parts);
     if (union !== undefined) addOtherTables(union, bin, { coverage, conflicts });
-    return { bin, coverage, conflicts, withdrawn, answers, series, isMerged: false };
+    return { ...input, facts, coverage, conflicts, withdrawn, isMerged: false };
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
@@ -257,8 +234,7 @@ function openPart(
 async function startMerge(
   archive: Archive,
   stage: Stage,
-  { bin, coverage, withdrawn: listedBefore }: OpenPart,
-  { coveredBefore, lost }: DayFacts,
+  { bin, coverage, withdrawn: listedBefore, facts: { coveredBefore, lost } }: OpenPart,
   input: StageDaysInput,
 ): Promise<MergeResult> {
   const { db } = archive.state;

@@ -1,5 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
-import { compareUtf8 } from '../../base/symbol-name.ts';
+import { finishInOrder } from '../../base/for-each-concurrent.ts';
 import type { Archive } from '../archive.ts';
 import type { PublishedCoverage } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
@@ -25,6 +25,7 @@ import { readPublishedFile } from '../read-published-file.ts';
 import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import {
   type DayCoverage,
+  numberConflicts,
   parseSeriesConflictRows,
   readPartConflicts,
   readPartCoverage,
@@ -53,14 +54,12 @@ export interface StagedSeries {
   readonly refused: readonly string[];
 }
 
-/** A part whose series are being merged. */
-interface PendingPart {
-  readonly bin: JournalBin;
-  readonly journalBins: readonly JournalBin[];
+/** A part whose series are merged. */
+interface MergedPart {
+  readonly results: readonly SeriesMergeResult[];
   readonly tables: SeriesTables;
   /** The ticks that candles are computed from; undefined if there are none. */
   readonly ticks: Uint8Array | undefined;
-  readonly done: Promise<{ readonly results: readonly SeriesMergeResult[] } | { readonly error: unknown }>;
 }
 
 /**
@@ -83,7 +82,6 @@ export async function stageSeries(
   const coverage = new Map<number, Map<number, SeriesCoverage>>();
   const outcomes: SeriesMergeResult[] = [];
   const refused: string[] = [];
-  const pending: PendingPart[] = [];
   let isOver = false;
 
   /** Stages a merged file at once, so that it need not stay in memory until earlier parts are done. */
@@ -94,28 +92,30 @@ export async function stageSeries(
     return { ...result, file: null };
   }
 
-  function startPart({ bin, journalBins }: DayPart): void {
-    // All files are read before the first one is merged: a part is published whole or not at all.
-    const tables = openSeriesTables(archive, stage, bin, union);
-    const inputs = readInputs(archive.state.db, journalBins, index, intake);
-    const tasks = inputs.map((input) => createMergeTask(archive, stage, tables, bin, input, union));
-    const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
-    const done = Promise.all(tasks.map(merge)).then(
-      (results) => ({ results }),
-      (error: unknown) => ({ error }),
-    );
-    pending.push({ bin, journalBins, tables, ticks, done });
+  function startPart({ bin, journalBins }: DayPart): Promise<MergedPart> | undefined {
+    signal?.throwIfAborted();
+    try {
+      // All files are read before the first one is merged: a part is published whole or not at all.
+      const tables = openSeriesTables(archive, stage, bin, union);
+      const inputs = readInputs(archive.state.db, journalBins, index, intake);
+      const tasks = inputs.map((input) => createMergeTask(archive, stage, tables, bin, input, union));
+      const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
+      return Promise.all(tasks.map(merge)).then((results) => ({ results, tables, ticks }));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+      return undefined;
+    }
   }
 
-  async function finishNext(): Promise<void> {
-    const { bin, journalBins, tables, ticks, done } = pending.shift()!;
-    const settled = await done;
+  async function finishPart({ bin, journalBins }: DayPart, settled: PromiseSettledResult<MergedPart>): Promise<void> {
     // Yield to signals and other work between parts.
     await new Promise((resolve) => setImmediate(resolve));
     signal?.throwIfAborted();
-    if ('error' in settled) throw settled.error;
+    if (settled.status === 'rejected') throw settled.reason;
+    const { results, tables, ticks } = settled.value;
     const { published, conflicts } = tables;
-    for (const result of settled.results) {
+    for (const result of results) {
       outcomes.push(result);
       const { dataset } = result;
       const known = conflicts.get(dataset)!;
@@ -131,21 +131,12 @@ export async function stageSeries(
       stageTable(archive, stage, conflictDatasets[dataset], bin, toSeriesConflictRows(dataset, ofDataset));
     for (const one of journalBins) bins.push(one);
     const ofDay = coverage.get(bin.day) ?? new Map<number, SeriesCoverage>();
-    coverage.set(bin.day, ofDay.set(bin.part, collectCoverage(settled.results)));
+    coverage.set(bin.day, ofDay.set(bin.part, collectCoverage(results)));
   }
 
   try {
-    for (const dayPart of groupByDayPart(getStagePartCounts(stage), listInputBins(index, intake))) {
-      while (pending.length >= workers.concurrency) await finishNext();
-      signal?.throwIfAborted();
-      try {
-        startPart(dayPart);
-      } catch (error) {
-        if (!(error instanceof DamageError)) throw error;
-        refused.push(error.message);
-      }
-    }
-    while (pending.length > 0) await finishNext();
+    const dayParts = groupByDayPart(getStagePartCounts(stage), listInputBins(index, intake));
+    await finishInOrder(workers.concurrency, dayParts, startPart, finishPart);
   } finally {
     isOver = true;
   }
@@ -276,22 +267,11 @@ function readSeriesConflicts(
   return parseSeriesConflictRows(dataset, readTableRows(archive, stage.base, conflictDatasets[dataset], bin));
 }
 
-/** Conflict rows sorted by key. Equal rows of one symbol, t and seen_at are one; they are numbered in their order. */
-function toSeriesConflictRows(dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] {
-  const sorted = [...conflicts].sort((a, b) => compareConflictKeys(a, b) || compareDropped(a, b));
-  const rows: CellValue[][] = [];
-  let previous: SeriesConflict | undefined;
-  let seq = 0;
-  for (const conflict of sorted) {
-    const isSameKey = previous !== undefined && compareConflictKeys(previous, conflict) === 0;
-    if (isSameKey && compareDropped(previous!, conflict) === 0) continue;
-    seq = isSameKey ? seq + 1 : 0;
+const toSeriesConflictRows = (dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] =>
+  numberConflicts(conflicts, compareDropped, (conflict, seq) => {
     const { symbol, t, seenAt } = conflict;
-    rows.push([symbol, t, seenAt, seq, ...toCells(dataset, conflict)]);
-    previous = conflict;
-  }
-  return rows;
-}
+    return [symbol, t, seenAt, seq, ...toCells(dataset, conflict)];
+  });
 
 /** The numbers and texts of a dropped row, in file order. */
 function toCells(dataset: SeriesDataset, { dropped, droppedTexts }: SeriesConflict): CellValue[] {
@@ -304,6 +284,3 @@ function toCells(dataset: SeriesDataset, { dropped, droppedTexts }: SeriesConfli
     return type === 'boolean' ? value !== 0 : value;
   });
 }
-
-const compareConflictKeys = (a: SeriesConflict, b: SeriesConflict): number =>
-  compareUtf8(a.symbol, b.symbol) || a.t - b.t || a.seenAt - b.seenAt;
