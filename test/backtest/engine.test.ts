@@ -5,8 +5,8 @@ import type { SymbolSeries, Venue } from '../../src/backtest/engine/symbol-serie
 import { intersect, union } from '../../src/base/window.ts';
 import type { Strategy } from '../../src/contract/strategy-language.ts';
 import type { Trade } from '../../src/contract/trade-fields.ts';
+import { tradingStrategy } from '../contract/strategy-values.ts';
 import { span, symbol } from './arbitrary-series.ts';
-import { strategyJson } from './arbitrary-strategies.ts';
 import { listBooks, plainTrades } from './plain-engine.ts';
 import { strategyOf } from './series.ts';
 
@@ -28,7 +28,7 @@ let played = 0;
 
 test('makes the same trades as a plain engine without look-ahead', () => {
   fc.assert(
-    fc.property(symbol, strategyJson, span, (series, json, window) => {
+    fc.property(symbol, tradingStrategy, span, (series, json, window) => {
       const strategy = strategyOf(json);
       const trades = simulate(series, strategy, window);
       played += trades.length;
@@ -118,7 +118,7 @@ const withoutDroppedOrders = (strategy: Strategy): Strategy =>
 test('decisions and fills do not depend on later data', () => {
   let [kept, waited, differing] = [0, 0, 0];
   fc.assert(
-    fc.property(symbol, symbol, strategyJson, span, fc.nat(100), (past, other, json, window, percent) => {
+    fc.property(symbol, symbol, tradingStrategy, span, fc.nat(100), (past, other, json, window, percent) => {
       const moment = past.t.length === 0 ? 0 : past.t[Math.floor((percent / 100) * (past.t.length - 1))]! + 1;
       // A later settlement belongs to the future.
       const [one, two] = [past, other].map((future) => spliced(past, future, moment));

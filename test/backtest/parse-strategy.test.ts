@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
 import { strategyLimits } from '../../src/contract/strategy-language.ts';
-import { strategyJson } from './arbitrary-strategies.ts';
+import { tradingStrategy } from '../contract/strategy-values.ts';
 import { strategyOf } from './series.ts';
 
 const rule = { side: 'yes', entry: { measure: 'price', below: 0.2 }, size: { contracts: 1 } };
@@ -193,7 +193,7 @@ const requestJson = {
 test('invalid input gives faults and never throws', () => {
   const isRead = (read: object): boolean => ('faults' in read ? (read.faults as unknown[]).length > 0 : true);
   fc.assert(
-    fc.property(fc.oneof(anyJson, nearly(strategyJson)), (json) => isRead(parseStrategy(json))),
+    fc.property(fc.oneof(anyJson, nearly(tradingStrategy)), (json) => isRead(parseStrategy(json))),
     { numRuns: 2000 },
   );
   fc.assert(

@@ -10,8 +10,8 @@ import {
   mergeTradeTotals,
 } from '../../src/backtest/engine/trade-totals.ts';
 import type { Trade } from '../../src/contract/trade-fields.ts';
+import { tradingStrategy } from '../contract/strategy-values.ts';
 import { span, symbol } from './arbitrary-series.ts';
-import { strategyJson } from './arbitrary-strategies.ts';
 import { at, day, hour, minute, priced, ruled, start, strategyOf } from './series.ts';
 
 test('samples are the multiples of the step and the end', () => {
@@ -88,7 +88,7 @@ function directly(trades: readonly Trade[], { t, p }: { t: Float64Array; p: Floa
 
 test('every sample is the sum of earlier trades', () => {
   fc.assert(
-    fc.property(symbol, strategyJson, span, (series, json, window) => {
+    fc.property(symbol, tradingStrategy, span, (series, json, window) => {
       const { equity, trades, samples, tally } = tallied(series, strategyOf(json), window);
       const sum = trades.reduce((total, { pnl }) => total + pnl, 0);
       const precise = 1e-9 * (1 + trades.reduce((total, { contracts }) => total + contracts, 0));
