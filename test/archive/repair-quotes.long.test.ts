@@ -12,6 +12,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
+import { readSeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
 import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
@@ -44,6 +45,7 @@ import {
   scratchFolder,
   upstreamName,
 } from './scratch.ts';
+import { publishedTrades, trade, tradeAnswer, tradeCoverage } from './trades.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`repair-quotes: SEED=${seed}`);
@@ -54,21 +56,36 @@ const names = [...Array.from({ length: 9 }, (_, i) => `S${i}`), 'Ünï 🚀'];
 const path = toDayPath('quotes', day0, 0);
 const mine = names.filter((name) => computePartNumber(name, parts) === 0).sort(compareUtf8);
 const everything =
-  '{ticks,symbols,markets,orderbooks,quotes,quote_conflicts,candles_1h,candles_1d,coverage,conflicts}/**/*.parquet';
-/** All files but those that a repair of quotes may change; candles depend on the quotes. */
+  '{ticks,symbols,markets,orderbooks,quotes,quote_conflicts,trades,candles_1h,candles_1d,coverage,conflicts}/**/*.parquet';
+/** All files but those that a repair of quotes or trades may change; candles depend on both. */
 const others = '{ticks,symbols,orderbooks,quote_conflicts,conflicts}/**/*.parquet';
 
-/** The quotes of a symbol, in windows of nearly two hours, which are not joined: each second one has no quotes. */
-function listRecords(symbol: string, observedAt = now): SeriesRecord[] {
+type Dataset = 'quotes' | 'trades';
+
+/** Rows of a symbol, in windows of nearly two hours, which are not joined: each second one has no rows. */
+function listRecords(symbol: string, dataset: Dataset = 'quotes'): SeriesRecord[] {
   return [0, 2, 4, 6, 8, 10].map((from) => {
     const window = { from: day0 + from * hourMs, to: day0 + (from + 2) * hourMs - 60_000 };
     const count = from % 4 === 0 ? 3 + ((from + symbol.charCodeAt(1)) % 5) : 0;
-    const quotes = Array.from({ length: count }, (_, i) => quote(window.from + (i + 1) * 600_000, (i + from) / 100));
-    return quoteAnswer(symbol, quotes, { windows: [window], observedAt: observedAt + from });
+    const indexes = Array.from({ length: count }, (_, i) => i);
+    const how = { windows: [window], observedAt: now + from };
+    if (dataset === 'quotes') {
+      const quotes = indexes.map((i) => quote(window.from + (i + 1) * 600_000, (i + from) / 100));
+      return quoteAnswer(symbol, quotes, how);
+    }
+    // Three trades in each millisecond: row groups end within one.
+    const trades = indexes.map((i) => trade(window.from + Math.floor(i / 3) * 600_000, `${from}-${i}`, i / 100));
+    return tradeAnswer(symbol, trades, how);
   });
 }
 
-/** Quotes, ticks and order books of two days in two parts, with conflicts. */
+/** Rows outside of all coverage, of another day too. */
+const listUncovered = (symbol: string, dataset: Dataset = 'quotes'): SeriesRecord =>
+  dataset === 'quotes'
+    ? quoteAnswer(symbol, [quote(day0 + 20 * hourMs, 0.9), quote(day0 + dayMs, 0.8)])
+    : tradeAnswer(symbol, [trade(day0 + 20 * hourMs, 'x'), trade(day0 + dayMs, 'y')]);
+
+/** Quotes, trades, ticks and order books of two days in two parts, with conflicts. */
 async function filled(root: string): Promise<Archive> {
   const options = { root, create: true, upstream: upstreamName, parts, writer: 'oddslake test', settleMs: hourMs };
   const archive = openArchive({ ...options, groupRows }, systemDisk);
@@ -81,9 +98,8 @@ async function filled(root: string): Promise<Archive> {
       ]),
     );
     append(archive, answer(symbol, [[day0 + 1, 0.4]], { observedAt: now - 1, windows: [] }));
-    appendQuotes(archive, ...listRecords(symbol));
-    // Rows outside of all coverage, of another day too.
-    appendQuotes(archive, quoteAnswer(symbol, [quote(day0 + 20 * hourMs, 0.9), quote(day0 + dayMs, 0.8)]));
+    for (const dataset of ['quotes', 'trades'] as const)
+      appendQuotes(archive, ...listRecords(symbol, dataset), listUncovered(symbol, dataset));
   }
   const bids = toBookSide([{ price: 0.3, quantity: 1 }], 'highest');
   const book = { t: day0, bids, asks: toBookSide([], 'lowest') };
@@ -142,11 +158,11 @@ const windowsOf = (rows: readonly (readonly unknown[])[], symbol: string): Windo
 function checkCoverage(
   root: string,
   before: { rows: readonly Row[]; coverage: readonly (readonly unknown[])[] },
+  dataset: Dataset = 'quotes',
 ): void {
-  const rows = publishedQuotes(root);
+  const { rows, coverage } = read(root, dataset);
   const left = new Set(toTexts(rows));
   const lost = before.rows.filter((row) => !left.has(JSON.stringify(row)));
-  const coverage = quoteCoverage(root);
   for (const row of coverage) {
     const [, symbol, from, to, ticks] = row as [string, string, number, number, number];
     const isInside = ([of, t]: Row): boolean => of === symbol && from <= Number(t) && Number(t) < to;
@@ -163,20 +179,28 @@ function checkCoverage(
       const isHit = (window: Window): boolean =>
         lost.some(([of, t]) => of === symbol && window.from <= Number(t) && Number(t) < window.to);
       expect(whole.every(isHit), `${symbol} ${gone.from} to ${gone.to} lost no row`).toBe(true);
-      const isLeft = ([of, t]: Row): boolean => of === symbol && gone.from <= Number(t) && Number(t) < gone.to;
+      // A millisecond that lost one of its trades is lost.
+      const isLost = (time: Row[number]): boolean => lost.some(([of, t]) => of === symbol && t === time);
+      const isLeft = ([of, t]: Row): boolean =>
+        of === symbol && gone.from <= Number(t) && Number(t) < gone.to && !isLost(t!);
       expect(rows.filter(isLeft)).toEqual([]);
     }
   }
 }
 
 /** Expects that the report names as many lost rows as are gone, and that the archive is clean afterwards. */
-async function checkReport(archive: Archive, report: RepairReport, before: readonly Row[]): Promise<void> {
-  const gone = before.length - publishedQuotes(archive.layout.root).length;
-  const ofQuotes = report.unrecoverable.filter(({ dataset }) => dataset === 'quotes');
-  expect(ofQuotes.reduce((sum, { rows }) => sum + rows, 0)).toBe(gone);
+async function checkReport(
+  archive: Archive,
+  report: RepairReport,
+  before: readonly Row[],
+  dataset: Dataset = 'quotes',
+): Promise<void> {
+  const gone = before.length - read(archive.layout.root, dataset).rows.length;
+  const unrecoverable = report.unrecoverable.filter((lost) => lost.dataset === dataset);
+  expect(unrecoverable.reduce((sum, { rows }) => sum + rows, 0)).toBe(gone);
   expect(
     report.repaired
-      .filter(({ path: of }) => of.startsWith('quotes/'))
+      .filter(({ path: of }) => of.startsWith(`${dataset}/`))
       .reduce((sum, { rows_lost: rows }) => sum + rows!, 0),
   ).toBe(gone);
   expect(findWrongCandles(archive)).toEqual([]);
@@ -186,19 +210,22 @@ async function checkReport(archive: Archive, report: RepairReport, before: reado
   expect((await repairNow(archive)).repaired).toEqual([]);
 }
 
-const read = (root: string) => ({
-  rows: publishedQuotes(root),
-  coverage: quoteCoverage(root),
+const read = (root: string, dataset: Dataset = 'quotes') => ({
+  // Without the numbers of the trades in a millisecond, of which a repair leaves no gap.
+  rows: dataset === 'quotes' ? publishedQuotes(root) : publishedTrades(root).map((row) => row.toSpliced(8, 1) as Row),
+  coverage: dataset === 'quotes' ? quoteCoverage(root) : tradeCoverage(root),
   others: hashes(root, others),
 });
 
-describe('a damaged file of quotes', () => {
+describe.each(['quotes', 'trades'] as const)('a damaged file of %s', (dataset) => {
+  const path = toDayPath(dataset, day0, 0);
+
   test('keeps the row groups that are intact, and only the coverage that has all of its rows', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 2 ** 12 - 1 }), async (mask) => {
         const archive = copied();
         const { root } = archive.layout;
-        const before = read(root);
+        const before = read(root, dataset);
         const { groups } = recordOf(archive, path);
         expect(groups.length).toBeGreaterThan(4);
         const damaged = groups.flatMap((_, i) => ((mask >> (i % 12)) % 2 === 1 ? [i] : []));
@@ -208,11 +235,11 @@ describe('a damaged file of quotes', () => {
         const ofPart = before.rows.filter(([symbol, t]) => mine.includes(symbol as string) && Number(t) < day0 + dayMs);
         const lost = new Set(damaged.flatMap((i) => toTexts(ofPart.slice(i * groupRows, (i + 1) * groupRows))));
         expect(lost.size).toBe(lostRows);
-        expect(toTexts(publishedQuotes(root))).toEqual(toTexts(before.rows).filter((row) => !lost.has(row)));
+        expect(toTexts(read(root, dataset).rows)).toEqual(toTexts(before.rows).filter((row) => !lost.has(row)));
         expect(hashes(root, others)).toEqual(before.others);
-        checkCoverage(root, before);
+        checkCoverage(root, before, dataset);
         const [first, last] = [groups[damaged[0]!]!.first, groups[damaged.at(-1)!]!.last];
-        expect(report.unrecoverable).toEqual([{ dataset: 'quotes', path, rows: lostRows, first, last }]);
+        expect(report.unrecoverable).toEqual([{ dataset, path, rows: lostRows, first, last }]);
         expect(report.repaired).toEqual([
           expect.objectContaining({
             path,
@@ -220,32 +247,30 @@ describe('a damaged file of quotes', () => {
             rows_lost: lostRows,
           }),
         ]);
-        await checkReport(archive, report, before.rows);
+        await checkReport(archive, report, before.rows, dataset);
         archive.close();
         rmSync(root, { recursive: true });
       }),
-      { seed, numRuns: Math.ceil(share * 25), examples: [[2 ** 12 - 1], [1], [0b101]] },
+      { seed, numRuns: Math.ceil(share * 15), examples: [[2 ** 12 - 1], [1], [0b101]] },
     );
   });
 
-  test('is whole again after the same quotes are imported again, byte for byte', async () => {
+  test('is whole again after the same rows are imported again, byte for byte', async () => {
     const archive = copied();
     const { root } = archive.layout;
     const before = hashes(root, everything);
     damageGroups(archive, path, [0, 2, 3]);
     await repairNow(archive);
     const lost = 3 * groupRows;
-    appendQuotes(
-      archive,
-      ...names.flatMap((symbol) => listRecords(symbol)).map((record) => ({ ...record, runId: 'again' })),
-    );
-    for (const symbol of names)
-      appendQuotes(archive, quoteAnswer(symbol, [quote(day0 + 20 * hourMs, 0.9)], { runId: 'again' }));
+    const records = names.flatMap((symbol) => [...listRecords(symbol, dataset), listUncovered(symbol, dataset)]);
+    appendQuotes(archive, ...records.map((record) => ({ ...record, runId: 'again' })));
     await publishNow(archive, now, 'again');
     expect(hashes(root, everything)).toEqual(before);
-    expect(countQuotes(archive, 'again')).toMatchObject({ accepted: lost, conflicts: 0 });
+    expect(readSeriesCounts(archive.state.db, 'again', dataset)).toMatchObject({ accepted: lost, conflicts: 0 });
   });
+});
 
+describe('a damaged file of quotes', () => {
   test.each<[string, (at: string) => void]>([
     ['is missing', (at) => rmSync(at)],
     ['is empty', (at) => truncateSync(at, 0)],
@@ -283,8 +308,7 @@ describe('a damaged file of quotes', () => {
     for (const part of [0, 1]) rmSync(join(root, toDayPath('quotes', day0, part)));
     await repairNow(archive);
     expect(archive.readManifest().removed).toHaveLength(2);
-    appendQuotes(archive, ...names.flatMap((symbol) => listRecords(symbol)));
-    for (const symbol of names) appendQuotes(archive, quoteAnswer(symbol, [quote(day0 + 20 * hourMs, 0.9)]));
+    appendQuotes(archive, ...names.flatMap((symbol) => [...listRecords(symbol), listUncovered(symbol)]));
     await publishNow(archive);
     expect(hashes(root, everything)).toEqual(before);
     expect(archive.readManifest().removed).toBeUndefined();

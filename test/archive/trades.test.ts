@@ -1,14 +1,10 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
-import { readRowGroups } from '../../src/archive/journal/published-files.ts';
-import { repairNow } from './damaged.ts';
 import { appendQuotes as appendSeriesRecords } from './quotes.ts';
-import { day0, dayMs, hashes, hourMs, now, opened, publishedRows, publishNow, scratchFolder } from './scratch.ts';
+import { day0, dayMs, hashes, hourMs, now, opened, publishNow, scratchFolder } from './scratch.ts';
 import {
   countTrades,
   decodedTrades,
@@ -122,48 +118,4 @@ describe('publishing trades', () => {
     expect(publishedTrades(root)).toEqual([toRow(first, 0)]);
     expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
   });
-});
-
-const symbols = ['AAA', 'BBB', '🚀 x'];
-test('a repair keeps the intact row groups, and withdraws the coverage of the lost trades', async () => {
-  const root = scratchFolder();
-  const archive = opened({ root, parts: 1, groupRows: 8 });
-  const list = (symbol: string): Trade[] =>
-    // Four trades in each millisecond: row groups end within one.
-    Array.from({ length: 21 }, (_, i) => trade(day0 + Math.floor(i / 4) * 1000, `${symbol}${i}`, i / 21));
-  for (const symbol of symbols) {
-    const windows = [
-      { from: day0, to: day0 + 2500 },
-      { from: day0 + 3000, to: day0 + hourMs },
-    ];
-    appendSeriesRecords(archive, tradeAnswer(symbol, list(symbol), { windows }));
-  }
-  await publishNow(archive);
-  const whole = publishedTrades(root);
-  const path = join(root, toDayPath('trades', day0, 0));
-  const bytes = readFileSync(path);
-  const { sha256 } = archive.readManifest().datasets.trades.files[0]!;
-  const { groups } = readRowGroups(archive.state.db, toDayPath('trades', day0, 0), sha256)!;
-  for (const group of [groups[0]!, groups[3]!, groups.at(-1)!]) {
-    const at = (group.start + group.end) >> 1;
-    writeFileSync(path, bytes.with(at, bytes[at]! ^ 16));
-    expect((await verifyArchive(archive, null)).findings.length).toBeGreaterThan(0);
-    await repairNow(archive);
-    const rows = publishedTrades(root);
-    expect(rows.length).toBeLessThan(whole.length);
-    expect(rows.length).toBeGreaterThan(0);
-    const intact = new Set(rows.map((row) => row[2]));
-    for (const row of rows) expect(whole.map((one) => one[2])).toContain(row[2]);
-    const lost = whole.filter((row) => !intact.has(row[2]));
-    for (const [, symbol, from, to, count] of tradeCoverage(root)) {
-      expect(lost.filter(([of, t]) => of === symbol && from! <= t! && t! < to!)).toEqual([]);
-      expect(count).toBe(rows.filter(([of, t]) => of === symbol && from! <= t! && t! < to!).length);
-    }
-    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
-    // The same trades bring the file back.
-    for (const symbol of symbols) appendSeriesRecords(archive, tradeAnswer(symbol, list(symbol)));
-    await publishNow(archive);
-    expect(publishedRows(root, 'trades')).toEqual(whole);
-    expect(readFileSync(path).equals(bytes)).toBe(true);
-  }
 });

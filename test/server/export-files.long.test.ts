@@ -3,14 +3,12 @@ import { readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import type { PublishedFile } from '../../src/archive/format/manifest.ts';
 import { answer, append, day0, publishNow } from '../archive/scratch.ts';
 import { madeOnce } from './made-once.ts';
 import { type Serving, type ServingOptions, serving } from './serving.ts';
 
 interface Served extends Serving {
-  readonly archive: Archive;
   /** A published file of ticks, its bytes and its URL. */
   readonly file: PublishedFile;
   readonly bytes: Buffer;
@@ -31,7 +29,7 @@ async function served(options: ServingOptions = {}): Promise<Served> {
   const file = archive.readManifest().datasets.ticks.files[0]!;
   const bytes = readFileSync(join(archive.layout.root, file.path));
   const path = `/api/v1/export/files/ticks/${file.date}/part-00.parquet`;
-  return { archive, file, bytes, path, ...(await serving(archive, options)) };
+  return { file, bytes, path, ...(await serving(archive, options)) };
 }
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');

@@ -17,7 +17,7 @@ async function grown() {
     await publishNow(writer);
   };
   await add(0, 0.5);
-  return { archive, add, ...(await serving(archive)) };
+  return { add, ...(await serving(archive)) };
 }
 
 interface Changes {

@@ -36,6 +36,7 @@ export interface ServingOptions {
 
 export interface Serving {
   readonly url: string;
+  readonly archive: Archive;
   readonly sessions: PageSessions;
   /** A market data key. */
   readonly key: string;
@@ -166,6 +167,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
   };
   return {
     url,
+    archive,
     key,
     sessions,
     workspace,

@@ -11,7 +11,7 @@ import { recordMarkets } from '../../../src/archive/journal/symbol-store.ts';
 import { readQuarantineFacts } from '../../../src/report/data/quarantine-figures.ts';
 import { type ReportRules, readReportData } from '../../../src/report/data/report-data.ts';
 import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';
-import { gap, lakeWith, quiet, rain } from '../../server/web/lake.ts';
+import { gap, lakeWith, quiet, rain, rainLake } from '../../server/web/lake.ts';
 
 const rules: ReportRules = {
   judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs } },
@@ -61,7 +61,7 @@ test('reads files and state of an archive', async () => {
 });
 
 test('reads one generation during publishes, and leaves nothing behind', async () => {
-  const archive = await lakeWith();
+  const archive = await rainLake();
   const before = hashes(archive.layout.root, '**/*');
   await gathered(archive);
   expect(hashes(archive.layout.root, '**/*')).toEqual(before);
@@ -153,7 +153,7 @@ test('ended, suspended, excluded and forgotten symbols are not silent', async ()
 });
 
 test('reports a missing file, and all other data', async () => {
-  const archive = await lakeWith();
+  const archive = await rainLake();
   for (const { path } of archive.readManifest().datasets.candles_1h.files) rmSync(join(archive.layout.root, path));
   const { cadence, days, coverage } = await gathered(archive);
   expect(cadence).toMatchObject({ busiest: [], error: expect.stringMatching(/Run oddslake verify/) });
@@ -161,7 +161,7 @@ test('reports a missing file, and all other data', async () => {
 });
 
 test('what is in a damaged file is not covered', async () => {
-  const archive = await lakeWith();
+  const archive = await rainLake();
   const whole = await gathered(archive);
   const [file] = archive
     .readManifest()
@@ -187,19 +187,19 @@ test('handles an empty archive, lost state and old data', async () => {
     status: { generation: 0 },
     coverage: { rows: [] },
   });
-  const archive = await lakeWith();
+  const archive = await rainLake();
   const known = await gathered(archive);
   archive.close();
   renameSync(archive.layout.privateFolder, `${archive.layout.root}-away`);
   const again = await gathered(opened({ root: archive.layout.root }));
   expect(again).toMatchObject({ runs: [], days: known.days, coverage: known.coverage, gaps: known.gaps });
-  const later = await gathered(await lakeWith(), end + 400 * dayMs);
+  const later = await gathered(await rainLake(), end + 400 * dayMs);
   expect(later).toMatchObject({ shown: { to: end }, coverage: { to: end } });
   expect(later.cadence.busiest).toHaveLength(1);
 });
 
 test('reads the latest runs and their summaries', async () => {
-  const archive = await lakeWith();
+  const archive = await rainLake();
   const { db } = archive.state;
   for (let i = 0; i < 250; i++) {
     const run = `z${String(i).padStart(3, '0')}`;
@@ -212,7 +212,7 @@ test('reads the latest runs and their summaries', async () => {
 });
 
 test('knows which nights and market lists precede the last night that counted its changes', async () => {
-  const archive = await lakeWith();
+  const archive = await rainLake();
   const { db } = archive.state;
   const runNight = (run: string, startedAt: number, summary: object, isRecorded: boolean) => {
     startRun(db, run, 'nightly', process.pid, startedAt);

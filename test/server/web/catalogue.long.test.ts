@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { day0, dayMs, opened } from '../../archive/scratch.ts';
-import { serving } from '../serving.ts';
+import { serving, sharedServing } from '../serving.ts';
 import { chartDrawn, needsBrowser, pixelColumn, soon, visit, withBrowser } from './browser.ts';
-import { gap, lakeWith, question, quiet, rain } from './lake.ts';
+import { gap, question, quiet, rain, rainLake } from './lake.ts';
 
 withBrowser();
+const service = sharedServing({}, rainLake.copyTo);
 const hash = `#symbol=${rain}&from=2026-06-01&to=2026-06-02`;
 const range = { from: day0, to: day0 + dayMs };
 
 describe('the catalogue page', needsBrowser, () => {
   test('shows only the totals of the manifest without a key', async () => {
-    const archive = await lakeWith();
-    const { page, requested, complaints } = await visit(await serving(archive), { key: null });
+    const { page, requested, complaints } = await visit(service(), { key: null });
     await page.getByLabel('Market data key').waitFor();
-    const { datasets, generation } = archive.readManifest();
+    const { datasets, generation } = service().archive.readManifest();
     const all = Object.values(datasets).flatMap((dataset) => dataset.files);
     const files = all.filter(({ rows }) => rows > 0);
     const sum = (of: readonly number[]) => of.reduce((a, b) => a + b).toLocaleString('en-US');
@@ -34,8 +34,7 @@ describe('the catalogue page', needsBrowser, () => {
   });
 
   test('stores the key for this tab, reports a wrong one, and forgets it on request', async () => {
-    const service = await serving(await lakeWith());
-    const { page, context } = await visit(service, { key: null });
+    const { page, context } = await visit(service(), { key: null });
     const field = page.getByLabel('Market data key');
     const enter = async (key: string) => {
       await field.fill(key);
@@ -43,9 +42,9 @@ describe('the catalogue page', needsBrowser, () => {
     };
     await enter('olk_wrong_wrong');
     await page.getByRole('alert').filter({ hasText: 'does not accept this key' }).waitFor();
-    await enter(service.key);
+    await enter(service().key);
     await page.getByRole('heading', { name: 'Coverage by day' }).waitFor();
-    expect(page.url()).not.toContain(service.key);
+    expect(page.url()).not.toContain(service().key);
     expect(await page.evaluate('[localStorage.length, sessionStorage.length]')).toEqual([0, 1]);
     expect(await context.cookies()).toEqual([]);
     await page.reload();
@@ -56,8 +55,7 @@ describe('the catalogue page', needsBrowser, () => {
   });
 
   test('shows the selected symbol, with links and the back button', async () => {
-    const service = await serving(await lakeWith());
-    const { page } = await visit(service);
+    const { page } = await visit(service());
     await page.locator('.results li').filter({ hasText: rain }).getByRole('link').click();
     await chartDrawn(page);
     expect(await page.evaluate('location.hash')).toBe(`#symbol=${rain}`);
@@ -69,13 +67,12 @@ describe('the catalogue page', needsBrowser, () => {
     await page.getByText(/^\d+ ticks, 2 gaps/).waitFor();
     await page.goBack();
     await expect.poll(() => page.locator('article').count(), soon).toBe(0);
-    const other = await visit(service, { hash: String(shared) });
+    const other = await visit(service(), { hash: String(shared) });
     await other.page.getByText(/candles of 15m/).waitFor();
   });
 
   test('hatches a gap and breaks the line there, but not in covered time without ticks', async () => {
-    const service = await serving(await lakeWith());
-    const { page } = await visit(service, { hash });
+    const { page } = await visit(service(), { hash });
     await chartDrawn(page);
     await page.getByText('204 ticks, 1 gap, ').waitFor();
     const middle = ({ from, to }: typeof gap) => (from + to) / 2;
@@ -88,13 +85,12 @@ describe('the catalogue page', needsBrowser, () => {
       return red! > blue! + 30;
     };
     expect([[...inside].some(isAmber), [...still].some(isAmber)]).toEqual([true, false]);
-    await page.goto(`${service.url}/${hash}&chart=candles`);
+    await page.goto(`${service().url}/${hash}&chart=candles`);
     await page.getByText('68 candles of 15m, 1 gap, ').waitFor();
   });
 
   test('loads finer data for a selected range, and by keyboard', async () => {
-    const service = await serving(await lakeWith());
-    const { page, requested } = await visit(service, { hash: `#symbol=${rain}&chart=candles` });
+    const { page, requested } = await visit(service(), { hash: `#symbol=${rain}&chart=candles` });
     await page.getByText('candles of 15m').waitFor();
     await chartDrawn(page);
     // The calendar below arrives later and moves the chart; a drag that begins before misses it.
@@ -121,8 +117,8 @@ describe('the catalogue page', needsBrowser, () => {
   });
 
   test('selects a day by keyboard and downloads its files as listed in the manifest', async () => {
-    const archive = await lakeWith();
-    const { page } = await visit(await serving(archive));
+    const { archive } = service();
+    const { page } = await visit(service());
     const last = page.getByRole('button', { name: /^2026-06-02: 0 of 1 symbol covered, incomplete$/ });
     await last.focus();
     await last.press('ArrowLeft');
@@ -149,8 +145,7 @@ describe('the catalogue page', needsBrowser, () => {
   });
 
   test('shows errors in their place, with a button to try again', async () => {
-    const service = await serving(await lakeWith());
-    const { page, context } = await visit(service, { hash: '#symbol=UNKNOWN' });
+    const { page, context } = await visit(service(), { hash: '#symbol=UNKNOWN' });
     await page.getByText('The archive has no symbol with this name.').waitFor();
     await context.setOffline(true);
     await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
@@ -173,13 +168,12 @@ describe('the catalogue page', needsBrowser, () => {
   });
 
   test('with a restricted key, shows what the key does not permit in its place, and keeps the key', async () => {
-    const service = await serving(await lakeWith());
     const permissions = { scopes: ['read'], datasets: ['markets'] };
-    const { key } = await service.workspace.createKey(
+    const { key } = await service().workspace.createKey(
       { name: 'n', expiresAt: null, requestsPerMinute: 1_000_000, ...permissions },
       day0,
     );
-    const { page } = await visit(service, { key, hash: `${hash}&day=2026-06-01` });
+    const { page } = await visit(service(), { key, hash: `${hash}&day=2026-06-01` });
     await page
       .locator('figure')
       .getByText('This key does not permit this. The key does not permit the dataset')

@@ -2,7 +2,8 @@ import type { Archive } from '../../../src/archive/archive.ts';
 import type { MarketFacts } from '../../../src/archive/format/market.ts';
 import { appendMarkets } from '../../../src/archive/journal/journal.ts';
 import { recordMarkets } from '../../../src/archive/journal/symbol-store.ts';
-import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';
+import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../../archive/scratch.ts';
+import { madeOnce } from '../made-once.ts';
 
 // The archive of the page tests: two days of a symbol, each with a gap and covered time without ticks.
 
@@ -28,11 +29,17 @@ const ticksOf = (day: number): [number, number][] =>
     (_, i) => [day + i * 300_000, 0.5 + Math.round(Math.sin(i / 20) * 40) / 100] as [number, number],
   ).filter(([t]) => ![gap, quiet].some(({ from, to }) => from <= t - day + day0 && t - day + day0 < to));
 
-export async function lakeWith(
-  symbols: readonly string[] = [rain],
-  facts: Partial<MarketFacts> = {},
-): Promise<Archive> {
-  const archive = opened();
+/** An archive of these symbols, made when it is first needed. */
+export const lakeOf = (symbols: readonly string[], facts: Partial<MarketFacts> = {}) =>
+  madeOnce((archive) => fill(archive, symbols, facts));
+
+/** The archive with one symbol. */
+export const rainLake = lakeOf([rain]);
+
+export const lakeWith = (symbols: readonly string[], facts?: Partial<MarketFacts>): Promise<Archive> =>
+  lakeOf(symbols, facts)();
+
+async function fill(archive: Archive, symbols: readonly string[], facts: Partial<MarketFacts>): Promise<void> {
   const markets = symbols.map((symbol) => market(symbol, { question, category: 'weather', ...facts }));
   for (const symbol of symbols) {
     append(
@@ -50,5 +57,4 @@ export async function lakeWith(
   recordMarkets(archive.state.db, markets, now, true);
   appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
   await publishNow(archive);
-  return archive;
 }
