@@ -311,22 +311,6 @@ describe('candles and damage', () => {
     expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
   });
 
-  test('a repair of quotes updates the candles', async () => {
-    const root = scratchFolder();
-    const archive = await filled(root, ['quotes', 'ticks', 'publish']);
-    damage(root, toDayPath('quotes', day0, part));
-    const { repaired } = await repairNow(archive);
-    expect(repaired).toMatchObject([{ outcome: 'removed' }]);
-    expect(publishedQuotes(root).map(([, t]) => t)).toEqual([day0 + dayMs + hourMs]);
-    expect(sidesOf(root, 'candles_1h')).toEqual(expectedHours.map(([t]) => [t, null, null, ...nothing]));
-    expect(findWrongCandles(archive)).toEqual([]);
-    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
-    // The quotes come again.
-    appendQuotes(archive, quoteAnswer(one, quotes, { observedAt: now + 1 }));
-    await publishNow(archive);
-    expect(sidesOf(root, 'candles_1h')).toEqual(expectedHours);
-  });
-
   test('a repair of ticks keeps the quotes of the remaining candles', async () => {
     const root = scratchFolder();
     const archive = opened({ root, groupRows: 2 });

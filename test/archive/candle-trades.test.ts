@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { findWrongCandles } from './candle-files.ts';
-import { repairNow } from './damaged.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
 import {
   answer,
@@ -89,17 +88,5 @@ describe('volume, trades and vwap of candles', () => {
     const sql = `SELECT epoch_ms(t)::DOUBLE AS t, volume, trades, vwap FROM candles('1h') ORDER BY t`;
     const rows = await readOwn(archive, sql);
     expect(rows.map((row) => [row.t, row.volume, row.trades, row.vwap])).toEqual(hours);
-  });
-
-  test('follow a repair of the trades', async () => {
-    const root = scratchFolder();
-    const archive = await fill(root, ['ticks', 'trades', 'publish']);
-    const { readFileSync, rmSync } = await import('node:fs');
-    const [file] = archive.readManifest().datasets.trades.files;
-    expect(readFileSync(`${root}/${file!.path}`).length).toBe(file!.bytes);
-    rmSync(`${root}/${file!.path}`);
-    await repairNow(archive);
-    expect(volumesOf(root, 'candles_1d')).toEqual(days.map(([t]) => [t, null, null, null]));
-    expect(findWrongCandles(archive)).toEqual([]);
   });
 });

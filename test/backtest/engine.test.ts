@@ -60,13 +60,13 @@ function doneBefore(trades: readonly Trade[], moment: number) {
  */
 function filledNext(trades: readonly Trade[], moment: number): Map<string, number> {
   const first = new Map<string, [filled: number, decided: number]>();
-  const hear = (what: string, filled: number, decided: number | null): void => {
+  const note = (what: string, filled: number, decided: number | null): void => {
     if (decided !== null && filled >= moment && filled < (first.get(what)?.[0] ?? Number.POSITIVE_INFINITY))
       first.set(what, [filled, decided]);
   };
   for (const { rule, decided_at, filled_at, exit_decided_at, exited_at } of trades) {
-    hear(`${rule} enters`, filled_at, decided_at);
-    if (filled_at < moment) hear(`${rule} leaves`, exited_at, exit_decided_at);
+    note(`${rule} enters`, filled_at, decided_at);
+    if (filled_at < moment) note(`${rule} leaves`, exited_at, exit_decided_at);
   }
   return new Map([...first].map(([what, [, decided]]) => [what, decided]));
 }

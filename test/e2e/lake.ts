@@ -131,7 +131,7 @@ interface LongRunning extends Running {
 export const startLongRunning = (args: readonly string[], env: Variables = {}, msMax?: number): Promise<LongRunning> =>
   waitUntilReady(start(args, env, undefined, msMax));
 
-/** Like `startStanding`, for a started process. */
+/** Like `startLongRunning`, for a started process. */
 export async function waitUntilReady(running: Running): Promise<LongRunning> {
   const printed = { stderr: '' };
   running.child.stderr!.on('data', (text: string) => {
