@@ -6,21 +6,25 @@ import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
-import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
+import { answer, append, day0, dayMs, hashes, now, publishedRows, publishNow } from './scratch.ts';
 
 const { lake: published } = damagedLake();
 const ticks0 = toDayPath('ticks', day0, 0);
 
 describe('unrecoverable rows', () => {
-  test.each(['markets', 'conflicts'] as const)('of %s are reported, and the rest is kept', async (dataset) => {
+  const datasets = ['markets', 'conflicts', 'quote_conflicts', 'trade_conflicts'] as const;
+  test.each(datasets)('of %s are reported, and the rest is kept', async (dataset) => {
     const { root, archive, record } = published();
     const path = listManifestFiles(archive.readManifest()).find((file) => file.path.startsWith(`${dataset}/`))!.path;
     const before = publishedRows(root, dataset);
+    const others = '{ticks,quotes,trades,coverage}/**/*';
+    const kept = hashes(root, others);
     const group = record(path).groups[0]!;
     expect(record(path).groups.length).toBeGreaterThan(1);
     flip(join(root, path), group.start + 9);
     const repaired = await repairNow(archive);
     expect(publishedRows(root, dataset)).toEqual(before.slice(group.rows));
+    expect(hashes(root, others)).toEqual(kept);
     expect(repaired.unrecoverable).toEqual([{ dataset, path, rows: group.rows, first: group.first, last: group.last }]);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });

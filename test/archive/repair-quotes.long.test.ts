@@ -394,23 +394,6 @@ describe('beside damaged ticks', () => {
 describe('damaged quote_conflicts', () => {
   const conflictPath = toDayPath('quote_conflicts', day0, 0);
 
-  test('keep the rows that are intact, and report the others as unrecoverable', async () => {
-    const archive = copied();
-    const { root } = archive.layout;
-    const before = quoteConflicts(root);
-    expect(before.length).toBe(2 * names.length);
-    const quotes = hashes(root, '{quotes,coverage,ticks}/**/*');
-    damageGroups(archive, conflictPath, [0]);
-    const report = await repairNow(archive);
-    const lost = before.filter(([symbol]) => mine.includes(symbol as string)).slice(0, groupRows);
-    expect(quoteConflicts(root)).toEqual(before.filter((row) => !lost.includes(row)));
-    expect(report.unrecoverable).toEqual([
-      expect.objectContaining({ dataset: 'quote_conflicts', path: conflictPath, rows: groupRows }),
-    ]);
-    expect(hashes(root, '{quotes,coverage,ticks}/**/*')).toEqual(quotes);
-    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
-  });
-
   test('are listed again once the dropped quotes are imported again, numbered as before', async () => {
     const archive = copied();
     const { root } = archive.layout;
