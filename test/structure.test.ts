@@ -111,9 +111,9 @@ test('no function has more than 100 lines', () => {
  * The ratchet: the most lines that src may have, in all files that git tracks there. A change that needs fewer lowers it. It is
  * raised only by as much as an issue says, with a line here that says what the lines buy.
  * - 103,606: before anything was cut
- * - 100,300: after the cuts, with the import of archives
+ * - 97,500: after the cuts, with the import of archives
  */
-const sourceLinesMax = 97_590;
+const sourceLinesMax = 97_500;
 /** With this many lines below the maximum, the test says that it can be lowered. */
 const spareLinesMax = 300;
 

@@ -9,17 +9,6 @@ import type { Window } from '../../base/window.ts';
 import { quoteAgeMsMax } from '../engine/book-lookup.ts';
 import type { Level, OrderBook, OrderBookSeries } from '../engine/symbol-series.ts';
 
-/**
- * Stores the order books and quotes of a batch. The number of levels is not known in advance: beyond a bound, levels are
- * written to a file and read back one book at a time.
- */
-interface OrderBookStore {
-  /** Creates a series, to which books are added in time order. */
-  createSeries(): StoredBookSeries;
-  /** Books cannot be read after this. */
-  close(): void;
-}
-
 interface StoredBookSeries extends OrderBookSeries {
   add(book: OrderBook): void;
 }
@@ -27,8 +16,12 @@ interface StoredBookSeries extends OrderBookSeries {
 /** Maximum count of numbers in memory, two per level: 32 MB. */
 const numbersInMemoryMax = 4_000_000;
 
-/** @param scratch folder of the file, created if needed */
-export function openOrderBookStore(scratch: string, numbersMax = numbersInMemoryMax): OrderBookStore {
+/**
+ * Stores the order books and quotes of a batch. The number of levels is not known in advance: beyond a bound, levels are
+ * written to a file and read back one book at a time.
+ * @param scratch folder of the file, created if needed
+ */
+export function openOrderBookStore(scratch: string, numbersMax = numbersInMemoryMax) {
   let buffer = new Float64Array(Math.min(numbersMax, 1024));
   /** Numbers in memory, and numbers in the file before them. */
   let [bufferedCount, fileCount] = [0, 0];
@@ -68,7 +61,8 @@ export function openOrderBookStore(scratch: string, numbersMax = numbersInMemory
   }
 
   return {
-    createSeries() {
+    /** Creates a series, to which books are added in time order. */
+    createSeries(): StoredBookSeries {
       const times: number[] = [];
       // Per book: start of the bids, start of the asks, end of the asks.
       const offsets: number[] = [];
@@ -105,7 +99,8 @@ export function openOrderBookStore(scratch: string, numbersMax = numbersInMemory
         },
       };
     },
-    close() {
+    /** Books cannot be read after this. */
+    close(): void {
       if (file !== null) closeSync(file);
       file = null;
     },

@@ -194,22 +194,18 @@ function readCachedGroups(path: string, bytes: number, read: ReadRange): readonl
 }
 
 /** Memory for the ticks of one batch at a time. Memory that is already mapped saves a quarter of the time of reading. */
-export interface TickMemory {
-  /** Columns of this length. Their values are arbitrary. */
-  take(rows: number): TickColumns;
-  /** The columns that were taken may be used for others. */
-  reset(): void;
-}
+export type TickMemory = ReturnType<typeof createTickMemory>;
 
 /** @param rowsMax maximum number of rows that are kept, 16 bytes each */
-export function createTickMemory(rowsMax: number): TickMemory {
+export function createTickMemory(rowsMax: number) {
   const allocate = (rows: number): TickColumns => ({ t: new Float64Array(rows), p: new Float64Array(rows) });
   let kept = allocate(0);
   let used = 0;
   /** Rows of the largest batch so far, if they can be kept. */
   let needed = 0;
   return {
-    take(rows) {
+    /** Columns of this length. Their values are arbitrary. */
+    take(rows: number): TickColumns {
       const from = used;
       used += rows;
       if (used <= kept.t.length) return { t: kept.t.subarray(from, used), p: kept.p.subarray(from, used) };
@@ -218,7 +214,8 @@ export function createTickMemory(rowsMax: number): TickMemory {
       kept = allocate(Math.max(rows, needed));
       return { t: kept.t.subarray(0, rows), p: kept.p.subarray(0, rows) };
     },
-    reset() {
+    /** The columns that were taken may be used for others. */
+    reset(): void {
       if (used <= rowsMax) needed = Math.max(needed, used);
       used = 0;
     },
