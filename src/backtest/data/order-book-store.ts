@@ -9,6 +9,8 @@ import type { Window } from '../../base/window.ts';
 import { quoteAgeMsMax } from '../engine/book-lookup.ts';
 import type { Level, OrderBook, OrderBookSeries } from '../engine/symbol-series.ts';
 
+type OrderBookStore = ReturnType<typeof openOrderBookStore>;
+
 interface StoredBookSeries extends OrderBookSeries {
   add(book: OrderBook): void;
 }
