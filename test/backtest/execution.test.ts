@@ -79,7 +79,10 @@ test('an order in dollars buys nothing at price 0, and is bounded at tiny prices
   expect(buyAtTick('yes', 0, { contracts: 10 })).toEqual({ contracts: 10, contractPrice: 0 });
   expect(buyAtTick('yes', 1e-300, { dollars: 10 }).contracts).toBe(1e9);
   const free: OrderBook = { ...book, asks: [[0, 3], ...book.asks] };
-  expect(buyFromBook('yes', free, { dollars: 1 })).toEqual({ contracts: 2, contractPrice: 0.5 });
+  for (const on of [plain, whole])
+    expect(buyFromBook('yes', free, { dollars: 1 }, on)).toEqual({ contracts: 2, contractPrice: 0.5 });
+  // Rounded down to two contracts, which are not taken where they are free.
+  expect(buyFromBook('yes', free, { dollars: 1.3 }, whole)).toEqual({ contracts: 2, contractPrice: 0.5 });
   expect(buyFromBook('yes', free, { contracts: 6 })).toEqual({
     contracts: 6,
     contractPrice: near((2 * 0.5 + 0.6) / 6),

@@ -175,8 +175,10 @@ const floored = (contracts: number): number => Math.floor(contracts + 1e-9);
 
 /** A fill of whole contracts. */
 function filledWhole(order: Order, levels: readonly Level[]): Filled {
-  const contracts = floored(filled(order, levels).contracts);
-  return contracts === 0 ? { contracts: 0, each: 0, levels: [] } : { ...filled({ contracts }, levels), contracts };
+  // What is free has no price to which dollars could be turned.
+  const priced = 'dollars' in order ? levels.filter(([each]) => each > 0) : levels;
+  const contracts = floored(filled(order, priced).contracts);
+  return contracts === 0 ? { contracts: 0, each: 0, levels: [] } : { ...filled({ contracts }, priced), contracts };
 }
 
 /** A number that is at least 0 as an integer of its last of `places` decimal places. */

@@ -72,11 +72,13 @@ export const sellToBook = (side: Side, book: OrderBook, contracts: number, terms
   fillFromBook(side, book[getTakenSide(side, false)], { contracts }, terms);
 
 function fillFromBook(side: Side, levels: readonly Level[], orderSize: OrderSize, { isWhole }: TradingTerms): Fill {
-  const fill = fillFromLevels(side, levels, orderSize);
+  // An order in dollars has no size at a price of 0, as in computeContracts.
+  const usable = 'dollars' in orderSize ? levels.filter(([price]) => toSidePrice(side, price) > 0) : levels;
+  const fill = fillFromLevels(side, usable, orderSize);
   const contracts = isWhole ? floorContracts(fill.contracts) : fill.contracts;
   if (contracts === fill.contracts) return fill;
   // The exact number, which the sum of the levels may miss by a rounding error.
-  return contracts === 0 ? noFill : { ...fillFromLevels(side, levels, { contracts }), contracts };
+  return contracts === 0 ? noFill : { ...fillFromLevels(side, usable, { contracts }), contracts };
 }
 
 /** Fills the order level by level, starting at the best price. */
@@ -87,8 +89,6 @@ function fillFromLevels(side: Side, levels: readonly Level[], orderSize: OrderSi
   for (const [price, quantity] of levels) {
     const each = toSidePrice(side, price);
     if (!(each >= 0 && each <= 1 && quantity > 0)) continue;
-    // An order in dollars has no size at a price of 0, as in computeContracts.
-    if ('dollars' in orderSize && each === 0) continue;
     const remaining = 'contracts' in orderSize ? orderSize.contracts - contracts : (orderSize.dollars - money) / each;
     // A quantity of unknown size fills any order, but an order in dollars is bounded as in computeContracts.
     const available = quantity === Number.POSITIVE_INFINITY ? contractsMax : quantity;
