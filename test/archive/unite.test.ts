@@ -161,7 +161,7 @@ describe('two archives', () => {
     expect(own.readManifest().evidence_since).toBe(since);
   });
 
-  test('leave what the state knows of precedence: a later poll does not replace a price that an import was told to prefer', async () => {
+  test('keep the precedence that the state knows: a later poll does not replace a price of a preferred import', async () => {
     const at = day0 + hourMs;
     const polled = (p: number, observedAt: number) => answer('A', [[at, p]], { observedAt });
     const preferred = { origin: 'import', rank: precedenceRanks.preferred, windows: [] } as const;

@@ -6,7 +6,7 @@ import { access, expectDone, folder, jobArgs, journaledBooks, sandbox, start } f
 import { runJob as job, run } from './run-program.ts';
 
 describe('orderbook', () => {
-  test('polls the symbols named, and goes on where one of them fails', async () => {
+  test('polls the named symbols, and continues after one that fails', async () => {
     const output = folder();
     const box = await sandbox(input);
     await expectDone(job('markets', box.url, output));

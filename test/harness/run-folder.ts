@@ -42,18 +42,9 @@ export const runEnvironment = (pid: number): Record<string, string> => ({
 
 /** Vitest's global setup. */
 export default function setup(): () => void {
-  for (const pid of otherRuns()) if (!isTestRun(pid)) removeKilledRun(pid);
+  for (const pid of otherRuns()) if (!isTestRun(pid)) removeRun(pid);
   for (const path of Object.values(runFolders(process.pid))) mkdirSync(path, { recursive: true });
   return () => removeRun(process.pid);
-}
-
-/** What a killed run left mounted cannot be removed: that is no reason not to run. */
-function removeKilledRun(pid: number): void {
-  try {
-    removeRun(pid);
-  } catch (error) {
-    console.warn(`The folders of the killed run ${pid} are left: ${(error as Error).message}`);
-  }
 }
 
 /** Process IDs of the runs that have folders. */

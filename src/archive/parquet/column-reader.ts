@@ -243,7 +243,7 @@ function visitPlainTexts(bytes: Uint8Array, count: number, visit: (from: number,
   for (let i = 0, at = 0; i < count; i++) {
     const from = at + 4;
     at = from + view.getUint32(at, true);
-    if (at > bytes.length) throw new Error('a dictionary is truncated');
+    if (at > bytes.length) throw new Error('a page of texts is truncated');
     visit(from, at, i);
   }
 }
@@ -284,7 +284,7 @@ function decodePlainStrings(bytes: Uint8Array, count: number): string[] {
   const out: string[] = [];
   visitPlainTexts(bytes, count, (from, to) => {
     const text = Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from);
-    if (!isUtf8(text)) throw new Error('a symbol is not valid UTF-8');
+    if (!isUtf8(text)) throw new Error('a text is not valid UTF-8');
     out.push(text.toString('utf8'));
   });
   return out;

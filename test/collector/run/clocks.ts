@@ -53,7 +53,7 @@ export function expectHonest(lake: { output: string; box: ScriptedService; start
     for (const { from, to, ticks, fetchedAt } of coverageOf(output).filter((row) => row.symbol === symbol)) {
       expect(to).toBeLessThanOrEqual(box.nowMs + aheadMsMax);
       expect(floorToDay(to - 1)).toBe(floorToDay(from));
-      // A window that ends at the time of its response, by such a clock, lacks the ticks that came in between.
+      // A window that ends when it was requested, by a clock that is ahead, lacks the ticks that came in between.
       const sure = to < fetchedAt ? to : to - aheadMsMax;
       expect(held.filter(({ t }) => from <= t && t < sure)).toEqual(truth.filter(({ t }) => from <= t && t < sure));
       expect(ticks).toBe(held.filter(({ t }) => from <= t && t < to).length);
