@@ -7,10 +7,10 @@ import type { Log } from '../base/ports.ts';
 import { systemClock, systemRandom } from '../base/system.ts';
 import { computeThreadsMax } from '../base/worker-threads.ts';
 import type { JobLoaders } from '../collector/job.ts';
+import { completeCommands } from '../context/command-name.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
 import type { SettingSources } from '../settings/load.ts';
-import { completeCommands } from './command-name.ts';
 import { getTerminalStyle, hasColours, type TerminalStyle } from './terminal-style.ts';
 
 /** The flags that every command has. */
@@ -25,6 +25,7 @@ export interface CommonFlags {
   readonly progress: boolean;
   readonly wait: number;
   readonly strict?: boolean;
+  readonly verbose?: boolean;
 }
 
 /** The flag of commands that select sources. `backtest` has another --source, the venue of a market. */
@@ -52,7 +53,7 @@ function parseSeconds(text: string): number {
 }
 
 /** Common flags that have no effect on some commands. */
-type UnusedFlag = '--config' | '--output' | '--set' | '--no-progress' | '--wait' | '--strict';
+type UnusedFlag = '--config' | '--output' | '--set' | '--no-progress' | '--wait' | '--strict' | '--verbose';
 
 /** Common flags that have no effect on read-only commands. */
 export const flagsUnusedByReaders: readonly UnusedFlag[] = ['--no-progress', '--wait', '--strict'];
@@ -103,6 +104,7 @@ function addCommonFlags(command: Command): void {
         .default(600),
     )
     .option('--strict', 'exit with 4 if there are warnings')
+    .option('--verbose', 'print all figures and findings, not only those that need attention')
     .helpOption('--help', 'show this help');
 }
 

@@ -1,65 +1,60 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
 import { formatOwner } from '../archive/format/manifest.ts';
 import type { GapList } from '../archive/read/gaps.ts';
+import type { Judgement } from '../archive/read/judge.ts';
 import type { readStatus } from '../archive/read/status.ts';
-import { exitCodes, formatExitCode } from '../base/errors.ts';
+import { formatExitCode } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
-import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
-import { type OpenDayList, selectShownDays, suggestOpenDaysAction } from '../contract/day-reasons.ts';
+import type { CompletenessCounts } from '../contract/completeness-counts.ts';
+import { type OpenDayList, selectShownDays } from '../contract/day-reasons.ts';
+import { formatFindingLines, formatVerdictLines } from './format-findings.ts';
 import { keepTogether, wrapAction, wrapAdvice, wrapText } from './table.ts';
 import { escapeControls, plainStyle } from './terminal-style.ts';
 
 type ArchiveStatus = ReturnType<typeof readStatus>;
+type LastRun = ArchiveStatus['last_runs'][number];
 
 const formatStatusOwner = ({ upstream = '', sources = [] }: ArchiveStatus): string =>
   formatOwner({ upstream, sources });
 
-/** Formats the status of an archive. On a terminal, long values continue below. */
-export function formatStatus(status: ArchiveStatus, style = plainStyle): string {
-  const { published, symbols, completeness } = status;
-  const [first] = status.damaged;
+/** Formats the status of an archive: the verdict first. On a terminal, long values continue below. */
+export function formatStatus(
+  { verdict, findings, ...status }: ArchiveStatus & Judgement,
+  style = plainStyle,
+  isVerbose = false,
+): string {
+  const { published, symbols, gaps, lag_ms: lagMs, reached, watermark } = status;
   const rows: readonly (readonly [name: string, ...values: string[]])[] = [
     ['archive', `${keepTogether(status.archive)} (${formatStatusOwner(status)}, generation ${status.generation})`],
     [
       'published',
       `${formatCount(published.ticks, 'tick')} of ${formatCount(published.days, 'day')}, ${formatBytes(published.bytes)}`,
     ],
-    ['days', formatDays(status.days, completeness.days), ...formatOpenDayLines(status)],
-    ['verified', formatVerified(status)],
-    ...(first === undefined
-      ? []
-      : [
-          [
-            'damaged',
-            `${formatCount(status.damaged_count, 'file')}: ${keepTogether(escapeControls(first.path))} (${first.kind})${status.damaged_count > 1 ? ', …' : ''}; to repair: oddslake verify --repair`,
-          ] as const,
-        ]),
-    [
-      'journaled',
-      `${formatCount(status.journaled_ticks, 'tick')} not yet published${status.journaled_ticks === 0 ? '' : ', those fetched twice counted twice; the next run publishes them, or: oddslake publish'}`,
-    ],
+    ['days', formatDays(status), ...(isVerbose ? formatOpenDayLines(status) : [])],
     ['symbols', formatSymbolCounts(symbols)],
     [
-      'covered',
-      status.watermark === null
+      'collected',
+      reached === null
         ? symbols.live === 0
           ? 'no live symbols'
           : `nothing yet, ${formatCount(symbols.live, 'live symbol')}`
-        : `${formatCoveredSymbols(status.damaged_count)} up to ${formatIsoUtc(status.reached!)}, ${formatDuration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, except ${formatNumber(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${formatIsoUtc(status.watermark)}`}`,
+        : `to ${formatIsoUtc(reached)}, ${formatDuration(lagMs!)} ago${watermark === null || watermark === reached ? '' : `; proven to ${formatIsoUtc(watermark)}`}`,
     ],
-    ['state', formatCompleteness(completeness)],
     [
       'gaps',
-      `${formatCount(status.gaps.windows, 'window')} of ${formatCount(status.gaps.symbols, 'symbol')}${status.gaps.lost === 0 ? '' : `, ${formatNumber(status.gaps.lost)} of them lost`}${status.gaps.windows === 0 ? '' : '; to list them: oddslake gaps'}`,
+      gaps.windows === 0
+        ? 'none'
+        : `${formatCount(gaps.windows, 'window')} of ${formatCount(gaps.symbols, 'symbol')}${gaps.lost === 0 ? '' : `, ${formatNumber(gaps.lost)} of them lost`}`,
     ],
-    ['last run', ...formatLastRun(status.last_run)],
+    ...(isVerbose ? [['verified', formatVerified(status)] as const] : []),
+    ...status.last_runs.map((run, i) => [i === 0 ? 'last runs' : '', formatLastRun(run)] as const),
   ];
   const lines = rows.flatMap(([name, value, ...more]) => [
     ...wrapAdvice(value!, style, `  ${name.padEnd(9)}  `, statusIndent),
     ...more.flatMap((text) => wrapAction(text, style, statusIndent)),
   ]);
-  return `${[...lines, ...formatFurthestBehind(status)].join('\n')}\n`;
+  return `${[...formatVerdictLines(verdict, style), ...lines, ...formatLagging(status), ...formatFindingLines(findings, style, isVerbose)].join('\n')}\n`;
 }
 
 const statusIndent = ' '.repeat(13);
@@ -89,62 +84,56 @@ function formatVerified({ verified_through: since, damaged_count: damaged }: Arc
   return `${bytes} since ${formatIsoUtc(since)}`;
 }
 
-/** The live symbols whose coverage without a gap ends first. */
-function formatFurthestBehind({ cursors, cursors_count: count }: ArchiveStatus): string[] {
-  if (cursors.length === 0) return [];
-  const shown = cursors.slice(0, 5);
+/** The live symbols that are collected less far than the others. */
+function formatLagging({ cursors, cursors_count: count, lagging_count: lagging }: ArchiveStatus): string[] {
+  if (lagging === 0 || cursors.length === 0) return [];
+  const shown = cursors.slice(0, Math.min(laggingMax, lagging));
   return [
-    `  furthest behind: live symbols, and how far each is covered without a gap`,
+    `  symbols that lag, and where their data ends: ${formatNumber(lagging)} of ${formatNumber(count)}`,
     ...shown.map(({ symbol, cursor }) => `    ${formatIsoUtc(cursor)}  ${escapeControls(symbol)}`),
-    ...(count > shown.length ? [`    … and ${formatNumber(count - shown.length)} more, as far or further`] : []),
   ];
 }
 
-/** How the last run ended and, if it did not end well, how to go on. */
-function formatLastRun(run: ArchiveStatus['last_run']): string[] {
-  if (run === null) return ['none'];
-  const { job, started_at: startedAt, finished_at: finishedAt, exit_code: exitCode, state } = run;
+const laggingMax = 5;
+
+/** How a run ended. */
+function formatLastRun({
+  job,
+  started_at: startedAt,
+  finished_at: finishedAt,
+  exit_code: exitCode,
+  state,
+}: LastRun): string {
   const started = `${job}, started ${formatIsoUtc(startedAt)}`;
-  if (state === 'running') return [`${started}, is running`];
-  if (state === 'interrupted')
-    return [
-      `${started}, was interrupted before its end`,
-      '→ what it accepted is kept; the next run recovers it and resumes from there',
-    ];
-  const ended = `${started}, ended after ${formatDuration(finishedAt! - startedAt)}, ${formatExitCode(exitCode!)}`;
-  if (exitCode === exitCodes.incomplete)
-    return [ended, '→ the next run fetches what is missing; to list it: oddslake gaps'];
-  return exitCode === exitCodes.done ? [ended] : [ended, '→ the end of its log says what to do; then run it again'];
+  if (state === 'running') return `${started}, is running`;
+  if (state === 'interrupted') return `${started}, was killed before its end`;
+  return `${started}, ended after ${formatDuration(finishedAt! - startedAt)}, ${formatExitCode(exitCode!)}`;
 }
 
-/** Why days are not complete, and what completes them. The line of the action starts with an arrow. */
+/** Why days are not complete. */
 export function formatOpenDayLines({
   open_days: days = [],
   open_days_count: count = days.length,
 }: Partial<OpenDayList>): string[] {
   const { lines, more } = selectShownDays(days, count);
-  const action = suggestOpenDaysAction(days);
   return [
     ...lines,
     ...(more > 0
       ? [`and ${formatCount(more, 'more day')}: oddslake sql "SELECT date, reason FROM days WHERE reason IS NOT NULL"`]
       : []),
-    ...(action === null ? [] : [`→ ${action}`]),
   ];
 }
 
 /** Range of finished days, including those since the last publish, and their number by state. */
-function formatDays(
-  { first, last }: ArchiveStatus['days'],
-  { complete, ...otherCounts }: ArchiveStatus['completeness']['days'],
-): string {
+function formatDays({ days: { first, last }, completeness }: ArchiveStatus): string {
   if (first === null || last === null) return 'no finished day yet';
-  const otherStates = Object.entries(otherCounts).filter(([, count]) => count > 0);
-  const counts = [
-    `${complete} complete`,
-    ...otherStates.map(([state, count]) => `${count} ${state.replaceAll('_', ' ')}`),
-  ];
-  return `${first === last ? first : `${first} to ${last}`}: ${counts.join(', ')}`;
+  return `${first === last ? first : `${first} to ${last}`}: ${formatDayStates(completeness)}`;
+}
+
+/** Number of finished days by state. */
+export function formatDayStates({ days: { complete, ...others } }: Pick<CompletenessCounts, 'days'>): string {
+  const rest = Object.entries(others).filter(([, count]) => count > 0);
+  return [`${complete} complete`, ...rest.map(([state, count]) => `${count} ${state.replaceAll('_', ' ')}`)].join(', ');
 }
 
 /** Formats a list of gaps. On a terminal, a long line continues below. */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { suggestName } from '../base/nearest-name.ts';
-import { completeCommands, completeHelp } from './command-name.ts';
+import { completeCommands, completeHelp } from '../context/command-name.ts';
 
 /** Width of help, in columns, if the terminal width is unknown. The same as Commander's default. */
 const widthDefault = 80;
@@ -121,7 +121,8 @@ const synonyms: readonly (readonly [given: readonly string[], meant: readonly st
   [['h', 'help-all', 'usage'], ['help']],
   [['c', 'conf', 'settings'], ['config']],
   [['q', 'silent'], ['quiet']],
-  [['verbose', 'v', 'debug', 'trace'], ['log-level debug']],
+  [['v'], ['verbose']],
+  [['debug', 'trace'], ['log-level debug']],
   [['dry', 'n', 'plan', 'preview'], ['dry-run']],
   [['days', 'hours', 'last', 'lookback', 'period'], ['since']],
   [['start', 'begin', 'after', 'start-date', 'date-from', 'date'], ['from']],

@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module';
 import type { Writable } from 'node:stream';
 import type { Log } from '../base/ports.ts';
+import type { CompleteCommands } from '../context/command-name.ts';
 import { createRedactor, type Settings } from '../settings/settings.ts';
-import type { CompleteCommands } from './command-name.ts';
 import { wrapAdvice } from './table.ts';
 import { createPaints } from './terminal-style.ts';
 

@@ -4,9 +4,9 @@ import { exitCodes, UsageError } from '../base/errors.ts';
 import type { JobLoaders } from '../collector/job.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
 import { toExitCode } from '../collector/run/summary.ts';
+import { completeCommands, setRunArgs } from '../context/command-name.ts';
 import type { CliContext } from './command-context.ts';
 import { commandGroups } from './command-list.ts';
-import { completeCommands, setRunArgs } from './command-name.ts';
 import { callAsUser, configureUsageErrors, suggestChoice, withExamples, withNotes } from './help.ts';
 import { getTerminalStyle } from './terminal-style.ts';
 

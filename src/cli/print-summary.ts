@@ -9,26 +9,27 @@ import type {
 } from '../archive/journal/run-summary.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
-import { formatIsoMinute, formatIsoUtc } from '../base/time.ts';
-import { formatCompleteness, formatCoveredSymbols } from '../contract/completeness-counts.ts';
+import { formatIsoUtc } from '../base/time.ts';
+import { minuteMs } from '../base/window.ts';
+import { completeCommands } from '../context/command-name.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
-import { completeCommands } from './command-name.ts';
-import { formatOpenDayLines } from './format-archive.ts';
-import { wrapAction, wrapAdvice, wrapText } from './table.ts';
+import { formatDayStates, formatOpenDayLines } from './format-archive.ts';
+import { formatFindingLines, formatVerdictLines } from './format-findings.ts';
+import { wrapAction, wrapText } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
 import { measureText } from './text-width.ts';
 
-/** Texts of each outcome, before and after the duration. */
+/** How each outcome is named, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
   done: ['done', ''],
   failed: ['failed', ''],
   usage: ['not started', ''],
-  credential: ['stopped', ': the key was rejected'],
+  credential: ['stopped', ''],
   incomplete: ['done', ', but incomplete'],
-  busy: ['ended', ', but not published: another run is writing'],
-  damaged: ['ended', ': the archive is damaged'],
-  unreachable: ['failed', ': the upstream could not be reached'],
-  interrupted: ['stopped', '; what was accepted is kept'],
+  busy: ['ended', ', but not published'],
+  damaged: ['ended', ''],
+  unreachable: ['failed', ''],
+  interrupted: ['stopped', ''],
 };
 
 /** What a job adds to its summary. */
@@ -39,23 +40,24 @@ export interface SummaryDetails {
   format(style: TerminalStyle): readonly string[];
 }
 
-/** Formats the summary of a job: ticks, published files, missing windows and the next action. */
+/** How a summary is shown. */
+interface SummaryOptions {
+  readonly details?: SummaryDetails | null;
+  /** Whether all rows, warnings and failed windows are shown; otherwise a good night takes at most six lines. */
+  readonly isVerbose?: boolean;
+}
+
+/** Formats the summary of a job: the verdict with its command, the figures of the run, and what else was found. */
 export function formatSummary(
   summary: Summary,
   root: string,
   style = plainStyle,
-  details: SummaryDetails | null = null,
+  { details = null, isVerbose = false }: SummaryOptions = {},
 ): string {
-  const { bold, faint, green, yellow, red } = createPaints(style.hasColour);
-  const { job, outcome, warnings_count } = summary;
-  const doneColour = outcome === 'done' && warnings_count === 0 ? green : yellow;
-  const paint = outcome === 'done' || outcome === 'incomplete' || outcome === 'interrupted' ? doneColour : red;
-  const duration = formatDuration(summary.finished_at - summary.started_at);
-  const [ending, detail] = outcomeTexts[outcome];
-  const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
+  const { faint } = createPaints(style.hasColour);
   const rows = [
     ...(details === null ? [] : [[details.row[0], joinParts(details.row[1], toTextWidth(style.width))] as const]),
-    ...buildSummaryRows(summary, root, style),
+    ...buildSummaryRows(summary, root, style, isVerbose),
   ];
   const detailLines = details?.format(style) ?? [];
   const width = Math.max(0, ...rows.map(([name]) => name.length));
@@ -63,67 +65,37 @@ export function formatSummary(
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
   );
   return [
-    label,
+    ...formatVerdictLines(summary.verdict, style),
     ...lines,
     ...(detailLines.length > 0 ? ['', ...detailLines] : []),
-    ...formatProblems(summary, style),
-    ...formatNextAction(summary, style),
+    ...formatFindingLines(summary.findings, style, isVerbose),
+    ...(isVerbose ? formatFailedWindows(summary, style) : []),
   ].join('\n');
 }
 
-function formatProblems(
-  { warnings, warnings_count, failures, failures_count, error }: Summary,
-  style: TerminalStyle,
-): string[] {
-  const { yellow, red } = createPaints(style.hasColour);
-  const out: string[] = [];
-  if (error !== null) out.push('', ...formatLabelled(red('error:'), error, style));
-  if (warnings.length > 0)
-    out.push('', ...warnings.flatMap((warning) => formatLabelled(yellow('warning:'), warning, style)));
-  if (warnings_count > warnings.length)
-    out.push(`… and ${formatCount(warnings_count - warnings.length, 'warning')} more`);
-  const runFailures = failures.filter(({ symbol }) => symbol === null);
-  if (runFailures.length > 0)
-    out.push('', ...runFailures.flatMap(({ reason }) => formatLabelled(yellow('incomplete:'), reason, style)));
-  const windowFailures = failures.filter(({ symbol }) => symbol !== null);
-  if (windowFailures.length > 0) {
-    const windowsCount = failures_count - runFailures.length;
-    // Nightly runs do not request lost windows again.
-    const nextText = windowFailures.some(({ reason }) => reason.startsWith('lost: ')) ? '' : '; the next run retries';
-    out.push('', `${formatCount(windowsCount, 'window')} could not be fetched${nextText}:`);
-    for (const { symbol, from, to, reason } of windowFailures.slice(0, windowsShown))
-      out.push(
-        ...wrapText(
-          `${escapeControls(symbol!)}  ${formatIsoUtc(from!)} … ${formatIsoUtc(to!)}  ${escapeControls(reason)}`,
-          style.width,
-          '  ',
-          '      ',
-        ),
-      );
-    if (windowsCount > windowsShown) out.push(`  … and ${formatNumber(windowsCount - windowsShown)} more`);
-  }
-  return out;
+/** The windows that could not be fetched, as far as the summary lists them. */
+function formatFailedWindows({ failures, failures_count: count }: Summary, style: TerminalStyle): string[] {
+  const windows = failures.filter(({ symbol }) => symbol !== null);
+  if (windows.length === 0) return [];
+  return [
+    '',
+    `${formatCount(count - (failures.length - windows.length), 'window')} not fetched:`,
+    ...windows.flatMap(({ symbol, from, to, reason }) =>
+      wrapText(
+        `${escapeControls(symbol!)}  ${formatIsoUtc(from!)} … ${formatIsoUtc(to!)}  ${escapeControls(reason)}`,
+        style.width,
+        '  ',
+        '      ',
+      ),
+    ),
+    ...(count > failures.length ? [`  … and ${formatNumber(count - failures.length)} more`] : []),
+  ];
 }
-
-const windowsShown = 5;
-
-/** Formats the next action, with its command on a separate line, so that it can be copied. */
-function formatNextAction({ next_action: action }: Summary, style: TerminalStyle): string[] {
-  if (action === null || action === undefined) return [];
-  const { bold } = createPaints(style.hasColour);
-  const [, sentence, command] = /^(.*?): ((?:oddslake|gzip) .*)$/s.exec(action) ?? [];
-  if (sentence === undefined) return ['', ...formatLabelled(bold('next:'), action, style)];
-  return ['', ...formatLabelled(bold('next:'), `${sentence}:`, style), `  ${style.complete(escapeControls(command!))}`];
-}
-
-/** A text after a painted label. */
-const formatLabelled = (label: string, text: string, style: TerminalStyle): string[] =>
-  wrapAdvice(`${label} ${escapeControls(text)}`, style, '', '  ');
 
 /** Prints a summary and sets the exit code of the process to that of the summary. */
 export function reportSummary(
   shell: CliContext,
-  flags: Pick<CommonFlags, 'json'>,
+  flags: Pick<CommonFlags, 'json' | 'verbose'>,
   summary: Summary,
   root: string,
   details: SummaryDetails | null = null,
@@ -134,7 +106,7 @@ export function reportSummary(
 
 /** Prints a summary as text or as one JSON line. */
 export function printSummary(
-  flags: Pick<CommonFlags, 'json'>,
+  flags: Pick<CommonFlags, 'json' | 'verbose'>,
   summary: Summary,
   root: string,
   details: SummaryDetails | null = null,
@@ -143,7 +115,10 @@ export function printSummary(
     if (summary.error !== null) process.stderr.write(`oddslake: ${completeCommands(summary.error)}\n`);
     process.stdout.write(`${JSON.stringify(summary)}\n`);
   } else if (summary.run_id === null) process.stderr.write(`oddslake: ${completeCommands(summary.error ?? '')}\n`);
-  else process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), details)}\n`);
+  else {
+    const options = { details, isVerbose: flags.verbose === true };
+    process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout), options)}\n`);
+  }
 }
 
 type SummaryRow = readonly [name: string, lines: readonly string[]];
@@ -155,75 +130,67 @@ const labelWidth = 13;
 const toTextWidth = (width: number | null): number | null => (width === null ? null : Math.max(20, width - labelWidth));
 
 /** Labelled rows of a summary, without empty ones. Without a width nothing is shortened. */
-function buildSummaryRows(summary: Summary, root: string, style: TerminalStyle): SummaryRow[] {
+function buildSummaryRows(summary: Summary, root: string, style: TerminalStyle, isVerbose: boolean): SummaryRow[] {
   const textWidth = toTextWidth(style.width);
-  const pushRows: [string, string[]][] =
-    summary.pushed === undefined ? [] : [['pushed', joinParts(formatPush(summary.pushed), textWidth)]];
-  // The push of a schedule is no run.
-  if (summary.run_id === null) return pushRows;
-  const { night, orderbooks, rechecks, restored, symbols } = summary;
-  const inLines = (...parts: (string | null)[]): string[] =>
+  const inLines = (parts: readonly (string | null)[]): string[] =>
     joinParts(
       parts.filter((counts) => counts !== null),
       textWidth,
     );
-  const rows: [string, string[]][] = [];
-  const series = seriesDatasets.flatMap((dataset) => {
-    const of = summary[dataset];
-    return of === undefined ? [] : [{ dataset, of }];
-  });
+  const { night, orderbooks, rechecks, restored, symbols, markets, completeness } = summary;
+  const series = seriesDatasets.flatMap((dataset) =>
+    summary[dataset] === undefined ? [] : [{ dataset, of: summary[dataset] }],
+  );
   const hasTicks = summary.ticks.fetched > 0 || summary.recovered > 0 || night !== undefined;
-  if (hasTicks || (symbols.planned > 0 && series.length === 0)) rows.push(['ticks', inLines(...formatTicks(summary))]);
-  for (const { dataset, of } of series) rows.push([dataset, inLines(...formatRowCounts(of))]);
-  if (symbols.planned > 0)
-    rows.push([
-      'symbols',
-      inLines(
-        `${formatNumber(symbols.done)} of ${formatNumber(symbols.planned)} done`,
-        formatNonzero(symbols.failed, 'failed'),
-        formatNonzero(symbols.suspended, 'suspended'),
-        formatNonzero(symbols.excluded ?? 0, 'excluded'),
-        formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
-      ),
-    ]);
-  if (summary.markets !== undefined) rows.push(['markets', [`${formatNumber(summary.markets)} listed`]]);
-  else if (night !== undefined) rows.push(['markets', ['no list was fetched']]);
-  if (night !== undefined && summary.markets !== undefined)
-    rows.push(['changes', formatChanges(night.markets, textWidth)]);
-  if (orderbooks.planned > 0)
-    rows.push([
-      'books',
-      inLines(
-        `${formatNumber(orderbooks.done)} of ${formatCount(orderbooks.planned, 'symbol')}`,
-        `${formatCount(orderbooks.snapshots, 'snapshot')}${orderbooks.empty > 0 ? `, ${formatNumber(orderbooks.empty)} empty` : ''}`,
-        formatNonzero(orderbooks.quarantined, 'quarantined'),
-        formatNonzero(orderbooks.failed, 'failed'),
-        formatNonzero(orderbooks.missing, 'missing'),
-      ),
-    ]);
+  const [ending, more] = outcomeTexts[summary.outcome];
+  const duration = formatDuration(summary.finished_at - summary.started_at);
+  const rows: [name: string, isAlways: boolean, lines: string[]][] = [
+    [summary.job, true, inLines([`${ending} after ${duration}${more}`, escapeControls(root)])],
+  ];
+  if (hasTicks || (symbols.planned > 0 && series.length === 0))
+    rows.push(['ticks', true, inLines(formatTicks(summary))]);
+  for (const { dataset, of } of series) rows.push([dataset, true, inLines(formatRowCounts(of))]);
+  if (symbols.planned > 0) rows.push(['symbols', true, inLines(formatSymbols(summary))]);
+  if (markets !== undefined) rows.push(['markets', symbols.planned === 0, [`${formatNumber(markets)} listed`]]);
+  if (night !== undefined && markets !== undefined)
+    rows.push(['changes', false, formatChanges(night.markets, textWidth)]);
+  if (orderbooks.planned > 0) rows.push(['books', true, inLines(formatBooks(orderbooks))]);
   if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
-    rows.push(['rechecks', inLines(...formatRechecks(rechecks))]);
+    rows.push(['spot checks', false, inLines(formatRechecks(rechecks))]);
   if (summary.sources !== undefined)
-    rows.push(['sources', summary.sources.flatMap((one) => inLines(formatSource(one)))]);
-  if (summary.requests > 0) rows.push(['requests', inLines(...formatRequests(summary))]);
-  if (restored !== undefined) {
-    const recoveredText = formatRestored(restored);
-    if (recoveredText.length > 0) rows.push(['restored', inLines(...recoveredText)]);
-  }
-  rows.push(['published', inLines(...formatPublished(summary))]);
-  rows.push(...pushRows);
-  const covered = formatCovered(summary);
-  if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
-  if (summary.completeness !== undefined && !isUnpublished(summary))
-    rows.push(['state', inLines(formatCompleteness(summary.completeness))]);
+    rows.push(['sources', true, summary.sources.flatMap((one) => inLines([formatSource(one)]))]);
+  if (summary.requests > 0) rows.push(['requests', false, inLines(formatRequests(summary))]);
+  if (restored !== undefined) rows.push(['restored', true, inLines(formatRestored(restored))]);
+  rows.push(['published', true, inLines(formatPublished(summary))]);
+  if (summary.pushed !== undefined) rows.push(['pushed', true, joinParts(formatPush(summary.pushed), textWidth)]);
+  if (night !== undefined && !isUnpublished(summary)) rows.push(['gaps', false, [formatNightGaps(night)]]);
+  if (completeness !== undefined && !isUnpublished(summary))
+    rows.push(['days', false, inLines([formatDayStates(completeness)])]);
   const openDays = formatOpenDayLines(summary);
   if (openDays.length > 0)
-    rows.push(['days', openDays.flatMap((text) => wrapAction(text, { ...style, width: textWidth }))]);
+    rows.push(['', false, openDays.flatMap((text) => wrapAction(text, { ...style, width: textWidth }))]);
   if (night !== undefined && night.fetched_late.count > 0)
-    rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
-  rows.push(['archive', [escapeControls(root)]]);
-  return rows;
+    rows.push(['thinned', false, formatTooLate(night.fetched_late, textWidth)]);
+  return rows
+    .filter(([, isAlways, lines]) => (isVerbose || isAlways) && lines.length > 0)
+    .map(([name, , lines]) => [name, lines]);
 }
+
+const formatSymbols = ({ symbols }: Summary): (string | null)[] => [
+  `${formatNumber(symbols.done)} of ${formatNumber(symbols.planned)} done`,
+  formatNonzero(symbols.failed, 'failed'),
+  formatNonzero(symbols.suspended, 'suspended'),
+  formatNonzero(symbols.excluded ?? 0, 'excluded'),
+  formatNonzero(symbols.forgotten ?? 0, 'forgotten'),
+];
+
+const formatBooks = (books: Summary['orderbooks']): (string | null)[] => [
+  `${formatNumber(books.done)} of ${formatCount(books.planned, 'symbol')}`,
+  `${formatCount(books.snapshots, 'snapshot')}${books.empty > 0 ? `, ${formatNumber(books.empty)} empty` : ''}`,
+  formatNonzero(books.quarantined, 'quarantined'),
+  formatNonzero(books.failed, 'failed'),
+  formatNonzero(books.missing, 'missing'),
+];
 
 /** The run of one of several sources, with how it ended if not well. */
 function formatSource({ source, outcome, ticks, requests, symbols }: SourceSummary): string {
@@ -237,18 +204,20 @@ function formatSource({ source, outcome, ticks, requests, symbols }: SourceSumma
 }
 
 const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [
-  formatCount(rechecks.windows, 'window'),
-  formatNonzero(rechecks.contradicted, 'contradicted'),
+  `${formatNumber(rechecks.windows - rechecks.contradicted)} of ${formatNumber(rechecks.windows)} agree`,
   formatNonzero(rechecks.new_ticks, 'new'),
   formatNonzero(rechecks.reread_windows, 're-read'),
   formatNonzero(rechecks.doubtful_windows, 'doubtful'),
   rechecks.lateness_ms === 0 ? null : `up to ${formatDuration(rechecks.lateness_ms)} late`,
 ];
 
+/** What a poll reads again to check it is a duplicate. */
+const formatNew = (text: string, duplicates: number): string =>
+  duplicates === 0 ? text : `${text} (${formatNumber(duplicates)} re-read to check them)`;
+
 function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)[] {
   return [
-    `${formatNumber(accepted)} new`,
-    formatNonzero(counts.duplicates, 'duplicate'),
+    formatNew(`${formatNumber(accepted)} new`, counts.duplicates),
     formatNonzero(counts.conflicts, 'conflicting'),
     formatNonzero(counts.quarantined, 'quarantined'),
     formatRecovered(counts.recovered),
@@ -258,7 +227,6 @@ function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)
 function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
   if (night === undefined) return formatRowCounts({ ...ticks, recovered });
   const quarantinedText = formatNonzero(ticks.quarantined, 'quarantined');
-  const duplicatesText = formatNonzero(ticks.duplicates, 'duplicate');
   const { new: newCount, late, conflicts } = night.ticks;
   // What polls since the last night have collected.
   const others = newCount.count - ticks.accepted - recovered;
@@ -275,10 +243,12 @@ function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
           .map(([count, what]) => `${formatNumber(count)} ${what}`)
           .join(', ')}`;
   return [
-    `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}${partsText}`,
+    formatNew(
+      `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}${partsText}`,
+      ticks.duplicates,
+    ),
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
-    duplicatesText,
     quarantinedText,
   ];
 }
@@ -318,7 +288,7 @@ function formatChanges(
   )
     .filter(([count]) => count > 0)
     .map(([count, what], i) => `${i === 0 ? formatCount(count, 'symbol') : formatNumber(count)} ${what}`);
-  if (counts.length === 0) return ['no symbol new, none delisted'];
+  if (counts.length === 0) return ['no new or delisted symbols'];
   const formatNamed = (what: string, { names, count }: typeof delisted): string[] => {
     const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
     return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];
@@ -357,7 +327,7 @@ function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary
 }
 
 function formatTooLate({ count, names }: NightSummary['fetched_late'], textWidth: number | null): string[] {
-  const explanation = `${formatCount(count, 'symbol')} fetched so late that the service may have downsampled ${count === 1 ? 'it' : 'them'}:`;
+  const explanation = `possibly downsampled: ${formatCount(count, 'symbol')} had ticks that were older than the service keeps them whole:`;
   return [...wrapText(explanation, textWidth), formatNames(names.map(escapeControls), count, textWidth)];
 }
 
@@ -424,22 +394,8 @@ function formatPublished({ published, generation, outcome }: Summary): string[] 
   return [`${[files, ...ticks].join(', ')} ${generationText}`];
 }
 
-/** How far the archive is covered, and what is missing in a night. */
-function formatCovered(summary: Summary): string[] {
-  const { watermark, reached = watermark, night, symbols: symbolCounts, damaged_count: damaged } = summary;
-  const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
-  const hasPolled = symbolCounts.planned > 0 || night !== undefined;
-  const nothingText = hasPolled && !isUnpublished(summary) ? ['nothing yet'] : [];
-  if (reached === null && nothingText.length > 0) return nothingText;
-  const coveredText =
-    reached === null ? [] : [`${formatCoveredSymbols(damaged)} up to ${formatIsoMinute(reached)}${exceptText}`];
-  if (night === undefined) return coveredText;
-  const { symbols, gap_minutes: minutes } = night.covered;
-  // Not all polled symbols needed a request, so that their number is not that of the line "symbols".
-  return [
-    ...coveredText,
-    minutes === 0
-      ? 'no gap in this night'
-      : `in this night ${formatCount(symbols, 'symbol')} without a gap, ${formatCount(minutes, 'minute')} missing in others`,
-  ];
+/** What the symbols of a night lack. */
+function formatNightGaps({ covered: { symbols, gap_minutes: minutes } }: NightSummary): string {
+  if (minutes === 0) return 'none';
+  return `${formatCount(symbols, 'symbol')} complete; the others miss ${formatDuration(minutes * minuteMs)}`;
 }

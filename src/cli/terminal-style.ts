@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { type CompleteCommands, completeCommands } from './command-name.ts';
+import { type CompleteCommands, completeCommands } from '../context/command-name.ts';
 
 export interface TerminalStyle {
   /** Width in columns; null if the output is not a terminal. Then nothing is shortened or omitted. */

@@ -4,7 +4,6 @@ import { seriesDatasets } from '../archive/format/series-datasets.ts';
 import type { RepairReport } from '../archive/integrity/repair.ts';
 import type { VerifyResult } from '../archive/integrity/verify.ts';
 import { readOpenIntent } from '../archive/journal/intent.ts';
-import { readRecordedDamage } from '../archive/journal/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import type { RateUse, Summary } from '../archive/journal/run-summary.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts } from '../archive/journal/runs.ts';
@@ -13,7 +12,7 @@ import { readUnselectedSymbols } from '../archive/journal/symbol-store.ts';
 import { tallyJournaledTicks } from '../archive/publish/count-ticks.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
-import { readOpenDays, readProgress, readPublishedCompleteness } from '../archive/read/archive-status.ts';
+import { readStatusOf } from '../archive/read/archive-status.ts';
 import { removeAbandonedScratch } from '../archive/read/pin-generation.ts';
 import { DamageError, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../base/time.ts';
@@ -35,8 +34,7 @@ import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createResponseShapes, detectSchemaDrift } from './run/response-shapes.ts';
 import { createRun, type Run } from './run/run.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
-import { addNextAction } from './run/suggest-action.ts';
-import { type CountedFacts, emptyFacts, summarize } from './run/summary.ts';
+import { type CountedFacts, emptyFacts, type RunWarning, summarize } from './run/summary.ts';
 import type { BackfillPlan } from './steps/estimate-step.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
 import type { BackfillScope } from './steps/poll-steps.ts';
@@ -188,7 +186,7 @@ async function runAll(
     if (result.facts.thrown instanceof InterruptedError) break;
   }
   const facts = mergeRunFacts(ended);
-  const summary = addNextAction(summarize(facts), context, facts, facts.thrown);
+  const summary = summarize(facts);
   if (planned.length > 1) recordJobExitCode(context, ended, summary.exit_code);
   return summary;
 }
@@ -203,10 +201,10 @@ function createUnstartedResult(
   startedAt: number,
   thrown: unknown,
 ): RunResult {
-  const { version, strict, clock } = context;
+  const { version, strict, clock, argv } = context;
   const times = { started_at: startedAt, finished_at: clock.nowMs() };
-  const facts = { ...emptyFacts, ...times, version, job, strict, source, thrown };
-  return { facts, summary: addNextAction(summarize(facts), context, undefined, thrown) };
+  const facts = { ...emptyFacts, ...times, version, job, strict, source, thrown, argv };
+  return { facts, summary: summarize(facts) };
 }
 
 async function runOnce(
@@ -239,15 +237,11 @@ async function runOnce(
     await closeRawCapture(run, session.raw ?? null);
   }
   const createResult = (counted: CountedFacts): RunResult => {
-    const { version, strict, clock } = context;
+    const { version, strict, clock, argv } = context;
     const times = { started_at: startedAt, finished_at: clock.nowMs() };
     const { upstreamFrom } = context.settings;
-    const facts = { ...counted, ...times, version, job, strict, source, upstreamFrom, thrown };
-    const ended =
-      run === undefined || counted === emptyFacts
-        ? undefined
-        : { ...facts, generation: run.archive.state.generation() };
-    return { facts, summary: addNextAction(summarize(facts), context, ended, thrown) };
+    const facts = { ...counted, ...times, version, job, strict, source, upstreamFrom, thrown, argv };
+    return { facts, summary: summarize(facts) };
   };
   let result: RunResult;
   try {
@@ -344,9 +338,9 @@ function collectFacts(run: Run, client: Upstream | undefined, job: string): Coun
   const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : tallyJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
-  const { generation } = archive.readManifest();
   const counters = client?.counters();
-  const completeness = readPublishedCompleteness(archive, context.clock.nowMs());
+  const status = readStatusOf(db, archive.readManifest(), context.clock.nowMs(), archive.layout.root);
+  const { generation, watermark, reached, completeness, openDays, damaged } = status;
   const { requests, retries, throttledMs } = counters ?? { requests: 0, retries: 0, throttledMs: 0 };
   const { failures, pages, hasUpstreamResponded } = run;
   const symbols = {
@@ -370,9 +364,12 @@ function collectFacts(run: Run, client: Upstream | undefined, job: string): Coun
     pages,
     recovered,
     generation,
-    ...readProgress(archive),
+    watermark,
+    reached,
     completeness,
-    ...((job === 'nightly' || job === 'backfill') && toOpenDayList(readOpenDays(archive, context.clock.nowMs()))),
+    status,
+    lagMsMax: context.settings.service.lagSecondsMax * 1000,
+    ...((job === 'nightly' || job === 'backfill') && toOpenDayList(openDays)),
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     orderbooks: run.bookCounts,
     ...Object.fromEntries(
@@ -380,7 +377,7 @@ function collectFacts(run: Run, client: Upstream | undefined, job: string): Coun
         .filter(({ counts: { fetched: seen, recovered: again } }) => seen + again > 0)
         .map(({ dataset, counts: of }) => [dataset, of] as const),
     ),
-    damage: readRecordedDamage(run.archive.state.db),
+    damage: damaged,
     symbols,
     gaps: failures.filter((failure) => failure.symbol !== null).length,
     warnings,
@@ -399,10 +396,11 @@ function collectFacts(run: Run, client: Upstream | undefined, job: string): Coun
   };
 }
 
-function formatQuarantineWarnings(rejected: readonly string[], dropped: number): string[] {
+function formatQuarantineWarnings(rejected: readonly string[], dropped: number): RunWarning[] {
   if (rejected.length === 0) return [];
   const text = `${rejected.join(' and ')} were quarantined in .oddslake/quarantine`;
-  return [dropped === 0 ? `${text}.` : `${text}; ${dropped} of them were only counted, because it is full.`];
+  const full = dropped === 0 ? `${text}.` : `${text}; ${dropped} of them were only counted, because it is full.`;
+  return [{ kind: 'rejected rows', text: full }];
 }
 
 const toRateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({

@@ -1,4 +1,3 @@
-import { formatCount } from '../base/format-quantity.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, intersect, subtract, type Window } from '../base/window.ts';
 import { type DayState, dayStates, explainDay, type GapReason, gapReasons } from './day-reasons.ts';
@@ -197,52 +196,9 @@ export function updatePublishedDays(
   return Object.fromEntries(Object.entries(days).map(([date, day]) => [date, damageDay(date, day)]));
 }
 
-/** What a state means, in half a sentence, where its name does not say it. */
-const stateMeanings: Readonly<Partial<Record<ArchiveState, string>>> = {
-  provisional: 'covered, not confirmed yet',
-  complete_with_exceptions: 'all but what cannot be fetched',
-};
-
-/** A state with its meaning as text: `provisional (covered, not confirmed yet)`. */
-function formatArchiveState(state: ArchiveState): string {
-  const meaning = stateMeanings[state];
-  return `${state.replaceAll('_', ' ')}${meaning === undefined ? '' : ` (${meaning})`}`;
-}
-
-/**
- * The symbols that are covered up to a time, for a text. What is in damaged files cannot be read, whatever coverage says.
- * @param damaged number of damaged files
- */
-export const formatCoveredSymbols = (damaged: number): string =>
-  damaged === 0 ? 'all live symbols' : `outside ${formatCount(damaged, 'damaged file')}, all live symbols`;
-
-/** Completeness as one clause: `incomplete: 2 days incomplete, 3 gaps; 4 windows provisional (covered, not confirmed yet)`. */
-export function formatCompleteness(completeness: CompletenessCounts): string {
-  const { state, days, gaps, inferred_windows, suspended, lists_complete, damaged } = completeness;
-  const { excluded = 0, forgotten = 0 } = completeness;
-  const open = gaps.failed + gaps['never asked'] + gaps.damaged;
-  const excepted = gapReasons.reduce((sum, reason) => sum + (isExceptedReason(reason) ? gaps[reason] : 0), 0);
-  const textIf = (count: number, text: string): string[] => (count === 0 ? [] : [text]);
-  const missing = [
-    ...textIf(damaged.files, `${formatCount(damaged.files, 'file')} not as published`),
-    ...textIf(days.incomplete, `${formatCount(days.incomplete, 'day')} incomplete`),
-    ...textIf(open, formatCount(open, 'gap')),
-    ...(lists_complete ? [] : ['the last market lists are incomplete']),
-  ].join(', ');
-  const unproven = [
-    ...textIf(inferred_windows, formatCount(inferred_windows, 'window')),
-    ...textIf(days.provisional, formatCount(days.provisional, 'day')),
-  ].join(' and ');
-  const clauses = [
-    ...textIf(missing.length, missing),
-    ...textIf(unproven.length, state === 'provisional' ? unproven : `${unproven} ${formatArchiveState('provisional')}`),
-    ...textIf(suspended, `${formatCount(suspended, 'symbol')} suspended`),
-    ...textIf(excluded, `${formatCount(excluded, 'symbol')} excluded`),
-    ...textIf(forgotten, `${formatCount(forgotten, 'symbol')} forgotten`),
-    ...textIf(excepted, `${formatCount(excepted, 'window')} lost, expired or accepted`),
-  ];
-  return [formatArchiveState(state), ...textIf(clauses.length, clauses.join('; '))].join(': ');
-}
+/** Number of windows that are known to stay missing: lost, expired or accepted. */
+export const countExceptedGaps = ({ gaps }: Pick<CompletenessCounts, 'gaps'>): number =>
+  gapReasons.reduce((sum, reason) => sum + (isExceptedReason(reason) ? gaps[reason] : 0), 0);
 
 /** A gap with its reason. */
 export interface GapWindow extends Window {

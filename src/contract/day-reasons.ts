@@ -195,16 +195,16 @@ export function groupOpenDays(days: readonly OpenDay[]): OpenDays[] {
     count,
     state: last.state,
     reason: last.reason,
-    isLasting: isLasting(last),
+    isLasting: isLastingDay(last),
   }));
 }
 
 /** Whether nothing completes the day: a list of a past day cannot be fetched any more. */
-const isLasting = ({ reasons }: Pick<OpenDay, 'reasons'>): boolean =>
+export const isLastingDay = ({ reasons }: Pick<OpenDay, 'reasons'>): boolean =>
   reasons.some(({ reason }) => reason === 'lists incomplete') && !reasons.some(({ reason }) => reason === 'damaged');
 
 /** Whether the day is incomplete, and something completes it. Others are provisional, or stay as they are. */
-const isCurable = (day: OpenDay): boolean => day.state === 'incomplete' && !isLasting(day);
+const isCurable = (day: OpenDay): boolean => day.state === 'incomplete' && !isLastingDay(day);
 
 const shownDaysMax = 3;
 
@@ -228,20 +228,16 @@ export function selectShownDays(
   return { lines: shown.map(formatOpenDays), more: count - shown.reduce((sum, group) => sum + group.count, 0) };
 }
 
-/**
- * What completes open days, the newest first, as a clause with its command; null if nothing does. Days that nothing can
- * complete are left out if there are others.
- */
-export function suggestOpenDaysAction(days: readonly OpenDay[]): string | null {
-  const curable = days.filter((day) => !isLasting(day) && day.state !== 'complete_with_exceptions');
-  const chosen = curable.length > 0 ? curable : days;
-  const [last, first] = [chosen[0], chosen.at(-1)];
+/** The command that completes open days, the newest first; null if none does. */
+export function suggestOpenDaysCommand(days: readonly OpenDay[]): string | null {
+  const [last, first] = [days[0], days.at(-1)];
   if (last === undefined || first === undefined) return null;
-  return suggestDayAction(
+  const action = suggestDayAction(
     first.date,
     last.date,
-    chosen.flatMap(({ reasons }) => reasons),
+    days.flatMap(({ reasons }) => reasons),
   );
+  return /oddslake .*/.exec(action ?? '')?.[0] ?? null;
 }
 
 /** `2026-11-20 provisional: coverage of the last 37 min of 12 symbols is inferred`. */

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { archiveStates } from './completeness-counts.ts';
 import { closed, described, oneOf, titled } from './export-manifest.ts';
+import { findingKinds, severities } from './finding.ts';
 import { Limit } from './query-parameters.ts';
 
 /*
@@ -87,6 +88,18 @@ export const ReadyResponse = titled('Readiness', {
       'Seconds since the watermark, including inferred windows and ignoring lost ones; null if no symbol is live.',
   }),
   archive_state: oneOf(archiveStates, 'State of the archive, as in `oddslake status`.'),
+  verdict: described('Verdict', 'What is said first of the archive and its jobs.', {
+    state: oneOf(['ok', 'warning', 'action_required'], 'The worst severity of the findings.'),
+    text: Type.String({ description: 'One sentence.' }),
+  }),
+  findings: Type.Array(
+    described('Finding', 'One fact that somebody may have to know.', {
+      kind: oneOf(findingKinds, 'What it is about.'),
+      severity: oneOf(severities, '`info`: nothing has to be done.'),
+      message: Type.String({ description: 'A clause.' }),
+    }),
+    { description: 'The worst first.' },
+  ),
 });
 
 /** Response of GET /api/v1/me: the credential and its permissions. */

@@ -3,22 +3,14 @@ import { join } from 'node:path';
 import { createLayout } from '../archive/format/layout.ts';
 import { formatOwner, listManifestFiles, type Manifest, readOwner, sumFileSizes } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
-import { computeVerifiedThrough } from '../archive/journal/published-files.ts';
-import type { StateInspection } from '../archive/journal/state.ts';
-import { computeKnownDamage } from '../archive/known-state.ts';
-import { exitCodes, formatExitCode, OddslakeError } from '../base/errors.ts';
-import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { inspectDatabase, toStateFilePath } from '../archive/journal/state.ts';
+import { type ArchiveStatus, readStatusOf } from '../archive/read/archive-status.ts';
+import { judge } from '../archive/read/judge.ts';
+import { exitCodes, OddslakeError } from '../base/errors.ts';
+import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { Context } from '../context/context.ts';
-import {
-  type CompletenessCounts,
-  formatCompleteness,
-  formatCoveredSymbols,
-  updatePublishedCompleteness,
-  updatePublishedDays,
-} from '../contract/completeness-counts.ts';
-import { listOpenDays, type OpenDay, selectShownDays, suggestOpenDaysAction } from '../contract/day-reasons.ts';
-import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
 
 export interface ArchiveFacts extends ArchiveInspection {
   readonly root: string;
@@ -30,6 +22,8 @@ export interface ArchiveFacts extends ArchiveInspection {
   readonly sources?: readonly string[];
   /** Checked published files. */
   readonly files: FileSample;
+  /** What the judge of the archive needs; null if manifest or state cannot be read. */
+  readonly status: ArchiveStatus | null;
   /** Number of files in .oddslake/damaged. */
   readonly damagedFiles: number;
   /** Size of .oddslake/quarantine. */
@@ -42,15 +36,7 @@ export const valueOrNull = <T extends object>(found: T | OddslakeError | null): 
 
 export function judgeArchive(facts: ArchiveFacts, nowMs: number, lagMsMax: number): Finding[] {
   if (facts.kind !== 'archive') return [judgeNonArchive(facts)];
-  const manifest = valueOrNull(facts.manifest)?.manifest;
-  const state = valueOrNull(facts.state);
-  return [
-    judgeManifest(facts),
-    judgeState(facts),
-    ...(state === null ? [] : [judgeJournal(facts, state), judgeRun(state, nowMs)]),
-    ...(manifest === undefined ? [] : judgePublished(facts, manifest, nowMs, lagMsMax)),
-    judgeQuarantine(facts, manifest?.lost?.length ?? 0),
-  ];
+  return [judgeManifest(facts), judgeState(facts), ...judgePublished(facts, nowMs, lagMsMax), judgeQuarantine(facts)];
 }
 
 function judgeNonArchive({ root, kind, isOutputNamed }: ArchiveFacts): Finding {
@@ -126,86 +112,26 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
   return ok('state', 'matches the published files');
 }
 
-function judgeJournal({ isBeingWritten }: ArchiveFacts, { hasOpenIntent, journaledTicks }: StateInspection): Finding {
-  const ticks = formatCount(journaledTicks, 'tick');
-  if (isBeingWritten) return ok('journal', `${ticks}; a run is publishing`);
-  if (hasOpenIntent) {
-    const found = 'a publish was interrupted after its commit point';
-    return warning('journal', found, 'Nothing is lost. To finish it: oddslake publish');
-  }
-  const action = 'The next run publishes them. To publish them now: oddslake publish';
-  return journaledTicks === 0 ? ok('journal', 'empty') : warning('journal', `${ticks} not yet published`, action);
-}
-
-function judgeRun({ lastRun }: StateInspection, nowMs: number): Finding {
-  if (lastRun === null) return ok('last run', 'none yet');
-  const { job, startedAt, finishedAt, exitCode, isOver } = lastRun;
-  const started = `${job}, ${formatDuration(nowMs - startedAt)} ago`;
-  if (finishedAt === null)
-    return isOver
-      ? warning('last run', `${started}, was interrupted`, 'Accepted ticks are kept; the next run resumes from there.')
-      : ok('last run', `${started}, is running`);
-  if (exitCode === exitCodes.done)
-    return ok('last run', `${started}, succeeded after ${formatDuration(finishedAt - startedAt)}`);
-  return warning(
-    'last run',
-    `${started}, ended with ${formatExitCode(exitCode!)}`,
-    exitCode === exitCodes.incomplete
-      ? 'The next run fetches the missing windows. To list them: oddslake gaps'
-      : 'See the end of its log, fix the cause, and run it again.',
-  );
-}
-
-/** Checks the published files: damage, lag and completeness. */
-function judgePublished({ files, state }: ArchiveFacts, manifest: Manifest, nowMs: number, lagMsMax: number) {
-  const known = valueOrNull(state)?.damaged ?? [];
-  const isKnown = new Set(known.map(({ path }) => path));
-  const found = files.wrong.filter((path) => !isKnown.has(path));
-  const damage = [...known, ...found.map((path) => ({ path, kind: 'checksum mismatch' as const }))];
-  const knownDamage = computeKnownDamage(damage, manifest);
-  const completeness = updatePublishedCompleteness(manifest, knownDamage, nowMs);
-  const openDays = listOpenDays(Object.entries(updatePublishedDays(manifest, knownDamage)), nowMs);
-  const { hashedAt } = valueOrNull(state) ?? {};
-  const verifiedThrough =
-    hashedAt === undefined
-      ? (manifest.verified_through ?? null)
-      : computeVerifiedThrough(listManifestFiles(manifest), hashedAt);
-  const published =
-    damage.length === 0
-      ? ok(
-          'published',
-          `${formatCount(files.listed, 'file')} have the right size, and ${formatNumber(files.hashed)} that were hashed now match; ${formatVerified(verifiedThrough)}`,
-        )
-      : problem(
-          'published',
-          exitCodes.damaged,
-          `${formatSome(damage.map(({ path }) => path))} damaged`,
-          'To check every file: oddslake verify. To repair: oddslake verify --repair',
-        );
-  if (manifest.generation === 0) return [published, ok('covered', 'nothing yet')];
+/** Checks the published files, and adds what the judge of the archive finds. */
+function judgePublished({ files, status }: ArchiveFacts, nowMs: number, lagMsMax: number): Finding[] {
+  if (status === null) return [];
+  const { damaged, verifiedThrough } = status;
+  const checked = `${formatCount(files.listed, 'file')} have the right size, and ${formatNumber(files.hashed)} that were hashed now match; ${formatVerified(verifiedThrough)}`;
+  const { verdict, findings } = judge({ nowMs, lagMsMax, status });
   return [
-    published,
-    judgeLag((valueOrNull(state)?.progress ?? manifest).reached, completeness, nowMs, lagMsMax),
-    ...judgeCompleteness(completeness, openDays),
+    ...(damaged.length === 0 ? [ok('published', checked)] : []),
+    ...(verdict.state === 'ok' ? [ok('verdict', verdict.text)] : []),
+    ...findings.map((one): Finding => {
+      const found = [one.message, ...(one.advice === undefined ? [] : [one.advice])].join('; ');
+      const action = one.command === null ? null : `${one.severity === 'info' ? 'more' : 'next'}: ${one.command}`;
+      if (one.severity === 'action_required')
+        return {
+          ...problem('finding', one.kind === 'damage' ? exitCodes.damaged : exitCodes.incomplete, found, ''),
+          action,
+        };
+      return { ...(one.severity === 'warning' ? warning('finding', found, '') : ok('finding', found)), action };
+    }),
   ];
-}
-
-function judgeLag(
-  reached: number | null,
-  { live, damaged }: CompletenessCounts,
-  nowMs: number,
-  lagMsMax: number,
-): Finding {
-  // The manifest may have been edited manually.
-  if (typeof reached !== 'number') {
-    const found = `nothing yet for ${formatCount(live, 'live symbol')}`;
-    const action = 'Run oddslake nightly, and check why requests fail.';
-    return live === 0 ? ok('covered', 'no live symbols') : warning('covered', found, action);
-  }
-  const lagMs = nowMs - reached;
-  const found = `${formatCoveredSymbols(damaged.files)} up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
-  const action = 'Run oddslake nightly, and check that a scheduler runs it every night.';
-  return lagMs <= lagMsMax ? ok('covered', found) : warning('covered', found, action);
 }
 
 /** How much of the published files is verified since when. Each night hashes a share of them. */
@@ -214,38 +140,7 @@ const formatVerified = (verifiedThrough: number | null): string =>
     ? 'some bytes were never verified: oddslake verify reads all'
     : `every byte verified since ${formatIsoUtc(verifiedThrough)}`;
 
-/** Reports the completeness. Damage is reported by `judgePublished`. */
-function judgeCompleteness(completeness: CompletenessCounts, openDays: readonly OpenDay[]): Finding[] {
-  const { lines, more } = selectShownDays(openDays);
-  const found = [
-    formatCompleteness(completeness),
-    ...lines,
-    ...(more > 0 ? [`${formatCount(more, 'more day')} not complete`] : []),
-  ].join('. ');
-  const { state, suspended } = completeness;
-  const judged =
-    state === 'incomplete' || state === 'damaged'
-      ? warning(
-          'completeness',
-          found,
-          state === 'damaged'
-            ? 'Repair the damaged files first: oddslake verify --repair'
-            : 'The next run fetches the missing windows. To list them: oddslake gaps. To accept them: oddslake gaps accept',
-        )
-      : { ...ok('completeness', found), action: suggestOpenDaysAction(openDays) };
-  if (suspended === 0) return [judged];
-  const unknown = `${formatCount(suspended, 'active symbol')}, which the service reports as unknown`;
-  const action = 'To list them: oddslake gaps. To request them now: oddslake symbols retry';
-  return [judged, warning('suspended', unknown, action)];
-}
-
-function judgeQuarantine({ damagedFiles, quarantineBytes }: ArchiveFacts, lostWindows: number): Finding {
-  if (lostWindows > 0)
-    return warning(
-      'quarantined',
-      `${formatCount(lostWindows, 'window')} with lost ticks`,
-      'To list them: oddslake gaps. To restore them from another oddslake: oddslake verify --repair --from-url URL',
-    );
+function judgeQuarantine({ damagedFiles, quarantineBytes }: ArchiveFacts): Finding {
   if (damagedFiles > 0)
     return warning(
       'quarantined',
@@ -259,7 +154,7 @@ function judgeQuarantine({ damagedFiles, quarantineBytes }: ArchiveFacts, lostWi
 /** Maximum number of inspections if publishes change the archive between reading the manifest and its files. */
 const inspectionAttemptsMax = 3;
 
-export function probeArchive({ settings, disk, random }: Context): ArchiveFacts {
+export function probeArchive({ settings, disk, random, clock }: Context): ArchiveFacts {
   const { archive, source, upstream } = settings;
   const root = archive.output;
   let inspection = inspectArchive(root, disk);
@@ -271,9 +166,11 @@ export function probeArchive({ settings, disk, random }: Context): ArchiveFacts 
     files = checkFiles(inspection);
   }
   const { privateFolder } = createLayout(root);
+  const manifest = valueOrNull(inspection.manifest)?.manifest;
   return {
     ...inspection,
     root,
+    status: manifest === undefined ? null : readStatusAtRest(manifest),
     isOutputNamed: archive.outputNamed,
     upstream: source.name ?? (upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin),
     sources: settings.sources.map(({ name }) => name),
@@ -281,6 +178,20 @@ export function probeArchive({ settings, disk, random }: Context): ArchiveFacts 
     damagedFiles: listFileSizes(join(privateFolder, 'damaged')).length,
     quarantineBytes: listFileSizes(join(privateFolder, 'quarantine')).reduce((sum, bytes) => sum + bytes, 0),
   };
+
+  /** The status with the damage that was found now, from a state that is not opened for writing. */
+  function readStatusAtRest(manifest: Manifest): ArchiveStatus | null {
+    const state = valueOrNull(inspection.state);
+    if (state === null) return null;
+    const nowMs = clock.nowMs();
+    const known = new Set(state.damaged.map(({ path }) => path));
+    const found = files.wrong
+      .filter((path) => !known.has(path))
+      .map((path) => ({ path, kind: 'checksum mismatch' as const, foundAt: nowMs }));
+    return inspectDatabase(toStateFilePath(privateFolder), (db) =>
+      readStatusOf(db, manifest, nowMs, root, [...state.damaged, ...found]),
+    );
+  }
 
   /** During a publish, its files may not be in place yet, so only the manifest is read. */
   function checkFiles({ manifest: found, state }: ArchiveInspection): FileSample {

@@ -6,17 +6,7 @@ export const checkGroups = {
   disk: ['space', 'files', 'file system', 'permissions', 'secrets'],
   settings: ['settings', 'schedule', 'selection'],
   upstream: ['address', 'key', 'reachable', 'rate'],
-  archive: [
-    'archive',
-    'state',
-    'journal',
-    'last run',
-    'published',
-    'covered',
-    'completeness',
-    'suspended',
-    'quarantined',
-  ],
+  archive: ['archive', 'state', 'published', 'verdict', 'finding', 'quarantined'],
   service: ['database', 'api keys'],
 } as const;
 

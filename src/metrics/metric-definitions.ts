@@ -65,6 +65,11 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   ),
   oddslake_job_last_run_overlap_seconds: defineJobMetric('Overlap of the next poll in seconds'),
 
+  oddslake_verdict: { help: '1 for the verdict on the archive and its jobs, else 0', labels: ['state'] },
+  oddslake_finding_severity: {
+    help: 'Severity of what was found, by kind; 0: nothing, 1: nothing to do, 2: warning, 3: action required',
+    labels: ['kind'],
+  },
   oddslake_generation: defineMetric('Published generation'),
   oddslake_symbols_suspended: defineMetric('Active symbols that are suspended; the watermark excludes them'),
   oddslake_symbols_not_collected: {

@@ -1,21 +1,27 @@
 import { outcomes, type Summary } from '../archive/journal/run-summary.ts';
-import type { readArchiveStatus } from '../archive/read/archive-status.ts';
-import type { Log } from '../base/ports.ts';
+import type { ArchiveStatus } from '../archive/read/archive-status.ts';
+import { type Facts, type Judgement, judge } from '../archive/read/judge.ts';
 import { archiveStates, type CompletenessCounts } from '../contract/completeness-counts.ts';
 import { dayStates, gapReasons } from '../contract/day-reasons.ts';
+import { findingKinds, severities } from '../contract/finding.ts';
 import type { Sample } from './metric-definitions.ts';
 
-type ArchiveGauges = ReturnType<typeof readArchiveStatus>;
+/** Returns the samples of an archive and of what the judge finds. If it cannot be read, `archive_readable` is 0 and the figures are NaN. */
+export const toArchiveSamples = (facts: Facts): Sample[] => [
+  ...toStatusSamples(facts.status, facts.nowMs),
+  ...toFindingSamples(judge(facts)),
+];
 
-/** Returns the samples of the archive. If it cannot be read, `archive_readable` is 0 and the others are NaN. */
-export function readArchiveSamples(read: () => ArchiveGauges, nowMs: number, log: Log): Sample[] {
-  try {
-    return toStatusSamples(read(), nowMs);
-  } catch (error) {
-    log.error({ err: error }, 'the archive cannot be read');
-    return toStatusSamples(null, nowMs);
-  }
-}
+const verdictStates = ['ok', 'warning', 'action_required'] as const;
+
+/** Each kind has a sample, so that one that is over returns to 0 and does not disappear. */
+const toFindingSamples = ({ verdict, findings }: Judgement): Sample[] => [
+  ...verdictStates.map((state) => one('verdict', Number(verdict.state === state), { state })),
+  ...findingKinds.map((kind) => {
+    const found = findings.find((finding) => finding.kind === kind);
+    return one('finding_severity', found === undefined ? 0 : severities.indexOf(found.severity) + 1, { kind });
+  }),
+];
 
 const one = (name: string, value: number | null | undefined, labels: Sample['labels'] = {}): Sample => ({
   name: `oddslake_${name}`,
@@ -25,7 +31,7 @@ const one = (name: string, value: number | null | undefined, labels: Sample['lab
 
 const toSeconds = (ms: number | null | undefined): number => (typeof ms === 'number' ? ms / 1000 : Number.NaN);
 
-function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
+function toStatusSamples(now: ArchiveStatus | null, nowMs: number): Sample[] {
   const reached = now?.reached ?? null;
   return [
     one('archive_readable', Number(now !== null)),

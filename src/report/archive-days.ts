@@ -4,7 +4,7 @@ import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, type Window } from '../base/window.ts';
 import { isDayComplete } from '../contract/completeness-counts.ts';
 import type { DayTotals, ReportData } from './data/report-data.ts';
-import type { ArchiveGrowth } from './health-status.ts';
+import type { ArchiveGrowth } from './growth-and-runs.ts';
 import {
   type HtmlColumn,
   type ReportPart,

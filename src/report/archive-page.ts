@@ -1,3 +1,4 @@
+import type { Judgement } from '../archive/read/judge.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
@@ -8,7 +9,7 @@ import { renderLatenessSection, renderNightSection, renderRechecksSection } from
 import { renderDriftSection, renderLagSection, renderRequestsSection, renderRunsSection } from './archive-runs.ts';
 import { renderProblemSymbolsSection, renderSymbolsSection, symbolsStyle } from './archive-symbols.ts';
 import type { ReportData } from './data/report-data.ts';
-import { type ArchiveGrowth, type ArchiveHealth, assessHealth, computeGrowth, toRunMark } from './health-status.ts';
+import { type ArchiveGrowth, computeGrowth, toRunMark } from './growth-and-runs.ts';
 import {
   arrangeParts,
   type HtmlColumn,
@@ -22,30 +23,25 @@ import {
 } from './page-parts.ts';
 import { heatColours } from './time-plots.ts';
 
-interface ArchiveReport {
-  readonly text: string;
-  readonly health: ArchiveHealth;
-}
-
-/** Renders the report on an archive as one self-contained HTML page. The same data gives the same text. */
-export function renderArchiveReport(data: ReportData, version: string): ArchiveReport {
+/**
+ * Renders the report on an archive as one self-contained HTML page. The same data gives the same text.
+ * @param complete completes a command for a reader who is elsewhere
+ */
+export function renderArchiveReport(data: ReportData, version: string, complete: (command: string) => string): string {
   const { nowMs, shown, status, days, space } = data;
   const growth = computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to });
-  const health = assessHealth(data, growth);
+  const isEmpty = data.judgement.findings.some(({ kind }) => kind === 'empty');
   const name = getArchiveName(status.archive);
   const body = [
     html`<header><h1>${name}</h1>
 </header>
 `,
-    renderHealthPanel(health),
+    renderVerdictPanel(data.judgement, complete),
     html`<p class="note origin">${describeOrigin(data)}${linkCatalogue(data.rules.catalogueUrl)}</p>\n`,
     // An empty archive has no figures.
-    ...(health.state === 'empty' ? [] : [renderOverview(data, growth), ...renderSections(data, growth)]),
+    ...(isEmpty ? [] : [renderOverview(data, growth), ...renderSections(data, growth)]),
   ];
-  return {
-    text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle + symbolsStyle),
-    health,
-  };
+  return renderReportPage(`${name}: oddslake report`, body, version, archiveStyle + symbolsStyle);
 }
 
 /** The last part of an archive's path or address: `archive` of `/data/archive`. */
@@ -83,20 +79,35 @@ const renderSections = (data: ReportData, growth: ArchiveGrowth): Html[] =>
 const linkCatalogue = (url: string | null): readonly Html[] =>
   url === null ? [] : [html` <a class="nowrap" href="${url}" rel="noreferrer">Open the catalogue</a>`];
 
-const signs = { ok: '✓', warning: '!', action_required: '✕', empty: '○', info: '·' } as const;
+const signs = { ok: '✓', warning: '!', action_required: '✕', info: '·' } as const;
 
-/** The state of the archive, its findings and the next action. */
-function renderHealthPanel({ state, headline, nextAction, findings }: ArchiveHealth): Html {
-  const items = findings.map(
-    ({ severity, message }) =>
-      html`<li class="${severity}"><span class="sign" role="img" aria-label="${severity.replace('_', ' ')}">${signs[severity]}</span>${renderWords(message)}</li>
+/** The verdict with its command, and the other findings. */
+function renderVerdictPanel({ verdict, findings }: Judgement, complete: (command: string) => string): Html {
+  const renderCommand = (command: string | null): Html | string =>
+    command === null ? '' : html`<code>${complete(command)}</code>`;
+  const others = findings.filter(({ severity }, i) => i > 0 || severity === 'info');
+  const items = others.map(
+    ({ severity, message, advice, command }) =>
+      html`<li class="${severity}"><span class="sign" role="img" aria-label="${severity.replace('_', ' ')}">${signs[severity]}</span>${renderWords(advice === undefined ? message : `${message}; ${advice}`)} ${renderCommand(command)}</li>
 `,
   );
-  const nextText = nextAction ?? (state === 'ok' ? 'No action required.' : null);
-  return html`<div class="health ${state}">
-<p class="headline"><span class="sign" aria-hidden="true">${signs[state]}</span>${headline}</p>
-${nextText === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${renderWords(nextText)}</p>\n`]}${
-  items.length === 0 ? [] : [html`<ul>\n${items}</ul>\n`]
+  return html`<div class="health ${verdict.state}">
+<p class="headline"><span class="sign" aria-hidden="true">${signs[verdict.state]}</span>${renderWords(verdict.text)}</p>
+${
+  verdict.command === null
+    ? []
+    : [
+        html`<p class="next">Next: ${renderCommand(verdict.command)}</p>
+`,
+      ]
+}${
+  items.length === 0
+    ? []
+    : [
+        html`<ul>
+${items}</ul>
+`,
+      ]
 }</div>
 `;
 }

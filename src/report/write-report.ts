@@ -1,20 +1,20 @@
 import { join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
 import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
+import type { Judgement } from '../archive/read/judge.ts';
 import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
 import { minuteMs } from '../base/window.ts';
+import { completeForElsewhere } from '../context/command-name.ts';
 import type { Context } from '../context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../context/open-configured.ts';
-import type { ArchiveHealth } from './health-status.ts';
 
-interface WrittenReport {
+interface WrittenReport extends Judgement {
   /** Absolute path. */
   readonly path: string;
   readonly bytes: number;
   readonly sha256: string;
   /** Generation of the archive in the report. */
   readonly generation: number;
-  readonly health: ArchiveHealth;
 }
 
 /** In the root of the archive, outside of the datasets. */
@@ -43,7 +43,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
     catalogueUrl: settings.report.catalogueUrl,
   };
   const data = await readReportData(archive, rules, { nowMs: clock.nowMs(), random });
-  const { text, health } = renderArchiveReport(data, version);
+  const text = renderArchiveReport(data, version, completeForElsewhere(settings));
   const bytes = Buffer.from(text, 'utf8');
   async function* pieces() {
     yield bytes;
@@ -51,7 +51,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   const id = Math.floor(random() * 36 ** 8).toString(36);
   try {
     const written = await writeFileAtomically(archive.disk, target, id, pieces());
-    return { path: target, ...written, generation: data.status.generation, health };
+    return { path: target, ...written, generation: data.status.generation, ...data.judgement };
   } catch (error) {
     if (out === null && isPermissionError(error)) throw createNotWritableError(archive, target, error);
     throw error;
@@ -83,8 +83,8 @@ const createNotWritableError = ({ layout }: Archive, target: string, cause: unkn
 export async function writeReportAfterRun(context: Context): Promise<void> {
   const archive = openConfiguredArchive(context, false);
   try {
-    const { path, bytes, health } = await writeReport(archive, context, null);
-    context.log.info({ path, bytes, state: health.state }, 'wrote the report');
+    const { path, bytes, verdict } = await writeReport(archive, context, null);
+    context.log.info({ path, bytes, state: verdict.state }, 'wrote the report');
   } finally {
     archive.close();
   }

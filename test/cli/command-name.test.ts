@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createCommandCompleter, findCommandName } from '../../src/cli/command-name.ts';
+import { createCommandCompleter, findCommandName } from '../../src/context/command-name.ts';
 import { wrapAdvice } from '../../src/cli/table.ts';
 
 let folder: string;

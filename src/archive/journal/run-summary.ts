@@ -1,6 +1,7 @@
 import type { ExitCode } from '../../base/errors.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import type { OpenDayList } from '../../contract/day-reasons.ts';
+import type { Finding, Verdict } from '../../contract/finding.ts';
 import type { CountComparison, MarketChanges, NamedCount } from './nightly-comparison.ts';
 import type { DamageKind } from './published-files.ts';
 import type { Drift } from './schema-drift.ts';
@@ -119,8 +120,9 @@ export interface Summary extends Partial<OpenDayList> {
   readonly pushed?: PushSummary;
   /** The runs of an archive with several sources, one for each source; their counts add up to those of the summary. */
   readonly sources?: readonly SourceSummary[];
-  /** The next action, as a sentence with its command; null if there is nothing to do. */
-  readonly next_action?: string | null;
+  /** What is said first of the run and of the archive after it, and everything found, the worst first. */
+  readonly verdict: Verdict;
+  readonly findings: readonly Finding[];
 }
 
 /** The run of one of several sources: what cannot be added to that of another. */

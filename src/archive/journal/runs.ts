@@ -1,6 +1,7 @@
 import { formatIsoUtc } from '../../base/time.ts';
 import type { RunTally } from '../format/tick-columns.ts';
 import type { Database } from './database.ts';
+import type { Summary } from './run-summary.ts';
 import { pruneSeriesCounts, takeOverSeriesCounts } from './series-counts.ts';
 
 interface RunCounts {
@@ -337,6 +338,32 @@ export const readLatestRuns = (db: Database, countMax: number, untilMs: number):
       countMax,
     )
     .reverse();
+
+/** A recorded run. Times in epoch ms. */
+export interface PastRun extends Omit<RecordedRun, 'summary'> {
+  /** `running`: its process is alive. `interrupted`: its process ended without recording an end. */
+  readonly state: 'ended' | 'running' | 'interrupted';
+  readonly summary: Summary | null;
+}
+
+export function toPastRun(db: Database, { summary, ...run }: RecordedRun): PastRun {
+  const state = run.finishedAt !== null ? 'ended' : isRunOver(db, run.runId) ? 'interrupted' : 'running';
+  return { ...run, state, summary: summary === null ? null : (JSON.parse(summary) as Summary) };
+}
+
+/**
+ * Reads the last ended nightly and the newest runs after it, oldest first, without live reads. A start after `untilMs`
+ * (epoch ms) is ignored, because its clock was wrong.
+ */
+export function readCurrentRuns(db: Database, untilMs: number): PastRun[] {
+  const nightly = readLatestEndedRun(db, 'nightly', untilMs);
+  const newest = readLatestRuns(db, currentRunsMax, untilMs).filter(
+    ({ job, startedAt, runId }) => job !== 'live' && startedAt >= (nightly?.startedAt ?? 0) && runId !== nightly?.runId,
+  );
+  return [...(nightly === undefined ? [] : [nightly]), ...newest].map((run) => toPastRun(db, run));
+}
+
+const currentRunsMax = 20;
 
 /** Reads the newest ended run of a job among those that started by `untilMs` (epoch ms). */
 export const readLatestEndedRun = (db: Database, job: string, untilMs: number): RecordedRun | undefined =>

@@ -7,7 +7,6 @@ import { getSymbolRange } from '../../base/source-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { ArchiveOwner, SourceIdentity } from '../format/manifest.ts';
-import { type Progress, readProgressSince } from './collected-progress.ts';
 import {
   commitIdKey,
   type Database,
@@ -19,9 +18,8 @@ import {
   setMeta,
 } from './database.ts';
 import { readOpenIntent } from './intent.ts';
-import { countJournaledTicks } from './journal-rows.ts';
-import { type FileDamage, type HashTimeLookup, readHashTimes, readRecordedDamage } from './published-files.ts';
-import { isRunOver, type LastRun, readLastRun } from './runs.ts';
+import { type RecordedDamage, readRecordedDamage } from './published-files.ts';
+import { isRunOver } from './runs.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 
 /** Properties of an archive that are fixed when it is created. Of several sources, more can be added. */
@@ -273,14 +271,8 @@ export interface StateInspection {
   /** SHA-256 of the last published manifest. */
   readonly manifestSha256: string | null;
   readonly hasOpenIntent: boolean;
-  readonly journaledTicks: number;
-  /** See `readCollectedProgress`; null if the last commit has all that is collected. */
-  readonly progress: Progress | null;
   /** Files known to be damaged. */
-  readonly damaged: readonly FileDamage[];
-  /** When a published file was last hashed. */
-  readonly hashedAt: HashTimeLookup;
-  readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
+  readonly damaged: readonly RecordedDamage[];
   /** The summary of the last run that sent requests to the upstream, as JSON. */
   readonly lastRequestingSummary: string | null;
 }
@@ -299,7 +291,6 @@ export function inspectState(folder: string): StateInspection | null {
   return inspectDatabase(path, (db) =>
     db.snapshot(() => {
       requireSchema(db, folder);
-      const run = readLastRun(db);
       const requestingRun = db.one<{ summary: string }>(
         "select summary from runs where json_extract(summary, '$.requests') > 0 order by started_at desc limit 1",
       );
@@ -309,11 +300,7 @@ export function inspectState(folder: string): StateInspection | null {
         generation: Number(getMeta(db, 'generation')),
         manifestSha256: getMeta(db, manifestHashKey) ?? null,
         hasOpenIntent: readOpenIntent(db) !== undefined,
-        journaledTicks: countJournaledTicks(db),
-        progress: readProgressSince(db, getMeta(db, commitIdKey) ?? null),
         damaged: readRecordedDamage(db),
-        hashedAt: readHashTimes(db),
-        lastRun: run === undefined ? null : { ...run, isOver: isRunOver(db, run.runId) },
         lastRequestingSummary: requestingRun?.summary ?? null,
       };
     }),

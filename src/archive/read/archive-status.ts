@@ -1,4 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
+import { clockAheadMsMax } from '../../base/ports.ts';
+import { subtract, union, type Window } from '../../base/window.ts';
 import {
   type CompletenessCounts,
   updatePublishedCompleteness,
@@ -6,27 +8,60 @@ import {
 } from '../../contract/completeness-counts.ts';
 import { listOpenDays, type OpenDay } from '../../contract/day-reasons.ts';
 import { type Archive, readCheckedManifest } from '../archive.ts';
+import { readDiskSpace } from '../disk/file-system.ts';
+import { computeDailyGrowth } from '../format/growth.ts';
 import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manifest.ts';
-import { type Progress, readCollectedProgress } from '../journal/collected-progress.ts';
+import { isUnselected } from '../format/selection.ts';
+import { readCollectedProgress } from '../journal/collected-progress.ts';
+import type { Database } from '../journal/database.ts';
+import { readAllOwedWindows, readCoverageWithoutLost } from '../journal/gap-records.ts';
+import { readOpenIntent } from '../journal/intent.ts';
 import { countJournaledTicks } from '../journal/journal-rows.ts';
-import { computeVerifiedThrough, readHashTimes, readRecordedDamage } from '../journal/published-files.ts';
-import { readFoundDamage } from '../known-state.ts';
+import {
+  computeVerifiedThrough,
+  type RecordedDamage,
+  readHashTimes,
+  readRecordedDamage,
+} from '../journal/published-files.ts';
+import { type PastRun, readCurrentRuns } from '../journal/runs.ts';
+import { readSymbol } from '../journal/symbol-store.ts';
+import { computeKnownDamage } from '../known-state.ts';
 
-/** The current status of an archive. */
-interface ArchiveStatus {
+/** The current status of an archive, as far as it is cheap to read. Times in epoch ms. */
+export interface ArchiveStatus {
   readonly generation: number;
-  /** Every live symbol is covered by proven windows up to here, epoch ms; null without live symbols or publishes. */
+  /** Every live symbol is covered by proven windows up to here; null without live symbols or publishes. */
   readonly watermark: number | null;
   /** The same as `watermark`, but including inferred windows. Lag is measured from here. */
   readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;
-  /** Number of files recorded as damaged. */
-  readonly damaged: number;
-  /** Every published byte has been hashed since this time, epoch ms; null if some never were. */
+  /** Whether a publish has passed its commit point and has not ended. */
+  readonly isPublishOpen: boolean;
+  /** Files recorded as damaged. */
+  readonly damaged: readonly FoundDamage[];
+  /** Every published byte has been hashed since this time; null if some never were. */
   readonly verifiedThrough: number | null;
   /** Completeness as published, updated with damage found and days ended since. */
   readonly completeness: CompletenessCounts;
+  /** The past days that are neither complete nor empty, the newest first. */
+  readonly openDays: readonly OpenDay[];
+  /** Symbols with windows whose requests failed and that are not covered since; null if there are none. */
+  readonly failing: FailingSymbols | null;
+  /** The last ended nightly and the runs after it, oldest first. */
+  readonly runs: readonly PastRun[];
+  /** Free bytes of its disk, and its growth in bytes per day; null if unknown. */
+  readonly disk: { readonly freeBytes: number; readonly bytesPerDay: number } | null;
+}
+
+type FoundDamage = Omit<RecordedDamage, 'runId'>;
+
+interface FailingSymbols extends Window {
+  readonly symbols: { readonly count: number; readonly names: readonly string[] };
+  /** When the first of these requests failed. */
+  readonly since: number;
+  /** Why the newest window failed, one clause. */
+  readonly reason: string;
 }
 
 /**
@@ -36,38 +71,63 @@ interface ArchiveStatus {
 export function readArchiveStatus(archive: Archive, nowMs: number): ArchiveStatus {
   if (!archive.state.isFileCurrent())
     throw new DamageError(`${archive.layout.privateFolder} was removed or replaced since it was opened.`);
-  const manifest = readCheckedManifest(archive);
-  const { generation, datasets } = manifest;
-  const { watermark, reached } = readCollectedProgress(archive.state.db, manifest);
-  const { damaged_count: damaged, verified_through: verifiedThrough } = readDamageStatus(archive, manifest);
+  return readStatusOf(archive.state.db, readCheckedManifest(archive), nowMs, archive.layout.root);
+}
+
+/** Does the same for a state database and a manifest that are already read. */
+export function readStatusOf(
+  db: Database,
+  manifest: Manifest,
+  nowMs: number,
+  root: string,
+  damaged: readonly FoundDamage[] = readRecordedDamage(db),
+): ArchiveStatus {
+  const found = computeKnownDamage(damaged, manifest);
   return {
-    generation,
-    watermark,
-    reached,
+    generation: manifest.generation,
+    ...readCollectedProgress(db, manifest),
     damaged,
-    verifiedThrough,
-    completeness: readUpdatedCompleteness(archive, manifest, nowMs),
-    ticksPublished: sumFileSizes(datasets.ticks.files).rows,
-    ticksJournaled: countJournaledTicks(archive.state.db),
+    verifiedThrough: computeVerifiedThrough(listManifestFiles(manifest), readHashTimes(db)),
+    completeness: updatePublishedCompleteness(manifest, found, nowMs),
+    openDays: listOpenDays(Object.entries(updatePublishedDays(manifest, found)), nowMs),
+    failing: readFailing(db, nowMs),
+    ticksPublished: sumFileSizes(manifest.datasets.ticks.files).rows,
+    ticksJournaled: countJournaledTicks(db),
+    isPublishOpen: readOpenIntent(db) !== undefined,
+    runs: readCurrentRuns(db, nowMs + clockAheadMsMax),
+    disk: readDiskFacts(root, manifest, nowMs),
   };
 }
 
-const readUpdatedCompleteness = ({ state }: Archive, manifest: Manifest, nowMs: number): CompletenessCounts =>
-  updatePublishedCompleteness(manifest, readFoundDamage(state.db, manifest), nowMs);
-
-/** Completeness as published, updated with the currently known damage and the days ended since. */
-export const readPublishedCompleteness = (archive: Archive, nowMs: number): CompletenessCounts =>
-  readUpdatedCompleteness(archive, archive.readManifest(), nowMs);
-
-/** The past days that are published as neither complete nor empty, the newest first, with the currently known damage. */
-export function readOpenDays({ state, readManifest }: Archive, nowMs: number): OpenDay[] {
-  const manifest = readManifest();
-  return listOpenDays(Object.entries(updatePublishedDays(manifest, readFoundDamage(state.db, manifest))), nowMs);
+function readDiskFacts(root: string, manifest: Manifest, nowMs: number): ArchiveStatus['disk'] {
+  const space = readDiskSpace(root);
+  const growth = computeDailyGrowth(listManifestFiles(manifest), nowMs);
+  return space === null || growth === null ? null : { freeBytes: space.freeBytes, bytesPerDay: growth.bytesPerDay };
 }
 
-/** How far the live symbols are covered by what is published, and by what later jobs without new ticks have journaled. */
-export const readProgress = ({ state, readManifest }: Archive): Progress =>
-  readCollectedProgress(state.db, readManifest());
+/** Only windows that were owed are read: there are few, while all coverage may be large. */
+function readFailing(db: Database, nowMs: number): FailingSymbols | null {
+  const failed = [...readAllOwedWindows(db)].flatMap(([symbol, windows]) => {
+    const own = windows.filter(({ kind, from }) => kind === 'failed' && from < nowMs);
+    if (own.length === 0) return [];
+    const facts = readSymbol(db, symbol);
+    if (facts === undefined || facts.suspendedAt !== null || isUnselected(facts)) return [];
+    return subtract(union(own), [...readCoverageWithoutLost(db, symbol), ...(facts.unselected ?? [])]).length === 0
+      ? []
+      : own;
+  });
+  if (failed.length === 0) return null;
+  const names = [...new Set(failed.map(({ symbol }) => symbol))];
+  return {
+    symbols: { count: names.length, names: names.slice(0, namesMax) },
+    from: failed.reduce((min, { from }) => Math.min(min, from), Number.POSITIVE_INFINITY),
+    to: failed.reduce((max, { to }) => Math.max(max, Math.min(to, nowMs)), Number.NEGATIVE_INFINITY),
+    since: failed.reduce((min, { since }) => Math.min(min, since), Number.POSITIVE_INFINITY),
+    reason: failed.reduce((a, b) => (b.to > a.to ? b : a)).reason,
+  };
+}
+
+const namesMax = 5;
 
 const listedMax = 20;
 

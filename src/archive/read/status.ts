@@ -1,5 +1,6 @@
+import { clockAheadMsMax } from '../../base/ports.ts';
 import { formatDay } from '../../base/time.ts';
-import { dayMs, floorToDay } from '../../base/window.ts';
+import { dayMs, floorToDay, hourMs } from '../../base/window.ts';
 import { listOpenDays, type OpenDay, toOpenDayList } from '../../contract/day-reasons.ts';
 import type { Archive } from '../archive.ts';
 import {
@@ -10,13 +11,16 @@ import {
 } from '../completeness/completeness.ts';
 import { listFilesWithRows, listManifestFiles, sumFileSizes, toManifestOwner } from '../format/manifest.ts';
 import { countJournaledTicks } from '../journal/journal-rows.ts';
-import { isRunOver, readLastRun } from '../journal/runs.ts';
+import { type PastRun, readCurrentRuns } from '../journal/runs.ts';
 import { readAllSymbols } from '../journal/symbol-store.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import { readDamageStatus } from './archive-status.ts';
 import { countGaps } from './gaps.ts';
 
 const cursorsMax = 20;
+
+/** Symbols that are less far behind the others do not lag: they are fetched one after the other. In ms. */
+export const laggingMsMin = hourMs;
 
 /**
  * Judges the current state of an archive: published and journaled. Days are those of the manifest, those with owed or
@@ -56,7 +60,8 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
   const manifest = archive.readManifest();
   const { watermark, reached, counts } = completeness;
   const cursors = completeness.live.toSorted((a, b) => a.cursor - b.cursor);
-  const run = readLastRun(db);
+  const runs = readCurrentRuns(db, nowMs + clockAheadMsMax);
+  const newest = cursors.at(-1)?.cursor ?? 0;
   const ticks = listFilesWithRows(manifest, 'ticks');
   const days = [...completeness.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
   return {
@@ -87,21 +92,24 @@ export function createStatus(archive: Archive, completeness: Completeness, nowMs
     ...readDamageStatus(archive, manifest),
     journaled_ticks: countJournaledTicks(db),
     gaps: countGaps(completeness.gaps),
-    last_run:
-      run === undefined
-        ? null
-        : {
-            run_id: run.runId,
-            job: run.job,
-            started_at: run.startedAt,
-            finished_at: run.finishedAt,
-            exit_code: run.exitCode,
-            state: run.finishedAt !== null ? 'ended' : isRunOver(db, run.runId) ? 'interrupted' : 'running',
-          },
+    /** The last nightly, failed runs after it, and the newest run, oldest first. */
+    last_runs: runs
+      .filter((run, i) => i === runs.length - 1 || run.job === 'nightly' || run.exitCode !== 0)
+      .map(toRunLine),
     cursors: cursors.slice(0, cursorsMax).map(({ symbol, cursor }) => ({ symbol, cursor })),
     cursors_count: cursors.length,
+    lagging_count: cursors.filter(({ cursor }) => newest - cursor >= laggingMsMin).length,
   };
 }
+
+const toRunLine = ({ runId, job, startedAt, finishedAt, exitCode, state }: PastRun) => ({
+  run_id: runId,
+  job,
+  started_at: startedAt,
+  finished_at: finishedAt,
+  exit_code: exitCode,
+  state,
+});
 
 /** The past days that are neither complete nor empty, the newest first, with their reasons. */
 const listOpenDaysOf = ({ days }: Pick<Completeness, 'days'>, nowMs: number): OpenDay[] =>

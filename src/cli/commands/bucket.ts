@@ -6,9 +6,9 @@ import type { ObjectStore } from '../../bucket/object-store.ts';
 import type { PushResult } from '../../bucket/push.ts';
 import type { BucketVerifyResult } from '../../bucket/verify-bucket.ts';
 import { pullToFolder, pushByUrl, withFilesDisplay, withObjectStore } from '../../collector/steps/bucket-access.ts';
+import { completeCommands } from '../../context/command-name.ts';
 import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
 
 interface PushFlags extends CommonFlags {

@@ -3,6 +3,7 @@ import { UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc, parseDuration, parseTime } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
+import { completeCommands } from '../../context/command-name.ts';
 import { keyScopes } from '../../contract/key-scopes.ts';
 import type { Workspace } from '../../server/workspace/workspace.ts';
 import {
@@ -14,7 +15,6 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { formatKeys, formatKeyUsage, formatKeyUsageByDay, formatTokenRevocations } from '../format-lists.ts';
 import { withExamples, withHelp, withNotes } from '../help.ts';
 import { createIntegerParser } from '../shared-options.ts';

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import type { Summary } from '../../archive/journal/run-summary.ts';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { systemClock } from '../../base/system.ts';
+import { completeCommands } from '../../context/command-name.ts';
 import type { Context } from '../../context/context.ts';
 import {
   type CliContext,
@@ -13,7 +13,6 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
 import { formatSummary, reportSummary } from '../print-summary.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
@@ -45,7 +44,7 @@ export function addDemo(command: Command, shell: CliContext): void {
         const root = context.settings.archive.output;
         if (flags.json === true) return reportSummary(shell, flags, summary, root);
         process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
-        if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context, summary));
+        if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context));
         shell.setExitCode(summary.exit_code);
       });
     } finally {
@@ -54,29 +53,7 @@ export function addDemo(command: Command, shell: CliContext): void {
   });
 }
 
-/** Explains the lines of a summary that a reader may take for a fault, for those that it has. */
-export function explainSummary({ completeness, night, warnings_count: warnings }: Summary): string {
-  const inferred = (completeness?.inferred_windows ?? 0) + (completeness?.days.provisional ?? 0);
-  const terms = [
-    ...(inferred === 0
-      ? []
-      : [
-          ['provisional', 'all that was asked for has arrived. The next poll confirms, at'],
-          ['', 'no extra cost, that no tick follows the last one.'],
-        ]),
-    ...(night === undefined || night.fetched_late.count === 0
-      ? []
-      : [
-          ['too late', 'a first night asks for days that are past. Some services keep'],
-          ['', 'only a part of their ticks by then; this one keeps all of them.'],
-        ]),
-    ...(warnings === 0 ? [] : [['warning', 'worth a look. The run is complete: its exit code is 0.']]),
-  ];
-  const lines = terms.map(([term, text]) => `  ${term!.padEnd(11)}  ${text}\n`);
-  return lines.length === 0 ? '' : `\nNothing is wrong. What some of these lines mean:\n\n${lines.join('')}`;
-}
-
-async function describeDemoArchive(context: Context, summary: Summary): Promise<string> {
+async function describeDemoArchive(context: Context): Promise<string> {
   const [{ openConfiguredArchive }, { reportFileName }, { sumFileSizes }] = await Promise.all([
     import('../../context/open-configured.ts'),
     import('../../report/write-report.ts'),
@@ -90,7 +67,7 @@ async function describeDemoArchive(context: Context, summary: Summary): Promise<
     // JSON's strings are Python's too.
     const folder = JSON.stringify(`${root}/ticks/`);
     const query = `SELECT * FROM '${root.replaceAll("'", "''")}/ticks/date=*/*.parquet' LIMIT 5`;
-    return `${explainSummary(summary)}
+    return `
 ${formatCount(rows, 'tick')} of ${formatCount(Object.keys(days).length, 'day')} in ${formatBytes(bytes)} of Parquet: ${root}
 
 Load them in Python:

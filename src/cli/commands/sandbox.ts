@@ -6,6 +6,7 @@ import { suggestName } from '../../base/nearest-name.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { createListenError } from '../../collector/run/error-message.ts';
+import { completeCommands } from '../../context/command-name.ts';
 import type { CsvPiece, FeedDataset } from '../../sandbox/simulated-series.ts';
 import {
   type CliContext,
@@ -15,7 +16,6 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withExamples, withHelp } from '../help.ts';
 import { parseSandboxOptions, sandboxDataFlags, sandboxFlags } from '../sandbox-flags.ts';
 import { createFromOption, createToOption, parseTimeWindow } from '../shared-options.ts';

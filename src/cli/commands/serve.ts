@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Archive } from '../../archive/archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
+import { completeCommands } from '../../context/command-name.ts';
 import type { Context } from '../../context/context.ts';
 import type { RunningService } from '../../server/run-service.ts';
 import { toShortPath } from '../../settings/environment.ts';
@@ -15,7 +16,6 @@ import {
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */

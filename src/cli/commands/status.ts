@@ -14,9 +14,9 @@ import {
   withReadableArchive,
 } from '../command-context.ts';
 import { formatStatus } from '../format-archive.ts';
+import { formatFindingLines, formatVerdictLines } from '../format-findings.ts';
 import { withExamples, withHelp } from '../help.ts';
 import { createSourceOption } from '../shared-options.ts';
-import { escapeControls } from '../terminal-style.ts';
 
 interface StatusFlags extends CommonFlags, SourceFlags {
   readonly maxLag?: string;
@@ -32,13 +32,18 @@ export function addStatus(command: Command, shell: CliContext): void {
     // A usage error must end the command before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
     return withReadableArchive(flags, shell.version, async (archive, context) => {
-      const [{ readStatus }, { toCompletenessRules }] = await Promise.all([
+      const [{ readStatus }, { readArchiveStatus }, { judge }, { toCompletenessRules }] = await Promise.all([
         import('../../archive/read/status.ts'),
+        import('../../archive/read/archive-status.ts'),
+        import('../../archive/read/judge.ts'),
         import('../../context/open-configured.ts'),
       ]);
       const rules = toCompletenessRules(context.settings);
-      const status = readStatus(archive, rules, context.clock.nowMs(), flags.source);
-      printResult(flags, status, (style) => formatStatus(status, style));
+      const nowMs = context.clock.nowMs();
+      const lagMsMax = context.settings.service.lagSecondsMax * 1000;
+      const judgement = judge({ nowMs, lagMsMax, status: readArchiveStatus(archive, nowMs) });
+      const status = { ...judgement, ...readStatus(archive, rules, nowMs, flags.source) };
+      printResult(flags, status, (style) => formatStatus(status, style, flags.verbose === true));
       const isLate = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (isLate) process.stderr.write(`oddslake: the lag exceeds --max-lag ${flags.maxLag}.\n`);
       shell.setExitCode(isLate ? exitCodes.incomplete : exitCodes.done);
@@ -69,20 +74,15 @@ export function addReport(command: Command, shell: CliContext): void {
         );
       return openReadableArchive(context, async (archive) => {
         const { writeReport } = await import('../../report/write-report.ts');
-        const { health, ...written } = await writeReport(archive, context, flags.out ?? null);
-        const { state, headline, nextAction, findings } = health;
-        const { path, bytes, generation } = written;
-        // The findings contain symbols and messages of the service.
-        const lines = [
-          `${path}: ${formatBytes(bytes)}, generation ${generation}`,
-          `${headline}.`,
-          ...findings.map(({ message }) => `  ${message}`),
-          ...(nextAction === null ? [] : [`Next: ${nextAction}`]),
-        ];
-        printResult(
-          flags,
-          { ...written, state, headline, next_action: nextAction, findings },
-          () => `${lines.map(escapeControls).join('\n')}\n`,
+        const written = await writeReport(archive, context, flags.out ?? null);
+        const { path, bytes, generation, verdict, findings } = written;
+        printResult(flags, written, (style) =>
+          [
+            ...formatVerdictLines(verdict, style),
+            ...formatFindingLines(findings, style, flags.verbose === true),
+            `${path}: ${formatBytes(bytes)}, generation ${generation}`,
+            '',
+          ].join('\n'),
         );
       });
     }),

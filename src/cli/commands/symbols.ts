@@ -3,6 +3,7 @@ import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import type { ForgetResult, WatchResult } from '../../collector/steps/selection-step.ts';
+import { completeCommands } from '../../context/command-name.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -13,7 +14,6 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
-import { completeCommands } from '../command-name.ts';
 import { formatSymbols } from '../format-lists.ts';
 import { withExamples, withHelp } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';

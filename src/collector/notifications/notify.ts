@@ -1,10 +1,11 @@
 import { hostname } from 'node:os';
 import type { Summary } from '../../archive/journal/run-summary.ts';
 import { exitCodes } from '../../base/errors.ts';
-import { formatNumber } from '../../base/format-quantity.ts';
 import type { Clock } from '../../base/ports.ts';
 import { formatIsoUtc } from '../../base/time.ts';
+import { completeForElsewhere } from '../../context/command-name.ts';
 import type { Context } from '../../context/context.ts';
+import { formatVerdict } from '../../contract/finding.ts';
 import { createRedactor, listSecrets, type Settings } from '../../settings/settings.ts';
 
 const defaultBounds: RetryBounds = { totalMsMax: 10_000, attemptMsMax: 5000, attemptsMax: 3, delayMs: 500 };
@@ -16,7 +17,7 @@ const terminatingBounds: RetryBounds = { totalMsMax: 3000, attemptMsMax: 2000, a
 export async function notifyRunEnd({ settings, clock }: Context, summary: Summary): Promise<void> {
   const { webhookUrl, when } = settings.notify;
   if (webhookUrl === null || !shouldNotify(summary, when)) return;
-  const location = { host: hostname(), archive: settings.archive.output };
+  const location = { host: hostname(), archive: settings.archive.output, complete: completeForElsewhere(settings) };
   // A response of the service or of a proxy may contain secrets from the request. Redact before truncating, which may
   // cut a secret in two.
   const redact = createRedactor(listSecrets(settings));
@@ -34,6 +35,8 @@ interface RunLocation {
   readonly host: string;
   /** Root folder of the archive. */
   readonly archive: string;
+  /** Completes a command for a reader who is elsewhere. */
+  readonly complete: (command: string) => string;
 }
 
 /** Whether the end of a run is reported. A run that was stopped with Ctrl-C is not. */
@@ -50,9 +53,9 @@ const reasonLengthMax = 300;
  * Builds the payload. Slack and Mattermost show `text`, Discord shows `content`; the other fields are for programs. Times are
  * ISO 8601 in UTC.
  */
-export function buildNotification(summary: Summary, { host, archive }: RunLocation) {
+export function buildNotification(summary: Summary, { host, archive, complete }: RunLocation) {
   const { job, outcome, exit_code, error, run_id, version, generation, watermark, ticks, symbols } = summary;
-  const text = neutralizeMarkup(formatNotificationText(summary, host));
+  const text = neutralizeMarkup(formatNotificationText(summary, host, complete));
   return {
     text,
     content: text,
@@ -61,7 +64,13 @@ export function buildNotification(summary: Summary, { host, archive }: RunLocati
     outcome,
     exit_code,
     error,
-    next_action: summary.next_action ?? null,
+    verdict: { ...summary.verdict, command: completeCommand(summary.verdict, complete) },
+    findings: summary.findings.slice(0, findingsMax).map((one) => ({
+      ...one,
+      message: truncateText(one.message, reasonLengthMax),
+      command: completeCommand(one, complete),
+    })),
+    findings_count: summary.findings.length,
     run_id,
     host,
     archive,
@@ -87,48 +96,24 @@ export function buildNotification(summary: Summary, { host, archive }: RunLocati
   };
 }
 
-const outcomeTexts: Record<Summary['outcome'], string> = {
-  done: 'done',
-  failed: 'failed',
-  usage: 'did not start',
-  credential: 'stopped: the API key was rejected',
-  incomplete: 'done, but incomplete',
-  busy: 'did not publish: another run is publishing',
-  damaged: 'ended: the archive is damaged',
-  unreachable: 'failed: the upstream could not be reached',
-  interrupted: 'was stopped; accepted ticks are kept',
-};
+const findingsMax = 20;
+
+const completeCommand = ({ command }: { readonly command: string | null }, complete: RunLocation['complete']) =>
+  command === null ? null : complete(command);
 
 /** The notification as one line of text, without secrets of the settings. */
 function formatRunText({ settings }: Pick<Context, 'settings'>, summary: Summary): string {
   const redact = createRedactor(listSecrets(settings));
-  return redact(formatNotificationText(summary, hostname())).replace(/\p{Cc}+/gu, ' ');
+  return redact(formatNotificationText(summary, hostname(), completeForElsewhere(settings))).replace(/\p{Cc}+/gu, ' ');
 }
 
-/** One line: job, host and outcome, the error, what is missing, and the next action. */
-function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more }: Summary, host: string): string {
-  const [first] = more.failures;
-  const others = more.failures_count > 1 ? `, and ${formatNumber(more.failures_count - 1)} more` : '';
-  const missing =
-    first === undefined
-      ? []
-      : [`Missing: ${first.symbol ?? job} (${truncateText(first.reason, reasonLengthMax)})${others}.`];
-  const [warning] = more.warnings;
-  return [
-    `oddslake ${job} on ${host}: ${outcomeTexts[outcome]} (exit ${exit_code}).`,
-    ...(error === null ? [] : [error]),
-    ...missing,
-    ...(more.symbols.suspended === 0 ? [] : [formatSuspended(more.symbols.suspended)]),
-    ...(exit_code === 0 && more.run_id !== null
-      ? [`${formatNumber(ticks.accepted)} new ticks, generation ${more.generation}.`]
-      : []),
-    ...(exit_code === 0 && warning !== undefined ? [`Warning: ${truncateText(warning, reasonLengthMax)}`] : []),
-    ...(more.next_action ? [`Next: ${more.next_action}`] : []),
-  ].join(' ');
-}
-
-const formatSuspended = (count: number): string =>
-  `${formatNumber(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended. To request them now: oddslake symbols retry.`;
+/** One line: job and host, and the verdict with its command. */
+const formatNotificationText = (
+  { job, exit_code, verdict }: Summary,
+  host: string,
+  complete: RunLocation['complete'],
+): string =>
+  `oddslake ${job} on ${host} (exit ${exit_code}): ${formatVerdict({ ...verdict, text: truncateText(verdict.text, reasonLengthMax) }, complete)}`;
 
 /** Makes a text with parts from the service safe: no mentions, no links, one line. */
 const neutralizeMarkup = (text: string): string =>

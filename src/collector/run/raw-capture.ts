@@ -3,13 +3,14 @@ import { pruneRawFiles } from '../../archive/raw/raw-file.ts';
 import type { RawWriter } from '../../archive/raw/raw-writer.ts';
 import type { Context } from '../../context/context.ts';
 import { requireUpstream } from '../../settings/settings.ts';
+import type { RunWarning } from './summary.ts';
 
 /** The parts of a run that the raw capture needs. */
 interface RawCaptureRun {
   readonly context: Pick<Context, 'settings' | 'clock'>;
   readonly archive: Archive;
   readonly id: string;
-  readonly warnings: string[];
+  readonly warnings: RunWarning[];
 }
 
 /**

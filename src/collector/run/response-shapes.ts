@@ -4,6 +4,7 @@ import type { DriftLine } from '../../archive/journal/run-summary.ts';
 import { createShapeSample, formatDrift, type ShapeSample } from '../../archive/journal/schema-drift.ts';
 import type { ReceivedResponse, Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
+import type { RunWarning } from './summary.ts';
 
 const resources = ['markets', 'ticks', 'orderbook'] as const satisfies readonly Resource[];
 type Resource = DriftLine['resource'];
@@ -61,7 +62,7 @@ interface DriftRun {
   readonly context: Pick<Context, 'clock' | 'log'>;
   readonly archive: Archive;
   readonly source: string | null;
-  readonly warnings: string[];
+  readonly warnings: RunWarning[];
 }
 
 /** Compares the shapes of the responses with those of earlier runs, and warns about changes. */

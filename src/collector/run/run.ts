@@ -15,7 +15,7 @@ import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
 import type { ResponseShapes } from './response-shapes.ts';
-import { emptyBookCounts, type RunFailure } from './summary.ts';
+import { emptyBookCounts, type RunFailure, type RunWarning } from './summary.ts';
 
 /** A run in progress: the state that its steps share, and its counters. */
 export interface Run {
@@ -29,7 +29,7 @@ export interface Run {
   readonly source: string | null;
   /** Returns the client of the upstream; opens it on the first call. */
   upstream(): Promise<Upstream>;
-  readonly warnings: string[];
+  readonly warnings: RunWarning[];
   readonly failures: RunFailure[];
   /** Files published by this run, by path. */
   readonly files: Map<string, PublishedFile>;

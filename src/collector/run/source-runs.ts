@@ -7,7 +7,7 @@ import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import { requireUpstream, selectSource } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
-import { createJobFailure, type RunFacts, type RunFailure } from './summary.ts';
+import { createJobFailure, type RunFacts, type RunFailure, type RunWarning } from './summary.ts';
 
 // A job that collects an archive of several sources is one run for each source, one after the other. A source that fails
 // does not keep the others from being collected. The summary of the job adds up the runs.
@@ -148,9 +148,15 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
       open_days_count: last.open_days_count ?? last.open_days.length,
     }),
     damage: last.damage ?? [],
+    status: last.status ?? null,
+    ...(last.lagMsMax !== undefined && { lagMsMax: last.lagMsMax }),
+    argv: last.argv,
     gaps: failures.filter(({ symbol }) => symbol !== null).length,
     warnings: runs.flatMap(({ source, facts }) =>
-      facts.warnings.map((text) => (runs.length === 1 ? text : `${source}: ${text}`)),
+      facts.warnings.map((one): RunWarning => {
+        if (runs.length === 1) return one;
+        return typeof one === 'string' ? `${source}: ${one}` : { ...one, text: `${source}: ${one.text}` };
+      }),
     ),
     failures,
     schema_drift: all.flatMap((facts) => facts.schema_drift ?? []),

@@ -1,14 +1,17 @@
 import { type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
-import type { RecordedDamage } from '../../archive/journal/published-files.ts';
 import type { BookCounts, DriftLine, FailureLine, Summary } from '../../archive/journal/run-summary.ts';
+import type { ArchiveStatus } from '../../archive/read/archive-status.ts';
+import { judge } from '../../archive/read/judge.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { InterruptedError } from '../../context/context.ts';
+import type { FindingKind } from '../../contract/finding.ts';
 import type { UpstreamOrigins } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
+import { judgeRun } from './judge-run.ts';
 
-/** A failure as the run records it. `kind` and `flags` determine the next action; the summary omits them. */
+/** A failure as the run records it. `kind` and `flags` determine its finding; the summary omits them. */
 export interface RunFailure extends FailureLine {
   /** Absent for a window that could not be fetched. */
   readonly kind?: FailureKind;
@@ -64,7 +67,11 @@ const outcomeByExitCode: Record<ExitCode, Summary['outcome']> = {
 
 /** Input of `summarize`: the state of a run at its end. */
 export interface RunFacts
-  extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'failures' | 'schema_drift' | DerivedField> {
+  extends Omit<
+    Summary,
+    'outcome' | 'exit_code' | 'published' | 'error' | 'warnings' | 'failures' | 'schema_drift' | DerivedField
+  > {
+  readonly warnings: readonly RunWarning[];
   readonly failures: readonly RunFailure[];
   readonly files: readonly PublishedFile[];
   /** 0 by default. */
@@ -81,10 +88,19 @@ export interface RunFacts
   /** Where the address and the key were set; unknown by default. */
   readonly upstreamFrom?: UpstreamOrigins;
   /** Known damage of published files; empty by default. */
-  readonly damage?: readonly RecordedDamage[];
+  readonly damage?: ArchiveStatus['damaged'];
   /** The error that ended the run; undefined if none did. */
   readonly thrown: unknown;
+  /** The archive at the end of the run; absent or null if it could not be read. */
+  readonly status?: ArchiveStatus | null;
+  /** Maximum lag without a finding, in ms; unlimited by default. */
+  readonly lagMsMax?: number;
+  /** Command-line arguments of the run; absent if it was not started from a command line. */
+  readonly argv?: readonly string[] | undefined;
 }
+
+/** A warning of a run. The kind is that of the finding of the archive that says the same; without one it stands alone. */
+export type RunWarning = string | { readonly kind: FindingKind; readonly text: string };
 
 /** What a run has counted, besides how it began and ended. */
 export type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
@@ -109,7 +125,14 @@ export const emptyFacts: CountedFacts = {
   hasUpstreamResponded: false,
 };
 
-type DerivedField = 'warnings_count' | 'failures_count' | 'schema_drift_count' | 'damaged' | 'damaged_count';
+type DerivedField =
+  | 'verdict'
+  | 'findings'
+  | 'warnings_count'
+  | 'failures_count'
+  | 'schema_drift_count'
+  | 'damaged'
+  | 'damaged_count';
 
 const listLengthMax = 20;
 
@@ -123,11 +146,14 @@ export function summarize(facts: RunFacts): Summary {
     source,
     upstreamFrom,
     thrown,
+    status = null,
+    lagMsMax = Number.POSITIVE_INFINITY,
+    argv,
     ...rest
   } = others;
   const exitCode = computeExitCode(facts);
   const dates = [...new Set(files.flatMap((file) => file.date ?? []))].sort();
-  return {
+  const summary = {
     version,
     job,
     run_id,
@@ -142,7 +168,7 @@ export function summarize(facts: RunFacts): Summary {
       dates_count: dates.length,
       ...publishedTicks,
     },
-    warnings: warnings.slice(0, listLengthMax),
+    warnings: warnings.slice(0, listLengthMax).map((one) => (typeof one === 'string' ? one : one.text)),
     warnings_count: warnings.length,
     failures: failures.slice(0, listLengthMax).map(({ symbol, from, to, reason }) => ({ symbol, from, to, reason })),
     failures_count: failures.length,
@@ -151,6 +177,8 @@ export function summarize(facts: RunFacts): Summary {
     damaged: damage.slice(0, listLengthMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
     damaged_count: damage.length,
   };
+  const findings = judgeRun(summary, { failures, warnings, thrown, argv });
+  return { ...summary, ...judge({ nowMs: summary.finished_at, lagMsMax, status, ended: { summary, findings } }) };
 }
 
 function computeExitCode(facts: RunFacts): ExitCode {
@@ -187,7 +215,7 @@ export function toExitCode(error: unknown, hasResponded: boolean): ExitCode {
 }
 
 /** One clause about known damage; null if there is none. */
-function formatDamageSummary(damage: readonly RecordedDamage[]): string | null {
+function formatDamageSummary(damage: ArchiveStatus['damaged']): string | null {
   const [first] = damage;
   if (first === undefined) return null;
   const { path, kind, foundAt } = first;

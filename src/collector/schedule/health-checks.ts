@@ -2,16 +2,16 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import type { Archive } from '../../archive/archive.ts';
 import { createLayout } from '../../archive/format/layout.ts';
-import { readRecordedDamage } from '../../archive/journal/published-files.ts';
 import type { Summary } from '../../archive/journal/run-summary.ts';
 import { toStateFilePath } from '../../archive/journal/state.ts';
-import { readArchiveStatus } from '../../archive/read/archive-status.ts';
+import { type ArchiveStatus, readArchiveStatus } from '../../archive/read/archive-status.ts';
+import { type Facts, type Judgement, judge } from '../../archive/read/judge.ts';
 import { DamageError } from '../../base/errors.ts';
-import { formatCount } from '../../base/format-quantity.ts';
 import type { Log } from '../../base/ports.ts';
 import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import type { ArchiveState } from '../../contract/completeness-counts.ts';
+import type { FindingKind } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import {
   expositionContentType,
@@ -19,7 +19,7 @@ import {
   openScheduleMetrics,
   type ScheduleMetrics,
 } from '../../metrics/prometheus.ts';
-import { readArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
+import { toArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
 import { createListenError } from '../run/error-message.ts';
 import { type LastRunRecord, listLastRunRecords } from '../run/last-runs.ts';
 import { type JobStatusBoard, pushTaskName, type ScheduleStatus } from './job-status.ts';
@@ -39,25 +39,25 @@ export async function openScheduleMonitor(
   port: number,
   board: JobStatusBoard,
 ): Promise<ScheduleMonitor> {
-  const { schedule, bucket } = context.settings;
+  const { schedule, bucket, service } = context.settings;
   const { host } = schedule;
   const counts = openScheduleMetrics(bucket.url === null ? board.names : [...board.names, pushTaskName]);
   const reader = openStatusReader(context);
-  const readSchedule = (): { status: ScheduleStatus; readable: boolean } => {
-    const known = reader.readLastRuns();
-    return { status: board.readStatus(known ?? [], context.clock.nowMs()), readable: known !== null };
+  const readSchedule = (): { status: ScheduleStatus; facts: Facts } => {
+    const nowMs = context.clock.nowMs();
+    const { known, archive } = reader.read();
+    const status = board.readStatus(known ?? [], nowMs);
+    return {
+      status,
+      facts: { nowMs, lagMsMax: service.lagSecondsMax * 1000, status: archive, lateJobs: status.faults },
+    };
   };
   const handlers = {
-    listFaults() {
-      const { status, readable } = readSchedule();
-      const damaged = reader.countDamaged();
-      // An archive that is moved away may be gone between two reads.
-      if (!readable || damaged === null) return [{ name: 'archive', reason: 'cannot be read' }, ...status.faults];
-      if (damaged === 0) return status.faults;
-      return [{ name: 'archive', reason: `has ${formatCount(damaged, 'damaged file')}` }, ...status.faults];
+    judge() {
+      const { facts } = readSchedule();
+      return { ...judge(facts), archiveState: facts.status?.completeness.state ?? null };
     },
-    archiveState: () => reader.readArchiveState(),
-    metrics: async () => formatMetrics(context, counts, readSchedule().status, reader),
+    metrics: async () => formatMetrics(context, counts, readSchedule()),
   };
   const server = await openHealthServer(host, port, handlers, context.log).catch((error) => {
     counts.close();
@@ -75,35 +75,24 @@ export async function openScheduleMonitor(
 }
 
 async function formatMetrics(
-  { version, clock, log }: Context,
+  { version }: Context,
   counts: ScheduleMetrics,
-  schedule: ScheduleStatus,
-  reader: StatusReader,
+  { status, facts }: { readonly status: ScheduleStatus; readonly facts: Facts },
 ) {
   const samples = [
     toBuildInfoSample(version),
-    ...schedule.runs.flatMap(({ run, succeededAt }) => [
-      ...toRunSamples(run),
-      ...toSuccessSamples(run.job, succeededAt),
-    ]),
-    ...readArchiveSamples(reader.readStatus, clock.nowMs(), log),
-    ...schedule.samples,
+    ...status.runs.flatMap(({ run, succeededAt }) => [...toRunSamples(run), ...toSuccessSamples(run.job, succeededAt)]),
+    ...toArchiveSamples(facts),
+    ...status.samples,
   ];
   return (await counts.formatText()) + (await formatExposition(samples));
 }
 
 interface StatusReader {
-  /** The last runs; null if they cannot be read. */
-  readLastRuns(): readonly LastRunRecord[] | null;
-  /** Number of known damaged files; null if it cannot be read. */
-  countDamaged(): number | null;
-  readStatus(): ReturnType<typeof readArchiveStatus>;
-  /** Null if the archive cannot be read. */
-  readArchiveState(): ArchiveState | null;
+  /** The last runs and the status of the archive; null if they cannot be read. */
+  read(): { readonly known: readonly LastRunRecord[] | null; readonly archive: ArchiveStatus | null };
   close(): void;
 }
-
-type ReadAttempt<T> = { readonly value: T } | { readonly error: unknown };
 
 /** Reads the archive. Opens it on first use, and again if its state file has been replaced. */
 function openStatusReader(context: Context): StatusReader {
@@ -119,49 +108,33 @@ function openStatusReader(context: Context): StatusReader {
     archive ??= openConfiguredArchive(context, false);
     return archive;
   };
-  const attempt = <T>(read: () => T): ReadAttempt<T> => {
+  const attempt = <T>(read: () => T): T | null => {
     try {
-      return { value: read() };
-    } catch (error) {
-      return { error };
+      return read();
+    } catch (err) {
+      context.log.error({ err }, 'the archive cannot be read');
+      return null;
     }
   };
-  let last: { readonly results: ReturnType<typeof readAll>; readonly atMs: number } | null = null;
-  // Read everything at once, so that readiness and metrics are consistent.
-  const readAll = () => ({
-    known: attempt(() => listLastRunRecords(openCurrent().state.db, context.clock.nowMs())),
-    damaged: attempt(() => readRecordedDamage(openCurrent().state.db).length),
-    status: attempt(() => readArchiveStatus(openCurrent(), context.clock.nowMs())),
-  });
-  const readCached = (): ReturnType<typeof readAll> => {
-    const nowMs = context.clock.monotonicMs();
-    if (last === null || nowMs - last.atMs >= cacheMsMax) {
-      last = { results: readAll(), atMs: nowMs };
-      const { known } = last.results;
-      if ('error' in known) context.log.error({ err: known.error }, 'the archive cannot be read');
-    }
-    return last.results;
-  };
-  const valueOrThrow = <T>(of: ReadAttempt<T>): T => {
-    if ('error' in of) throw of.error;
-    return of.value;
-  };
-  const valueOrNull = <T>(of: ReadAttempt<T>): T | null => ('error' in of ? null : of.value);
+  let last: { readonly results: ReturnType<StatusReader['read']>; readonly atMs: number } | null = null;
   return {
-    readLastRuns: () => valueOrNull(readCached().known),
-    countDamaged: () => valueOrNull(readCached().damaged),
-    readStatus: () => valueOrThrow(readCached().status),
-    readArchiveState: () => valueOrNull(readCached().status)?.completeness.state ?? null,
+    read() {
+      const atMs = context.clock.monotonicMs();
+      if (last === null || atMs - last.atMs >= cacheMsMax) {
+        const known = attempt(() => listLastRunRecords(openCurrent().state.db, context.clock.nowMs()));
+        const archive = known && attempt(() => readArchiveStatus(openCurrent(), context.clock.nowMs()));
+        last = { results: { known, archive }, atMs };
+      }
+      return last.results;
+    },
     close: () => archive?.close(),
   };
 }
 
 /** Content of the responses on the port. */
 interface HealthHandlers {
-  /** Faults by component; empty if there are none. */
-  listFaults(): readonly { readonly name: string; readonly reason: string }[];
-  /** Null if the archive cannot be read. */
-  archiveState(): ArchiveState | null;
+  /** The state is null if the archive cannot be read. */
+  judge(): Judgement & { readonly archiveState: ArchiveState | null };
   /** Returns the metrics in the Prometheus text format. */
   metrics(): Promise<string>;
 }
@@ -226,6 +199,9 @@ async function handleRequest(request: IncomingMessage, response: ServerResponse,
   }
 }
 
+/** The findings with which a schedule does not do its work. */
+const unreadyKinds: ReadonlySet<FindingKind> = new Set(['archive unreadable', 'damage', 'late job']);
+
 interface HealthResponse {
   readonly status: number;
   readonly type: string;
@@ -252,12 +228,17 @@ async function routeRequest(request: IncomingMessage, handlers: HealthHandlers):
     return { ...toProblemResponse(405, 'Method Not Allowed'), headers: { allow: 'GET, HEAD' } };
   if (path === paths.health) return toJsonResponse(200, { status: 'ok' });
   if (path === paths.metrics) return { status: 200, type: expositionContentType, body: await handlers.metrics() };
-  const faults = handlers.listFaults();
-  if (faults.length === 0) return toJsonResponse(200, { status: 'ready', archive_state: handlers.archiveState() });
-  const detail = faults.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
+  const { verdict, findings, archiveState } = handlers.judge();
+  const judged = {
+    archive_state: archiveState,
+    verdict: { state: verdict.state, text: verdict.text },
+    findings: findings.map(({ kind, severity, message }) => ({ kind, severity, message })),
+  };
+  const wrong = findings.filter(({ kind }) => unreadyKinds.has(kind));
+  if (wrong.length === 0) return toJsonResponse(200, { status: 'ready', ...judged });
   return toProblemResponse(503, 'Service Unavailable', {
-    detail,
-    errors: faults,
-    archive_state: handlers.archiveState(),
+    detail: wrong.map(({ message }) => `${message[0]!.toUpperCase()}${message.slice(1)}.`).join(' '),
+    errors: wrong.map(({ kind, message }) => ({ name: kind, reason: message })),
+    ...judged,
   });
 }

@@ -2,7 +2,6 @@ import { type RecordedDamage, readRecordedDamage } from '../../archive/journal/p
 import type { Summary } from '../../archive/journal/run-summary.ts';
 import { type Context, InterruptedError } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
-import { addNextAction } from '../run/suggest-action.ts';
 import { emptyFacts, type RunFacts, summarize } from '../run/summary.ts';
 import { type PushReport, reportPush } from '../steps/push-step.ts';
 import { pushTaskName } from './job-status.ts';
@@ -101,5 +100,5 @@ export async function pushFromSchedule(context: Context): Promise<Summary | null
     ...(report !== null && report.pushed !== null && { pushed: report.pushed }),
     thrown,
   };
-  return addNextAction(summarize(facts), context, facts, thrown);
+  return summarize(facts);
 }

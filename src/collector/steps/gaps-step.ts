@@ -114,9 +114,8 @@ function reportSettledGaps(run: Run, gaps: readonly Gap[], nowMs: number): void 
     if (known.length === 0) continue;
     const names = [...new Set(known.map(({ symbol }) => symbol))];
     const what = kind === 'accepted' ? 'are accepted as gaps' : 'expired: the service no longer has their ticks';
-    run.warnings.push(
-      `${formatCount(known.length, 'window')} of ${formatSymbolList(names)} ${what}. To list them: oddslake gaps`,
-    );
+    const text = `${formatCount(known.length, 'window')} of ${formatSymbolList(names)} ${what}. To list them: oddslake gaps`;
+    run.warnings.push({ kind: 'known gaps', text });
   }
 }
 
@@ -145,9 +144,8 @@ export function reportSuspendedSymbols(run: Run): void {
   );
   if (suspended.length === 0) return;
   const names = suspended.map(({ symbol }) => symbol);
-  run.warnings.push(
-    `The service reports that it does not know ${formatSymbolList(names, 20)}. They are suspended and requested once a day. To request them now: oddslake symbols retry`,
-  );
+  const text = `The service reports that it does not know ${formatSymbolList(names, 20)}. They are suspended and requested once a day. To request them now: oddslake symbols retry`;
+  run.warnings.push({ kind: 'suspended', text });
   const failed = new Set(run.failures.map(({ symbol }) => symbol));
   for (const { symbol, suspendedAt, unknownSince, lastTick, ticks } of suspended) {
     if (ticks === 0 || failed.has(symbol)) continue;
@@ -191,9 +189,8 @@ export function reportDataLoss(run: Run): void {
   const known = lost.filter((loss) => !unreported.has(loss));
   if (known.length === 0) return;
   const symbols = [...new Set(known.map(({ symbol }) => symbol))];
-  run.warnings.push(
-    `${formatCount(known.length, 'window')} of ${formatSymbolList(symbols)} lost ticks that had been published. To list them: oddslake gaps. To restore them from .oddslake/raw and the upstream: oddslake verify --repair`,
-  );
+  const text = `${formatCount(known.length, 'window')} of ${formatSymbolList(symbols)} lost ticks that had been published. To list them: oddslake gaps. To restore them from .oddslake/raw and the upstream: oddslake verify --repair`;
+  run.warnings.push({ kind: 'lost', text });
 }
 
 const isTried = ({ lostWindows: lost }: Run, loss: RecordedLoss): boolean =>

@@ -2,7 +2,8 @@ import type { Completeness, CompletenessInput } from '../../archive/completeness
 import { isActive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { isUnselected } from '../../archive/format/selection.ts';
-import { hourMs, subtract, union } from '../../base/window.ts';
+import { laggingMsMin } from '../../archive/read/status.ts';
+import { subtract, union } from '../../base/window.ts';
 
 /** Symbols that cannot be fetched, or are covered less far than the others. Times in epoch ms. */
 export interface ProblemSymbols {
@@ -29,8 +30,6 @@ export interface ProblemSymbol {
   readonly reason: string | null;
 }
 
-/** Symbols that are less far behind are not late: they are fetched one after the other. */
-const lateMsMin = hourMs;
 const listedMax = 15;
 
 /** Lists failing, suspended and late symbols, those with the most missing time first. */
@@ -63,7 +62,7 @@ export function listProblemSymbols(
   const newest = [...reached.values()].reduce((max, to) => Math.max(max, to), Number.NEGATIVE_INFINITY);
   const late = [...reached].flatMap(([symbol, coveredTo]): ProblemSymbol[] => {
     const missingMs = newest - coveredTo;
-    if (missingMs < lateMsMin || failingNames.has(symbol)) return [];
+    if (missingMs < laggingMsMin || failingNames.has(symbol)) return [];
     const question = facts.get(symbol)?.question ?? null;
     return [{ symbol, question, state: 'late', since: null, coveredTo, missingMs, reason: null }];
   });

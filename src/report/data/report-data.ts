@@ -10,15 +10,23 @@ import {
   type RecheckFacts,
   sumRechecks,
 } from '../../archive/journal/recheck-results.ts';
-import { isRunOver, type RecordedRun, readLatestEndedRun, readLatestRuns } from '../../archive/journal/runs.ts';
+import {
+  type PastRun,
+  type RecordedRun,
+  readLatestEndedRun,
+  readLatestRuns,
+  toPastRun,
+} from '../../archive/journal/runs.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
+import { readStatusOf } from '../../archive/read/archive-status.ts';
+import { type Judgement, judge } from '../../archive/read/judge.ts';
 import { computeCompletenessOf, createStatus, type readStatus } from '../../archive/read/status.ts';
 import { clockAheadMsMax, type Random } from '../../base/ports.ts';
 import { formatDay, parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, hourMs, type Window } from '../../base/window.ts';
 import type { DayState } from '../../contract/day-reasons.ts';
 import { type CoverageFacts, computeCoverageFacts, computeGapFacts, type GapFacts } from './coverage-facts.ts';
-import { findCountedNight, type PastRun, toPastRun } from './past-run.ts';
+import { findCountedNight } from './past-run.ts';
 import { listProblemSymbols, type ProblemSymbols } from './problem-symbols.ts';
 import { type QuarantineFacts, readQuarantineFacts } from './quarantine-figures.ts';
 import { type CadenceFacts, readCadenceFacts } from './tick-cadence.ts';
@@ -43,6 +51,7 @@ export interface ReportData {
   readonly nowMs: number;
   readonly rules: ReportRules;
   readonly status: ReturnType<typeof readStatus>;
+  readonly judgement: Judgement;
   /** Oldest first. */
   readonly runs: readonly PastRun[];
   /** Last finished `nightly` run. It may precede `runs` if other jobs run every few minutes. */
@@ -122,13 +131,15 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
       const state = readCurrentState(archive, rules.judged, nowMs);
       const completeness = computeCompletenessOf(archive, state, nowMs);
       const status = createStatus(archive, completeness, nowMs);
+      const { lagMsMax } = rules;
+      const judgement = judge({ nowMs, lagMsMax, status: readStatusOf(db, manifest, nowMs, archive.layout.root) });
       const isJustCovered = status.reached !== null && nowMs - status.reached < hourMs;
       const { sources } = archive.state.identity;
       const recheckMemory =
         sources.length === 0
           ? readRecheckHistory(db)
           : joinRecheckHistories(sources.map(({ name }) => readRecheckHistory(db, name)));
-      const toPast = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
+      const toPast = (run: RecordedRun): PastRun => toPastRun(db, run);
       const latestNightly = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
       const lastNight = latestNightly === undefined ? null : toPast(latestNightly);
       const runs = readLatestRuns(db, runsMax, nowMs + clockAheadMsMax).map(toPast);
@@ -138,6 +149,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
         manifest,
         end,
         status,
+        judgement,
         rechecks: {
           ...sumRechecks(recheckMemory),
           lateness: joinLateness(recheckMemory.lateness),

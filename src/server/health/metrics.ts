@@ -1,15 +1,15 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readArchiveStatus } from '../../archive/read/archive-status.ts';
 import { paths } from '../../contract/paths.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
 import { expositionContentType, formatExposition, openRequestMetrics } from '../../metrics/prometheus.ts';
-import { readArchiveSamples } from '../../metrics/samples.ts';
+import { toArchiveSamples } from '../../metrics/samples.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
 import { dropReasons } from '../http/track-connections.ts';
+import { readServiceFacts } from './readiness.ts';
 
 /** Figures of the streams of ticks since the start. */
 interface StreamCounts {
@@ -61,11 +61,8 @@ export function openMetrics(
   };
 }
 
-function collectSamples(
-  { archive, files, clock, log, live }: ServiceContext,
-  responses: ResponseCache,
-  streams: StreamCounts,
-): Sample[] {
+function collectSamples(context: ServiceContext, responses: ResponseCache, streams: StreamCounts): Sample[] {
+  const { files, live } = context;
   const { bytes, files: count } = files.getCacheSize();
   return [
     { name: 'oddslake_cache_bytes', labels: {}, value: bytes },
@@ -83,7 +80,7 @@ function collectSamples(
       labels: { reason },
       value,
     })),
-    ...readArchiveSamples(() => readArchiveStatus(archive, clock.nowMs()), clock.nowMs(), log),
+    ...toArchiveSamples(readServiceFacts(context)),
   ];
 }
 

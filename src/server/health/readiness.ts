@@ -1,6 +1,8 @@
 import { Type } from 'typebox';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
+import { type Facts, judge } from '../../archive/read/judge.ts';
 import { titled } from '../../contract/export-manifest.ts';
+import type { FindingKind } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { ReadyResponse } from '../../contract/service.ts';
 import { ProblemError } from '../http/problem-details.ts';
@@ -13,12 +15,14 @@ const unknownApiKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
 const computeLagSeconds = (watermark: number | null, nowMs: number): number | null =>
   watermark === null ? null : Math.max(0, nowMs - watermark) / 1000;
 
-function checkArchive({ archive, clock, log }: ServiceContext) {
+/** What the judge of the archive needs. */
+export function readServiceFacts({ archive, clock, log, settings }: ServiceContext): Facts {
+  const [nowMs, lagMsMax] = [clock.nowMs(), settings.service.lagSecondsMax * 1000];
   try {
-    return readArchiveStatus(archive, clock.nowMs());
+    return { nowMs, lagMsMax, status: readArchiveStatus(archive, nowMs) };
   } catch (error) {
     log.error({ err: error }, 'the archive cannot be read');
-    return null;
+    return { nowMs, lagMsMax, status: null };
   }
 }
 
@@ -31,6 +35,12 @@ async function canAuthenticate({ workspace, clock, log }: ServiceContext): Promi
     return false;
   }
 }
+
+/** Whether a finding means that the service has no data, or no current data. */
+const isUnready = (kind: FindingKind, { status, nowMs, lagMsMax }: Facts): boolean =>
+  kind === 'archive unreadable' ||
+  (kind === 'empty' && status?.generation === 0) ||
+  (kind === 'lag' && status !== null && status.reached !== null && nowMs - status.reached > lagMsMax);
 
 /** `/readyz`: whether the service can serve requests. */
 export function registerReadyRoutes(app: App, context: ServiceContext): void {
@@ -47,24 +57,27 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
       },
     },
     async () => {
-      // Problems by component, without messages of errors.
-      const wrong: { name: 'archive' | 'watermark' | 'database'; reason: string }[] = [];
-      const status = checkArchive(context);
-      if (status === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
-      else if (status.generation === 0) wrong.push({ name: 'archive', reason: 'has nothing published yet' });
-      const { lagSecondsMax } = context.settings.service;
-      const lagSeconds = computeLagSeconds(status?.reached ?? null, context.clock.nowMs());
-      if (lagSeconds !== null && lagSeconds > lagSecondsMax) {
-        const reason = `is ${Math.round(lagSeconds)} seconds behind; the limit is ${lagSecondsMax}`;
-        wrong.push({ name: 'watermark', reason });
-      }
-      if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'cannot be read' });
+      const facts = readServiceFacts(context);
+      const { status } = facts;
+      const { verdict, findings } = judge(facts);
+      // Without messages of errors.
+      const wrong = [
+        ...findings.flatMap(({ kind, message }) => (isUnready(kind, facts) ? [{ name: kind, reason: message }] : [])),
+        ...((await canAuthenticate(context)) ? [] : [{ name: 'database', reason: 'the database cannot be read' }]),
+      ];
       if (wrong.length > 0 || status === null) {
-        const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
+        const detail = wrong.map(({ reason }) => `${reason[0]!.toUpperCase()}${reason.slice(1)}.`).join(' ');
         throw new ProblemError(503, detail, { code: 'not_ready', errors: wrong });
       }
-      const { generation, completeness } = status;
-      return { status: 'ready' as const, generation, lag_seconds: lagSeconds, archive_state: completeness.state };
+      const { generation, completeness, reached } = status;
+      return {
+        status: 'ready' as const,
+        generation,
+        lag_seconds: computeLagSeconds(reached, facts.nowMs),
+        archive_state: completeness.state,
+        verdict: { state: verdict.state, text: verdict.text },
+        findings: findings.map(({ kind, severity, message }) => ({ kind, severity, message })),
+      };
     },
   );
 }

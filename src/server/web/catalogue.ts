@@ -5,9 +5,12 @@ import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { readCollectedProgress } from '../../archive/journal/collected-progress.ts';
 import { readFoundDamage } from '../../archive/known-state.ts';
+import { judge } from '../../archive/read/judge.ts';
 import { palette } from '../../base/html.ts';
+import type { Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { isPublicRequest, toRequestOrigin } from '../auth/public-access.ts';
+import { readServiceFacts } from '../health/readiness.ts';
 import type { CompressBody } from '../http/compress-response.ts';
 import { ProblemError, requireLocalState } from '../http/problem-details.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
@@ -46,7 +49,7 @@ const assetResponses: Readonly<Record<number, unknown>> = {
 export function registerCatalogueRoutes(app: App, context: ServiceContext, compress: CompressBody): void {
   const { archive, current, clock, version } = context;
   let cached: { readonly of: object; readonly key: string; readonly totals: Totals } | undefined;
-  const totals = (): Totals => {
+  const totals = (): Totals & { readonly verdict: Verdict } => {
     requireLocalState(context);
     const manifest = current.getManifest();
     const damage = readFoundDamage(archive.state.db, manifest);
@@ -54,7 +57,11 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
     const key = [formatDate(nowMs), damage.files, ...damage.days].join();
     if (cached?.of !== manifest || cached.key !== key)
       cached = { of: manifest, key, totals: computeTotals(manifest, damage, nowMs) };
-    return { ...cached.totals, ...readCollectedProgress(archive.state.db, manifest) };
+    return {
+      ...cached.totals,
+      ...readCollectedProgress(archive.state.db, manifest),
+      verdict: judge(readServiceFacts(context)).verdict,
+    };
   };
 
   const listDamagedDays = (): string[] =>

@@ -7,6 +7,7 @@ import {
   type DamageFindings,
   updatePublishedCompleteness,
 } from '../../contract/completeness-counts.ts';
+import type { Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
 import { searchHint, wordsLengthMax } from './client/list-view.ts';
@@ -31,7 +32,7 @@ const damagedMax = 1000;
 
 /** The public page: the totals, and empty sections that the client fills for key holders. */
 export const renderPageDocument = (
-  totals: Totals,
+  totals: Totals & { readonly verdict: Verdict },
   nowMs: number,
   assets: string,
   version: string,
@@ -60,6 +61,7 @@ ${modules.map((name) => html`<link rel="modulepreload" fetchpriority="low" href=
 ${renderPageHeader(assets, paths.catalogue)}
 <main id="main" tabindex="-1">
 <h1 class="list-only">Contents of this archive</h1>
+<p class="verdict ${totals.verdict.state} list-only">${totals.verdict.text}</p>
 ${renderFigures(totals, nowMs)}
 <noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a>.</p></noscript>
 <section id="key" aria-labelledby="key-title"${isPublic ? html` hidden` : ''}>

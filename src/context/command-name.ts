@@ -3,6 +3,7 @@ import { delimiter, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { quoteShellWord } from '../base/shell-quote.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
+import type { Settings } from '../settings/settings.ts';
 
 /** What decides how a user starts this program again. */
 interface Launch {
@@ -16,7 +17,7 @@ interface Launch {
 /** Command that starts this program again from the working folder, quoted for a shell. */
 export function getCommandName(): string {
   return findCommandName({
-    launcher: fileURLToPath(new URL('../../bin/oddslake', import.meta.url)),
+    launcher: launcherPath(),
     env: readProcessEnvironment(),
     cwd: resolve('.'),
   });
@@ -68,6 +69,25 @@ export function setRunArgs(args: readonly string[]): void {
 /** Completes the commands in a text of this run. Formatters receive it, so that they stay pure. */
 export const completeCommands: CompleteCommands = (text, gap) =>
   createCommandCompleter(getCommandName, runArgs)(text, gap);
+
+/**
+ * Completes the commands in a text for a reader who is elsewhere, as of a notification: with the absolute paths of the
+ * launcher, the config and the archive.
+ */
+export const completeForElsewhere = ({
+  configFile,
+  archive,
+}: Pick<Settings, 'configFile' | 'archive'>): CompleteCommands =>
+  createCommandCompleter(
+    () => quoteShellWord(launcherPath()),
+    [
+      ...(configFile === null ? [] : ['--config', resolve(configFile)]),
+      '--output',
+      archive.bucketUrl ?? resolve(archive.output),
+    ],
+  );
+
+const launcherPath = (): string => fileURLToPath(new URL('../../bin/oddslake', import.meta.url));
 
 /** Calls the program in a text of its help as the user did, without further flags. */
 export const completeHelp = (text: string): string => createCommandCompleter(getCommandName, [])(text);

@@ -1,0 +1,133 @@
+import type { Summary } from '../../archive/journal/run-summary.ts';
+import { suggestBackfill } from '../../archive/read/judge.ts';
+import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
+import { formatNumber } from '../../base/format-quantity.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
+import { formatDay } from '../../base/time.ts';
+import { dayMs, floorToDay } from '../../base/window.ts';
+import type { Finding, FindingKind } from '../../contract/finding.ts';
+import type { RunFacts, RunFailure } from './summary.ts';
+
+type Described = Omit<Summary, 'verdict' | 'findings'>;
+
+/** What `judgeRun` needs besides the summary. */
+type RunEnd = Pick<RunFacts, 'failures' | 'warnings' | 'thrown' | 'argv'>;
+
+/** What ended the run, by its exit code. Damage, and what is missing, is found in the archive. */
+const endings: Readonly<Partial<Record<ExitCode, Pick<Finding, 'kind' | 'advice'>>>> = {
+  [exitCodes.usage]: { kind: 'settings' },
+  [exitCodes.credential]: { kind: 'credential', advice: 'set a valid API key, then run it again' },
+  [exitCodes.damaged]: { kind: 'damage' },
+  [exitCodes.busy]: { kind: 'busy', advice: 'when the other run has ended, publish what this one collected' },
+  [exitCodes.unreachable]: { kind: 'unreachable', advice: 'when the upstream can be reached, run it again' },
+  [exitCodes.interrupted]: { kind: 'interrupted' },
+  [exitCodes.terminated]: { kind: 'interrupted' },
+  [exitCodes.unexpected]: { kind: 'error', advice: 'run it again with the debug log' },
+};
+
+/** Scratch files are written without a description of the error. */
+const isDiskFull = (thrown: unknown): boolean =>
+  thrown instanceof DiskFullError ||
+  (thrown instanceof Error && ['ENOSPC', 'EDQUOT'].includes((thrown as NodeJS.ErrnoException).code ?? ''));
+
+const stripFullStop = (text: string): string => text.replace(/\.$/, '');
+
+/** Finds what is wrong with a run at its end: the error that ended it, its failures by kind, its warnings. */
+export function judgeRun(summary: Described, { failures, warnings, thrown, argv }: RunEnd): Finding[] {
+  const rerun = formatRerunCommand(summary, argv ?? null);
+  return [
+    ...judgeEnding(summary, thrown, rerun),
+    ...[...Map.groupBy(failures, toFindingKind)].map(([kind, of]) => createFailureFinding(kind, of, summary, rerun)),
+    ...warnings.map((warning): Finding => {
+      const { kind, text } = typeof warning === 'string' ? { kind: 'warning' as const, text: warning } : warning;
+      const severity = kind === 'rejected rows' && isUsualShare(summary) ? 'info' : 'warning';
+      return { kind, severity, message: stripFullStop(text), command: null };
+    }),
+  ];
+}
+
+function judgeEnding({ exit_code: code, error }: Described, thrown: unknown, rerun: string): Finding[] {
+  const ending = endings[code];
+  if (ending === undefined) return [];
+  const isStopped = ending.kind === 'interrupted';
+  const finding = {
+    ...ending,
+    severity: isStopped || code === exitCodes.busy ? 'warning' : 'action_required',
+    message: isStopped ? 'the run was stopped; what it accepted is kept' : stripFullStop(error ?? 'the run failed'),
+  } as const;
+  if (isDiskFull(thrown))
+    return [{ ...finding, kind: 'disk full', advice: 'free disk space, then run it again', command: rerun }];
+  const commands: Partial<Record<FindingKind, string | null>> = {
+    settings: null,
+    damage: 'oddslake verify --repair',
+    busy: 'oddslake publish',
+    error: `${rerun} --log-level debug`,
+  };
+  const command = commands[ending.kind];
+  return [{ ...finding, command: command === undefined ? rerun : command }];
+}
+
+const toFindingKind = ({ kind, symbol }: RunFailure): FindingKind => {
+  if (kind === 'accepted' || kind === 'expired') return 'known gaps';
+  return kind ?? (symbol === null ? 'error' : 'failing symbols');
+};
+
+/** One finding about all failures of a kind. */
+function createFailureFinding(
+  kind: FindingKind,
+  failures: readonly RunFailure[],
+  { started_at: at }: Described,
+  rerun: string,
+): Finding {
+  const [first] = failures;
+  const symbols = [...new Set(failures.flatMap(({ symbol }) => symbol ?? []))];
+  const more = failures.length === 1 ? '' : ` (and ${formatNumber(failures.length - 1)} more)`;
+  const day = floorToDay(at);
+  const flags = failures.find((failure) => (failure.flags ?? []).length > 0)?.flags ?? [];
+  const window = {
+    from: failures.reduce((min, { from }) => Math.min(min, from ?? min), Number.POSITIVE_INFINITY),
+    to: failures.reduce((max, { to }) => Math.max(max, to ?? max), Number.NEGATIVE_INFINITY),
+  };
+  const commands: Partial<Record<FindingKind, string | null>> = {
+    'failing symbols': symbols.length > 0 ? suggestBackfill(window, symbols) : rerun,
+    'known gaps': 'oddslake gaps',
+    lost: 'oddslake verify --repair',
+    suspended: 'oddslake symbols retry',
+    'sharp drop': `oddslake backfill --force --from ${formatDay(day - dayMs)} --to ${formatDay(day + dayMs)}`,
+    'market list': 'oddslake markets',
+    push: 'oddslake push',
+    'order book': 'oddslake orderbook',
+    'input file': flags.length > 0 ? [rerun, ...flags].join(' ') : null,
+    unrecoverable: null,
+  };
+  const command = commands[kind];
+  return {
+    kind,
+    severity: 'warning',
+    message: `${first!.symbol === null ? '' : `${first!.symbol}: `}${stripFullStop(first!.reason)}${more}`,
+    ...(kind === 'sharp drop' && {
+      advice: 'check whether the upstream lacks the data too, or fetch these days again',
+    }),
+    command: command === undefined ? rerun : command,
+    ...(symbols.length > 0 && { symbols: { count: symbols.length, names: symbols.slice(0, 5) } }),
+  };
+}
+
+/** Unusable rows up to this share of all rows are normal, and no reason to warn. Imports have the same default. */
+const unusableShareMax = 0.01;
+
+function isUsualShare({ ticks, quotes, trades }: Described): boolean {
+  const all = [ticks, quotes, trades].filter((one) => one !== undefined);
+  const [fetched, unusable] = [all.map((one) => one.fetched), all.map((one) => one.quarantined)].map((counts) =>
+    counts.reduce((sum, count) => sum + count, 0),
+  );
+  return unusable! <= fetched! * unusableShareMax;
+}
+
+/** The command line of the run. If it was not started from a command line, that of its job. */
+function formatRerunCommand({ job }: Described, argv: readonly string[] | null): string {
+  if (argv !== null) return `oddslake ${argv.map(quoteShellWord).join(' ')}`;
+  if (job === 'repair') return 'oddslake verify --repair';
+  // These two require arguments.
+  return `oddslake ${job}${job === 'backfill' || job === 'import' ? ' …' : ''}`;
+}

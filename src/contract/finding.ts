@@ -1,0 +1,116 @@
+import { formatCount } from '../base/format-quantity.ts';
+
+/** How bad a finding is. `info`: true, and nothing has to be done about it. */
+export const severities = ['info', 'warning', 'action_required'] as const;
+export type Severity = (typeof severities)[number];
+
+/** All kinds. Of findings that are equally bad, the kind that comes first here decides the verdict. */
+export const findingKinds = [
+  'settings',
+  'disk full',
+  'archive unreadable',
+  'damage',
+  'credential',
+  'unreachable',
+  'error',
+  'busy',
+  'interrupted',
+  'address',
+  'source',
+  'failing symbols',
+  'lag',
+  'market list',
+  'sharp drop',
+  'input file',
+  'push',
+  'order book',
+  'unrecoverable',
+  'lost',
+  'gaps',
+  'suspended',
+  'incomplete days',
+  'late job',
+  'disk space',
+  'known gaps',
+  'rejected rows',
+  'warning',
+  'running',
+  'interrupted publish',
+  'unpublished',
+  'provisional',
+  'empty',
+] as const;
+export type FindingKind = (typeof findingKinds)[number];
+
+/** One fact about an archive or its last runs that somebody may have to know. */
+export interface Finding {
+  readonly kind: FindingKind;
+  readonly severity: Severity;
+  /** A clause without a full stop. */
+  readonly message: string;
+  /** What to do, in words and without a full stop; absent if the command says it. */
+  readonly advice?: string;
+  /**
+   * The command that helps, beginning with `oddslake` and without the flags that select config and archive: each place
+   * that shows it completes it for its reader. Null if no command helps.
+   */
+  readonly command: string | null;
+  /** Since when it is so, epoch ms. */
+  readonly since?: number;
+  /** The symbols, days or files concerned: how many, and the first of them. */
+  readonly symbols?: NamedFew;
+  readonly days?: NamedFew;
+  readonly files?: NamedFew;
+}
+
+interface NamedFew {
+  readonly count: number;
+  readonly names: readonly string[];
+}
+
+const namesMax = 5;
+export const toNamedFew = (names: readonly string[], count = names.length): NamedFew => ({
+  count,
+  names: names.slice(0, namesMax),
+});
+
+/** What is said first of an archive. */
+export interface Verdict {
+  readonly state: 'ok' | Exclude<Severity, 'info'>;
+  /** One plain sentence without a full stop, and without a command. */
+  readonly text: string;
+  /** The one command that helps; null if there is nothing to do. See `Finding.command`. */
+  readonly command: string | null;
+}
+
+/** Sorts findings, the worst first. */
+export const sortFindings = (findings: readonly Finding[]): Finding[] =>
+  findings.toSorted(
+    (a, b) =>
+      severities.indexOf(b.severity) - severities.indexOf(a.severity) ||
+      findingKinds.indexOf(a.kind) - findingKinds.indexOf(b.kind),
+  );
+
+/** The verdict on sorted findings. @param wellText what is said if nothing is wrong, after `OK: ` */
+export function createVerdict(findings: readonly Finding[], wellText: string): Verdict {
+  const problems = findings.filter(({ severity }) => severity !== 'info');
+  const [first] = problems;
+  if (first === undefined || first.severity === 'info') {
+    const [empty] = findings.filter(({ kind }) => kind === 'empty');
+    return empty === undefined
+      ? { state: 'ok', text: `OK: ${wellText}`, command: null }
+      : { state: 'ok', text: empty.message, command: empty.command };
+  }
+  const { severity, message, advice } = first;
+  const moreText = problems.length === 1 ? '' : ` (and ${formatCount(problems.length - 1, 'more finding')})`;
+  const adviceText = advice === undefined ? '' : `; ${advice}`;
+  return {
+    state: severity,
+    text: `${message[0]!.toUpperCase()}${message.slice(1)}${moreText}${adviceText}`,
+    command: first.command,
+  };
+}
+
+/** A verdict as one line. @param complete completes the command for the reader of the line */
+export const formatVerdict = ({ text, command }: Verdict, complete: (command: string) => string): string =>
+  command === null ? text : `${text}; next: ${complete(command)}`;
