@@ -265,7 +265,7 @@ function judgeGaps({ completeness, openDays, failing }: ArchiveStatus, nowMs: nu
     out.push({
       kind: 'incomplete days',
       severity: 'info',
-      message: `${formatCount(lasting.length, 'past day')} stay incomplete, most recently ${lasting[0]!.date}: ${lasting[0]!.reason}`,
+      message: `${formatCount(lasting.length, 'past day')} ${lasting.length === 1 ? 'stays' : 'stay'} incomplete, most recently ${lasting[0]!.date}: ${lasting[0]!.reason}`,
       command: 'oddslake gaps',
       ...days(lasting),
     });
