@@ -14,7 +14,7 @@ import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manife
 import { isUnselected } from '../format/selection.ts';
 import { readCollectedProgress } from '../journal/collected-progress.ts';
 import type { Database } from '../journal/database.ts';
-import { readAllOwedWindows, readCoverageWithoutLost } from '../journal/gap-records.ts';
+import { readAcceptedWindows, readAllOwedWindows, readCoverageWithoutLost } from '../journal/gap-records.ts';
 import { readOpenIntent } from '../journal/intent.ts';
 import { countJournaledTicks } from '../journal/journal-rows.ts';
 import {
@@ -46,7 +46,7 @@ export interface ArchiveStatus {
   readonly completeness: CompletenessCounts;
   /** The past days that are neither complete nor empty, the newest first. */
   readonly openDays: readonly OpenDay[];
-  /** Symbols with windows whose requests failed and that are not covered since; null if there are none. */
+  /** Symbols with windows whose requests failed and that are neither covered since nor accepted; null if there are none. */
   readonly failing: FailingSymbols | null;
   /** The last ended nightly and the runs after it, oldest first. */
   readonly runs: readonly PastRun[];
@@ -112,9 +112,12 @@ function readFailing(db: Database, nowMs: number): FailingSymbols | null {
     if (own.length === 0) return [];
     const facts = readSymbol(db, symbol);
     if (facts === undefined || facts.suspendedAt !== null || isUnselected(facts)) return [];
-    return subtract(union(own), [...readCoverageWithoutLost(db, symbol), ...(facts.unselected ?? [])]).length === 0
-      ? []
-      : own;
+    const settled = [
+      ...readCoverageWithoutLost(db, symbol),
+      ...readAcceptedWindows(db, symbol),
+      ...(facts.unselected ?? []),
+    ];
+    return subtract(union(own), union(settled)).length === 0 ? [] : own;
   });
   if (failed.length === 0) return null;
   const names = [...new Set(failed.map(({ symbol }) => symbol))];

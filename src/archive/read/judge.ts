@@ -68,7 +68,6 @@ const archiveKinds: ReadonlySet<FindingKind> = new Set([
   'interrupted publish',
   'unpublished',
   'provisional',
-  'busy',
   'running',
   'disk space',
   'late job',
@@ -79,7 +78,7 @@ const archiveKinds: ReadonlySet<FindingKind> = new Set([
 const upstreamKinds: ReadonlySet<FindingKind> = new Set(['credential', 'unreachable', 'address', 'source', 'error']);
 
 /** The findings of the run that ends now, of the last nightly, and of failed runs after it. */
-function listRunFindings({ status, ended, nowMs }: Facts): Finding[] {
+function listRunFindings({ status, ended }: Facts): Finding[] {
   if (ended !== undefined) return [...ended.findings];
   const runs = status?.runs ?? [];
   return [
@@ -93,11 +92,15 @@ function listRunFindings({ status, ended, nowMs }: Facts): Finding[] {
         return [];
       if (run.job !== 'nightly' && run.exitCode === exitCodes.done) return [];
       const isAnswered = later.some(({ summary }) => hasPolled(summary));
+      const isPublished = later.some(({ exitCode }) => exitCode === exitCodes.done);
       return (run.summary?.findings ?? []).filter(
-        ({ kind }) => !archiveKinds.has(kind) && !(isAnswered && upstreamKinds.has(kind)),
+        ({ kind }) =>
+          !archiveKinds.has(kind) &&
+          !(isAnswered && upstreamKinds.has(kind)) &&
+          !(isPublished && (kind === 'busy' || kind === 'interrupted')),
       );
     }),
-    ...listUnfinished(runs, nowMs),
+    ...listUnfinished(runs),
   ];
 }
 
@@ -107,17 +110,17 @@ const hasPolled = (summary: Pick<Summary, 'requests' | 'exit_code'> | null): boo
   (summary.exit_code === exitCodes.done || summary.exit_code === exitCodes.incomplete);
 
 /** The newest run, if it is at work or was interrupted. */
-function listUnfinished(runs: readonly PastRun[], nowMs: number): Finding[] {
+function listUnfinished(runs: readonly PastRun[]): Finding[] {
   const last = runs.at(-1);
   if (last === undefined || last.state === 'ended') return [];
-  const started = `${last.job} started ${formatDuration(nowMs - last.startedAt)} ago`;
+  const run = `the ${last.job} of ${formatMoment(last.startedAt)}`;
   return last.state === 'running'
-    ? [{ kind: 'running', severity: 'info', message: `${started} is running`, command: null }]
+    ? [{ kind: 'running', severity: 'info', message: `${run} is running`, command: null }]
     : [
         {
           kind: 'interrupted',
           severity: 'warning',
-          message: `${started} was killed before its end; what it accepted is kept, and the next run resumes`,
+          message: `${run} was killed before its end; what it accepted is kept, and the next run resumes`,
           command: `oddslake ${last.job === 'backfill' || last.job === 'import' ? 'publish' : last.job}`,
         },
       ];
@@ -190,7 +193,7 @@ function judgeFailing({ failing }: ArchiveStatus): Finding[] {
     {
       kind: 'failing symbols',
       severity: 'warning',
-      message: `${symbols.count === 1 ? symbols.names[0]! : formatCount(symbols.count, 'symbol')} failed since ${formatMoment(since)}: ${reason}`,
+      message: `${formatCount(symbols.count, 'symbol')} failed since ${formatMoment(since)}: ${symbols.count === 1 ? `${symbols.names[0]!}: ` : ''}${reason}`,
       command: suggestBackfill(failing, symbols.names, symbols.count),
       since,
       symbols,
@@ -213,7 +216,7 @@ function judgeLag(
     runs.some(({ summary, finishedAt }) => hasPolled(summary) && nowMs - finishedAt! <= lagMsMax);
   const since = formatMoment(reached);
   if (!isRunning) {
-    const message = `nothing was collected since ${since}, ${formatDuration(nowMs - reached)} ago`;
+    const message = `nothing was collected since ${since}`;
     return [{ kind: 'lag', severity: 'action_required', message, command: 'oddslake nightly', since: reached }];
   }
   // The failing symbols are what lags, with a finding of their own.
@@ -324,8 +327,8 @@ function judgeDisk({ disk }: ArchiveStatus): Finding[] {
 function describeWell({ status, ended }: Facts): string {
   if (status === null) return 'the job ended without a problem';
   const { reached, watermark, ticksPublished } = status;
-  const night =
-    ended?.summary ?? status.runs.findLast(({ job, summary }) => job === 'nightly' && summary !== null)?.summary;
+  const ends = status.runs.flatMap(({ job, summary }) => (summary === null ? [] : [{ job, summary }]));
+  const night = ended?.summary ?? (ends.findLast(({ job }) => job === 'nightly') ?? ends.at(-1))?.summary;
   return [
     reached === null
       ? `${formatCount(ticksPublished, 'tick')}, no live symbols`

@@ -16,13 +16,13 @@ type RunEnd = Pick<RunFacts, 'failures' | 'warnings' | 'thrown' | 'argv'>;
 /** What ended the run, by its exit code. Damage, and what is missing, is found in the archive. */
 const endings: Readonly<Partial<Record<ExitCode, Pick<Finding, 'kind' | 'advice'>>>> = {
   [exitCodes.usage]: { kind: 'settings' },
-  [exitCodes.credential]: { kind: 'credential', advice: 'set a valid API key, then run it again' },
+  [exitCodes.credential]: { kind: 'credential' },
   [exitCodes.damaged]: { kind: 'damage' },
-  [exitCodes.busy]: { kind: 'busy', advice: 'when the other run has ended, publish what this one collected' },
-  [exitCodes.unreachable]: { kind: 'unreachable', advice: 'when the upstream can be reached, run it again' },
+  [exitCodes.busy]: { kind: 'busy' },
+  [exitCodes.unreachable]: { kind: 'unreachable' },
   [exitCodes.interrupted]: { kind: 'interrupted' },
   [exitCodes.terminated]: { kind: 'interrupted' },
-  [exitCodes.unexpected]: { kind: 'error', advice: 'run it again with the debug log' },
+  [exitCodes.unexpected]: { kind: 'error' },
 };
 
 /** Scratch files are written without a description of the error. */

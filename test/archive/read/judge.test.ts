@@ -118,7 +118,7 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     'one symbol failing',
     { failing, completeness: createCounts(['failed']) },
     'warning',
-    "KX'A failed since 2026-11-22 03:00 UTC: HTTP 500, 2 attempts",
+    "1 symbol failed since 2026-11-22 03:00 UTC: KX'A: HTTP 500, 2 attempts",
     "oddslake backfill --from 2026-11-22T03:00:00Z --to 2026-11-29T03:00:00Z --symbol 'KX'\\''A'",
   ],
   [
@@ -132,7 +132,7 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     'nobody runs it',
     { reached: nowMs - 3 * dayMs, runs: [createRun({ startedAt: nowMs - 3 * dayMs })] },
     'action_required',
-    'nothing was collected since 2026-11-26 09:00 UTC, 3 d ago',
+    'nothing was collected since 2026-11-26 09:00 UTC',
     'oddslake nightly',
   ],
   [
@@ -183,7 +183,7 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     'a killed run',
     { runs: [createRun(), createRun({ job: 'backfill', state: 'interrupted', startedAt: nowMs - hourMs })] },
     'warning',
-    'backfill started 1 h ago was killed before its end; what it accepted is kept, and the next run resumes',
+    'the backfill of 2026-11-29 08:00 UTC was killed before its end; what it accepted is kept, and the next run resumes',
     'oddslake publish',
   ],
   [
@@ -235,7 +235,7 @@ test.each<[string, Partial<ArchiveStatus>, string, string | null]>([
   [
     'a run at work',
     { runs: [createRun(), createRun({ state: 'running', startedAt: nowMs - hourMs })], ticksJournaled: 9 },
-    'nightly started 1 h ago is running',
+    'the nightly of 2026-11-29 08:00 UTC is running',
     null,
   ],
 ])('%s need nothing', (_, status, message, command) => {

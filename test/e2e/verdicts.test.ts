@@ -1,0 +1,317 @@
+import { execFileSync } from 'node:child_process';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, test } from 'vitest';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
+import { systemClock } from '../../src/base/system.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { waitFor } from '../harness/limits.ts';
+import { serving } from '../server/serving.ts';
+import { put } from './import-lake.ts';
+import { access, folder, sandbox, set, start, type Variables } from './lake.ts';
+import { receiver } from './receiver.ts';
+import { run } from './run-program.ts';
+
+// One state of an archive after another: every place that tells its state gives the same verdict, and the command that it
+// prints can be pasted and run.
+
+interface State {
+  readonly output: string;
+  readonly box: Sandbox;
+  readonly env: Variables;
+  /** What the webhook received. */
+  readonly told: readonly { readonly body: { readonly text: string } }[];
+  /** Runs a job on the archive. */
+  job(...words: readonly string[]): Promise<string>;
+}
+
+const fast = set(
+  'upstream.requests_per_second=2000',
+  'upstream.retry_attempts_max=1',
+  'source.name=box',
+  'notify.when=always',
+  'notify.ping_jobs=[]',
+);
+
+async function createState(): Promise<State> {
+  const [box, output, { url, reported }] = [
+    await sandbox({ markets: 4, ticksPerDay: 20, seed: 3 }),
+    folder(),
+    await receiver(),
+  ];
+  const env = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
+  const job = async (...words: readonly string[]): Promise<string> =>
+    (await run([...words, '--output', output, ...fast], env)).stdout;
+  return { output, box, env, job, told: reported };
+}
+
+/** The verdict and the command of a text on a terminal. */
+function parsePrinted(text: string): { readonly verdict: string; readonly command: string | null } {
+  const [verdict = '', next = ''] = text.split('\n');
+  return { verdict, command: /^next: (.*)$/.exec(next)?.[1] ?? null };
+}
+
+/** Runs a printed command as a shell would. */
+async function paste(command: string, env: Variables): Promise<number | null> {
+  const [, ...words] = execFileSync('sh', ['-c', `printf '%s\\0' ${command}`])
+    .toString()
+    .split('\0')
+    .slice(0, -1);
+  return (await run([...words, ...fast], env)).code;
+}
+
+/** A symbol that is polled. */
+const liveSymbol = async ({ output, env }: State): Promise<string> => {
+  const { stdout } = await run(
+    [
+      'sql',
+      'SELECT symbol FROM symbols WHERE is_active ORDER BY ticks DESC LIMIT 1',
+      '--format',
+      'csv',
+      '--output',
+      output,
+    ],
+    env,
+  );
+  return stdout.trim().split('\n').at(-1)!;
+};
+
+async function failOneSymbol(state: State, status: 404 | 500): Promise<string> {
+  await state.job('nightly');
+  const symbol = await liveSymbol(state);
+  state.box.set({ faultSymbols: { [symbol]: status } });
+  return symbol;
+}
+
+/** Damages a published file. @param bytesKept its length; by default it keeps its size, and one bit flips */
+async function damage({ output, job }: State, bytesKept?: number): Promise<void> {
+  await job('nightly');
+  const path = join(output, globSync('ticks/date=*/*.parquet', { cwd: output }).sort()[0]!);
+  const bytes = readFileSync(path);
+  bytes[bytes.length >> 1]! ^= 1;
+  writeFileSync(path, bytes.subarray(0, bytesKept));
+}
+
+const days = ['--from', '3d', '--to', 'now'] as const;
+
+/** How a state comes about: returns the output of the job that found it; null if no job did. */
+type Prepare = (state: State) => Promise<string | null>;
+
+/** Verdict, its state, and the exit codes with which its command may end; none if there is no command. */
+const states: Readonly<
+  Record<string, readonly [prepare: Prepare, verdict: RegExp, mark: string, codes: readonly number[]]>
+> = {
+  'first night': [({ job }) => job('nightly'), /^OK: collected to .*, [\d,]+ new ticks$/, 'ok', []],
+  well: [
+    async ({ job }) => {
+      await job('nightly');
+      return job('nightly');
+    },
+    /^OK: collected to .*, \d+ new ticks?$/,
+    'ok',
+    [],
+  ],
+  'one symbol failing': [
+    async (state) => {
+      await failOneSymbol(state, 500);
+      return state.job('backfill', '--force', ...days);
+    },
+    /^1 symbol failed since \d{4}-\d\d-\d\d \d\d:\d\d UTC: /,
+    'warning',
+    [4],
+  ],
+  'accepted gaps': [
+    async (state) => {
+      const symbol = await failOneSymbol(state, 500);
+      await state.job('backfill', '--force', ...days);
+      await state.job('gaps', 'accept', symbol, ...days, '--reason', 'maintenance');
+      state.box.set({ faultSymbols: {} });
+      return state.job('nightly');
+    },
+    /^OK: collected to /,
+    'ok',
+    [],
+  ],
+  'symbol suspended': [
+    async (state) => {
+      await failOneSymbol(state, 404);
+      await state.job('nightly', '--set', 'source.suspend_after_days=1');
+      return state.job('nightly', '--set', 'source.suspend_after_days=1');
+    },
+    /suspended/,
+    'warning',
+    [0, 4],
+  ],
+  'service down': [
+    async ({ job }) => {
+      await job('nightly');
+      return job('nightly', '--set', 'upstream.base_url=http://127.0.0.1:9');
+    },
+    /could not be reached/,
+    'action_required',
+    [7],
+  ],
+  'key refused': [
+    async ({ job, box }) => {
+      await job('nightly');
+      box.set({ forbidden: true });
+      return job('nightly');
+    },
+    /rejected the API key/,
+    'action_required',
+    [3],
+  ],
+  damage: [
+    async (state) => {
+      await damage(state);
+      await state.job('verify');
+      return null;
+    },
+    /^1 file damaged: ticks\//,
+    'action_required',
+    [0, 4],
+  ],
+  'damage that a night finds': [
+    async (state) => {
+      await damage(state, 100);
+      return state.job('nightly');
+    },
+    /^1 file damaged: ticks\//,
+    'action_required',
+    [0, 4],
+  ],
+  lag: [
+    async ({ job }) => {
+      await job('nightly');
+      return null;
+    },
+    /^Nothing was collected since /,
+    'action_required',
+    [0],
+  ],
+  'short lists': [
+    async ({ job, box }) => {
+      await job('nightly');
+      box.set({ marketsCap: 1 });
+      return job('nightly');
+    },
+    /the list is truncated/,
+    'warning',
+    [4],
+  ],
+  empty: [
+    async ({ output }) => {
+      openArchive({ ...openOptions(output), create: true, upstream: 'box' }, systemDisk).close();
+      return null;
+    },
+    /^nothing has been collected yet$/i,
+    'ok',
+    [0],
+  ],
+  'import only': [
+    ({ job }) => job('import', put(folder(), 'a.csv', 'symbol,t,p\nA,2025-06-11T00:00:00Z,0.5\n')),
+    /^OK: 1 tick, no live symbols/,
+    'ok',
+    [],
+  ],
+  'bucket behind': [
+    ({ job }) => job('nightly', '--set', 'bucket.url=s3://nowhere/x'),
+    /was not pushed to s3:/,
+    'warning',
+    [2, 4],
+  ],
+  'two runs at once': [
+    async ({ job, output }) => {
+      await job('nightly');
+      const lock = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
+      const printed = await job('nightly', '--wait', '0');
+      lock.release();
+      return printed;
+    },
+    /^Another run is still writing this archive/,
+    'warning',
+    [0],
+  ],
+  'killed run': [
+    async ({ job, output, env, box }) => {
+      await job('nightly');
+      box.set({ latencyMs: 60_000 });
+      const { child, ended } = start(['nightly', '--output', output, ...fast], env);
+      await waitFor(() => countRuns(output) === 2, 'the start of the run');
+      child.kill('SIGKILL');
+      await ended;
+      box.set({ latencyMs: 0 });
+      return null;
+    },
+    /^The nightly of .* was killed before its end/,
+    'warning',
+    [0],
+  ],
+};
+
+const openOptions = (root: string) => ({ root, create: false, upstream: null, parts: 2, writer: 'test', settleMs: 0 });
+
+function countRuns(output: string): number {
+  const db = new DatabaseSync(join(output, '.oddslake/state.sqlite'), { readOnly: true });
+  try {
+    return Number(db.prepare('select count(*) as n from runs').get()!.n);
+  } finally {
+    db.close();
+  }
+}
+
+const unescapeHtml = (text: string | undefined): string | null =>
+  text
+    ?.replaceAll(/<[^>]*>/g, '')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&lt;', '<')
+    .replaceAll('&amp;', '&') ?? null;
+
+/** What every place says of an archive. Webhooks and the terminal say it at the end of a job. */
+async function readPlaces({ output, env }: State, flags: readonly string[]) {
+  const status = parsePrinted((await run(['status', '--output', output, ...flags], env)).stdout);
+  await run(['report', '--output', output, ...flags], env);
+  const report = readFileSync(join(output, 'report.html'), 'utf8');
+  const archive = openArchive(openOptions(output), systemDisk);
+  const set = flags.filter((flag) => flag !== '--set');
+  const { json, ask, stop } = await serving(archive, { clock: systemClock, set });
+  const { body } = await json<{ verdict?: { text: string }; detail?: string }>('/readyz');
+  const page = await (await ask('/')).text();
+  const metrics = await (await ask('/metrics')).text();
+  await stop();
+  archive.close();
+  return {
+    status: status.verdict,
+    report: unescapeHtml(/<p class="headline">.*?<\/span>(.*?)<\/p>/s.exec(report)?.[1]),
+    page: unescapeHtml(/<p class="verdict [^"]*">(.*?)<\/p>/.exec(page)?.[1]),
+    // Without data, or current data, the service is not ready and says why.
+    readyz: body.verdict?.text ?? body.detail?.replace(/\.$/, '') ?? null,
+    mark: /^oddslake_verdict\{state="(\w+)"\} 1$/m.exec(metrics)?.[1],
+    command: status.command,
+  };
+}
+
+test.each(Object.entries(states))(
+  '%s: one verdict everywhere, and its command works',
+  async (name, [prepare, wanted, mark, codes]) => {
+    const state = await createState();
+    const printed = await prepare(state);
+    const places = await readPlaces(state, name === 'lag' ? set('service.lag_seconds_max=0') : []);
+    const webhook =
+      printed === null ? null : /\(exit \d+\): (.*?)(?:; next: .*)?$/s.exec(state.told.at(-1)!.body.text)![1]!;
+    const terminal = printed === null ? null : parsePrinted(printed).verdict;
+    const { mark: shown, command, ...texts } = places;
+    for (const text of Object.values({ ...texts, ...(terminal !== null && { terminal, webhook }) }))
+      expect(text).toMatch(wanted);
+    expect(texts).toEqual({ status: texts.status, report: texts.status, page: texts.status, readyz: texts.readyz });
+    expect(texts.readyz!.toLowerCase()).toBe(texts.status.toLowerCase());
+    if (terminal !== null) expect(webhook).toBe(terminal);
+    expect(shown).toBe(mark);
+    expect(command === null).toBe(codes.length === 0);
+    if (command !== null) expect(codes).toContain(await paste(command, state.env));
+  },
+);
