@@ -8,7 +8,7 @@ import {
   groupOpenDays,
   listOpenDays,
   selectShownDays,
-  suggestOpenDaysAction,
+  suggestOpenDaysCommand,
   toOpenDayList,
 } from '../../src/contract/day-reasons.ts';
 
@@ -130,21 +130,10 @@ test('lists past days that are not complete, the newest first, and joins those w
     '2026-11-21 incomplete: 1 of 3 symbols covered',
     '2026-11-18 to 2026-11-19 provisional: coverage of 2 symbols is inferred',
   ]);
-  expect(suggestOpenDaysAction(days.slice(2))).toBe(
-    'nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from 2026-11-18 --to 2026-11-20',
+  expect(suggestOpenDaysCommand(days.slice(2))).toBe(
+    'oddslake backfill --recheck inferred --from 2026-11-18 --to 2026-11-20',
   );
-  expect(suggestOpenDaysAction([])).toBeNull();
-});
-
-test('the action of several days leaves out those that nothing completes', () => {
-  const days = listOpenDays(
-    [open('2026-11-18', because('lists incomplete')), open('2026-11-19', because('never asked'))],
-    day,
-  );
-  expect(suggestOpenDaysAction(days)).toBe(
-    'the next night fetches them, or: oddslake backfill --from 2026-11-19 --to 2026-11-20',
-  );
-  expect(suggestOpenDaysAction(days.slice(1))).toContain('the day stays incomplete');
+  expect(suggestOpenDaysCommand([])).toBeNull();
 });
 
 test('shows days that something completes first, one that stays incomplete, then provisional ones', () => {
@@ -178,5 +167,5 @@ test('shows days that something completes first, one that stays incomplete, then
     on(1),
   ]);
   expect(selectShownDays(list.open_days, list.open_days_count)).toMatchObject({ more: 25 });
-  expect(suggestOpenDaysAction(days)).toBe('to repair the file: oddslake verify --repair');
+  expect(suggestOpenDaysCommand(days)).toBe('oddslake verify --repair');
 });
