@@ -80,7 +80,7 @@ export type UpstreamFailure = 'credential' | 'unreachable' | 'transient' | 'refu
 
 export interface UpstreamErrorFacts {
   readonly failure: UpstreamFailure;
-  /** One clause, e.g. `answered 503 five times`. */
+  /** One clause, e.g. `HTTP 503, 5 attempts`. */
   readonly reason: string;
   readonly status?: number;
   readonly symbol?: string;

@@ -1,7 +1,7 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
 import { formatOwner } from '../archive/format/manifest.ts';
 import type { GapList } from '../archive/read/gaps.ts';
-import type { Judgement } from '../archive/read/judge.ts';
+import { formatMoment, type Judgement } from '../archive/read/judge.ts';
 import type { readStatus } from '../archive/read/status.ts';
 import { formatExitCode } from '../base/errors.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
@@ -24,7 +24,7 @@ export function formatStatus(
   style = plainStyle,
   isVerbose = false,
 ): string {
-  const { published, symbols, gaps, lag_ms: lagMs, reached, watermark } = status;
+  const { published, symbols, gaps, reached } = status;
   const rows: readonly (readonly [name: string, ...values: string[]])[] = [
     ['archive', `${keepTogether(status.archive)} (${formatStatusOwner(status)}, generation ${status.generation})`],
     [
@@ -33,14 +33,9 @@ export function formatStatus(
     ],
     ['days', formatDays(status), ...(isVerbose ? formatOpenDayLines(status) : [])],
     ['symbols', formatSymbolCounts(symbols)],
-    [
-      'collected',
-      reached === null
-        ? symbols.live === 0
-          ? 'no live symbols'
-          : `nothing yet, ${formatCount(symbols.live, 'live symbol')}`
-        : `to ${formatIsoUtc(reached)}, ${formatDuration(lagMs!)} ago${watermark === null || watermark === reached ? '' : `; proven to ${formatIsoUtc(watermark)}`}`,
-    ],
+    ...(!isVerbose && reached !== null && verdict.text.includes(formatMoment(reached))
+      ? []
+      : [['collected', formatCollected(status)] as const]),
     [
       'gaps',
       gaps.windows === 0
@@ -58,6 +53,12 @@ export function formatStatus(
 }
 
 const statusIndent = ' '.repeat(13);
+
+function formatCollected({ reached, watermark, lag_ms: lagMs, symbols: { live } }: ArchiveStatus): string {
+  if (reached === null) return live === 0 ? 'no live symbols' : `nothing yet, ${formatCount(live, 'live symbol')}`;
+  const proven = watermark === null || watermark === reached ? '' : `; proven to ${formatIsoUtc(watermark)}`;
+  return `to ${formatIsoUtc(reached)}, ${formatDuration(lagMs!)} ago${proven}`;
+}
 
 /** The known symbols, in parts that add up to them. Not polled are those that have ended, and those of files. */
 function formatSymbolCounts({ known, live, suspended, excluded = 0, forgotten = 0 }: ArchiveStatus['symbols']): string {
@@ -156,13 +157,13 @@ export function formatGaps(list: GapList, style = plainStyle): string {
     ...wrapText(countText, width),
     ...(windows === 0 ? [] : wrapText(provisionalText, width)),
     ...(excluded + forgotten === 0 ? [] : wrapText(notCollectedText, width)),
-    ...formatOpenDayLines(list).flatMap((text) => wrapAction(text, style, text.startsWith('→') ? '  ' : '')),
+    ...formatOpenDayLines(list).flatMap((text) => wrapAction(text, style)),
   ]
     .map((line) => `${line}\n`)
     .join('');
 }
 
-/** E.g. `failed since 2026-11-19T03:17:00Z: answered 500`. */
+/** E.g. `failed since 2026-11-19T03:17:00Z: HTTP 500, 2 attempts`. */
 function formatGapReason({ reason, detail, since, ticks }: Gap): string {
   if (reason === 'lost') return `lost: ${formatCount(ticks ?? 0, 'published tick')}`;
   const sinceText = since === undefined ? '' : ` since ${formatIsoUtc(since)}`;

@@ -163,7 +163,8 @@ function buildSummaryRows(summary: Summary, root: string, style: TerminalStyle, 
   if (restored !== undefined) rows.push(['restored', true, inLines(formatRestored(restored))]);
   rows.push(['published', true, inLines(formatPublished(summary))]);
   if (summary.pushed !== undefined) rows.push(['pushed', true, joinParts(formatPush(summary.pushed), textWidth)]);
-  if (night !== undefined && !isUnpublished(summary)) rows.push(['gaps', false, [formatNightGaps(night)]]);
+  if (night !== undefined && !isUnpublished(summary))
+    rows.push(['gaps', false, inLines([formatNightGaps(night, symbols.planned)])]);
   if (completeness !== undefined && !isUnpublished(summary))
     rows.push(['days', false, inLines([formatDayStates(completeness)])]);
   const openDays = formatOpenDayLines(summary);
@@ -211,13 +212,16 @@ const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [
   rechecks.lateness_ms === 0 ? null : `up to ${formatDuration(rechecks.lateness_ms)} late`,
 ];
 
-/** What a poll reads again to check it is a duplicate. */
-const formatNew = (text: string, duplicates: number): string =>
-  duplicates === 0 ? text : `${text} (${formatNumber(duplicates)} re-read to check them)`;
+/** `170,150 new (77,006 re-read to check them)`. What a poll reads again to check it is a duplicate. */
+function formatNew(count: number, duplicates: number, median = ''): string {
+  const notes = [median, ...(duplicates === 0 ? [] : [`${formatNumber(duplicates)} re-read to check them`])];
+  const text = notes.filter((note) => note !== '').join('; ');
+  return `${formatNumber(count)} new${text === '' ? '' : ` (${text})`}`;
+}
 
 function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)[] {
   return [
-    formatNew(`${formatNumber(accepted)} new`, counts.duplicates),
+    formatNew(accepted, counts.duplicates),
     formatNonzero(counts.conflicts, 'conflicting'),
     formatNonzero(counts.quarantined, 'quarantined'),
     formatRecovered(counts.recovered),
@@ -243,10 +247,7 @@ function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
           .map(([count, what]) => `${formatNumber(count)} ${what}`)
           .join(', ')}`;
   return [
-    formatNew(
-      `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}${partsText}`,
-      ticks.duplicates,
-    ),
+    `${formatNew(newCount.count, ticks.duplicates, formatMedian(newCount, night.nights, true))}${partsText}`,
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
     quarantinedText,
@@ -260,14 +261,14 @@ const formatRecovered = (count: number): string | null =>
 const formatCompared = (counts: CountComparison, what: string, { nights }: NightSummary): string | null =>
   counts.count === 0 && (counts.median ?? 0) === 0
     ? null
-    : `${formatNumber(counts.count)} ${what}${formatMedian(counts, nights, false)}`;
+    : `${formatNumber(counts.count)} ${what}${counts.median === null ? '' : ` (${formatMedian(counts, nights, false)})`}`;
 
 function formatMedian({ median }: CountComparison, nights: number, isFirst: boolean): string {
   if (median === null) return '';
-  if (nights === 1) return ` (the night before ${formatMedianValue(median)})`;
+  if (nights === 1) return `the night before ${formatMedianValue(median)}`;
   // A median of two is their mean.
-  if (nights === 2) return ` (mean${isFirst ? ' of the 2 nights before' : ''} ${formatMedianValue(median)})`;
-  return ` (median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)})`;
+  if (nights === 2) return `mean${isFirst ? ' of the 2 nights before' : ''} ${formatMedianValue(median)}`;
+  return `median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)}`;
 }
 
 /** A median of counts may end in .5. */
@@ -326,8 +327,8 @@ function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary
   ];
 }
 
-function formatTooLate({ count, names }: NightSummary['fetched_late'], textWidth: number | null): string[] {
-  const explanation = `possibly downsampled: ${formatCount(count, 'symbol')} had ticks that were older than the service keeps them whole:`;
+function formatTooLate({ count, names, days }: NightSummary['fetched_late'], textWidth: number | null): string[] {
+  const explanation = `possibly downsampled: ${formatCount(count, 'symbol')} ${count === 1 ? 'has' : 'have'} ticks older than ${formatCount(days!, 'day')}`;
   return [...wrapText(explanation, textWidth), formatNames(names.map(escapeControls), count, textWidth)];
 }
 
@@ -395,7 +396,7 @@ function formatPublished({ published, generation, outcome }: Summary): string[] 
 }
 
 /** What the symbols of a night lack. */
-function formatNightGaps({ covered: { symbols, gap_minutes: minutes } }: NightSummary): string {
+function formatNightGaps({ covered: { symbols, gap_minutes: minutes } }: NightSummary, planned: number): string {
   if (minutes === 0) return 'none';
-  return `${formatCount(symbols, 'symbol')} complete; the others miss ${formatDuration(minutes * minuteMs)}`;
+  return `${formatNumber(symbols)} of ${formatCount(planned, 'symbol')} complete; the others miss ${formatDuration(minutes * minuteMs)}`;
 }

@@ -1,4 +1,5 @@
 import { UpstreamError, type UpstreamFailure } from '../base/errors.ts';
+import { formatCount } from '../base/format-quantity.ts';
 import type { Window } from '../base/window.ts';
 import type { UnreadableResponseError } from './response-body.ts';
 
@@ -29,7 +30,7 @@ export const parseServedAt = (head: ResponseHead): number | null =>
 export function classifyStatus(head: ResponseHead, nowMs: number): AttemptError | undefined {
   const { status } = head;
   if (status >= 200 && status < 300) return undefined;
-  const reason = `answered ${status}`;
+  const reason = `HTTP ${status}`;
   if (status === 401 || status === 403) return new AttemptError('credential', reason, { status });
   if (status >= 300 && status < 400)
     return new AttemptError('refused', `${reason}, ${describeRedirect(head)}`, { status });
@@ -58,7 +59,7 @@ export function classifyUnreadable(
 ): AttemptError {
   const isHtml = (getHeader(head, 'content-type') ?? '').includes('html') || startsLikeHtml(bytes);
   const content = isHtml && bytes !== undefined ? 'HTML instead of JSON' : error.message;
-  return new AttemptError('transient', `answered ${head.status} with ${content}`, { status: head.status });
+  return new AttemptError('transient', `HTTP ${head.status} with ${content}`, { status: head.status });
 }
 
 function startsLikeHtml(bytes: Uint8Array | undefined): boolean {
@@ -165,27 +166,18 @@ export function createUpstreamError(
   return new UpstreamError(describe(), { ...facts, ...status, failure: last.failure, reason }, cause);
 }
 
-/** Formats e.g. `answered 503 twice ("overloaded"), connection reset once`. A single attempt has no count. */
+/** Formats e.g. `HTTP 503 ("overloaded"), 2 attempts; connection reset, 1 attempt`. A single attempt has no count. */
 function formatAttempts(faults: readonly AttemptError[]): string {
   const kinds = [...Map.groupBy(faults, (fault) => fault.message)];
   return kinds
     .map(([reason, alike]) => {
-      const count = faults.length === 1 ? '' : ` ${formatTimes(alike.length)}`;
+      const count = faults.length === 1 ? '' : `, ${formatCount(alike.length, 'attempt')}`;
       // The detail of one attempt is shown for all: they often differ only in a request number.
       const detail = alike.findLast((fault) => fault.detail !== undefined)?.detail;
-      return `${reason}${count}${detail === undefined ? '' : ` (${JSON.stringify(detail)})`}`;
+      return `${reason}${detail === undefined ? '' : ` (${JSON.stringify(detail)})`}${count}`;
     })
-    .join(', ');
+    .join('; ');
 }
-
-const timesWords = [
-  'never',
-  'once',
-  'twice',
-  ...['three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'].map((n) => `${n} times`),
-];
-
-const formatTimes = (count: number): string => timesWords[count] ?? `${count} times`;
 
 /** Maximum size of a body that is searched for an error text. */
 export const detailBytesMax = 8 * 1024;

@@ -176,7 +176,7 @@ function requireRetryable(
 function abortAllRequests(session: UpstreamSession, { message, status }: AttemptError): void {
   const facts = status === undefined ? {} : { status };
   session.log?.warn(facts, 'the service refused the credential');
-  session.halt.abort(new AttemptError('credential', `given up: the service ${message} to this key`, facts));
+  session.halt.abort(new AttemptError('credential', `given up: the service rejected this key (${message})`, facts));
 }
 
 function computeJitterMs({ limits, random }: UpstreamSession, attempt: number): number {

@@ -2,7 +2,7 @@ import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, gunzipSync, inflate, inflateRaw, zstdDecompress } from 'node:zlib';
 
 /**
- * The body of a response is not what was requested. A retry may succeed. `message` completes "answered 200 with …". It
+ * The body of a response is not what was requested. A retry may succeed. `message` completes "HTTP 200 with …". It
  * is a noun phrase that quotes nothing from the body except short names.
  */
 export class UnreadableResponseError extends Error {

@@ -10,7 +10,7 @@ import { exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { Context } from '../context/context.ts';
-import { type Finding, ok, problem, warning } from './finding.ts';
+import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
 export interface ArchiveFacts extends ArchiveInspection {
   readonly root: string;
@@ -29,6 +29,8 @@ export interface ArchiveFacts extends ArchiveInspection {
   /** Size of .oddslake/quarantine. */
   readonly quarantineBytes: number;
 }
+
+const repairText = 'To repair it: oddslake verify --repair';
 
 /** The value that was read, or null. */
 export const valueOrNull = <T extends object>(found: T | OddslakeError | null): T | null =>
@@ -56,7 +58,7 @@ function judgeNonArchive({ root, kind, isOutputNamed }: ArchiveFacts): Finding {
 function judgeManifest({ root, manifest: found, upstream, sources = [], state }: ArchiveFacts): Finding {
   if (found instanceof OddslakeError) {
     const isDamaged = found.exitCode === exitCodes.damaged;
-    const action = isDamaged ? 'To repair it: oddslake verify --repair' : 'Use the version of oddslake that wrote it.';
+    const action = isDamaged ? repairText : 'Use the version of oddslake that wrote it.';
     return problem('archive', found.exitCode, found.message, action);
   }
   if (found === null) {
@@ -114,7 +116,10 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
 
 /** Checks the published files, and adds what the judge of the archive finds. */
 function judgePublished({ files, status }: ArchiveFacts, nowMs: number, lagMsMax: number): Finding[] {
-  if (status === null) return [];
+  if (status === null)
+    return files.wrong.length === 0
+      ? []
+      : [problem('published', exitCodes.damaged, `${formatSome(files.wrong)} damaged`, repairText)];
   const { damaged, verifiedThrough } = status;
   const checked = `${formatCount(files.listed, 'file')} have the right size, and ${formatNumber(files.hashed)} that were hashed now match; ${formatVerified(verifiedThrough)}`;
   const { verdict, findings } = judge({ nowMs, lagMsMax, status });

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { datasetNames } from '../archive/format/datasets.ts';
 import { computeDailyGrowth } from '../archive/format/growth.ts';
 import { listManifestFiles, type Manifest } from '../archive/format/manifest.ts';
+import { diskFullWarningDays } from '../archive/read/judge.ts';
 import { exitCodes } from '../base/errors.ts';
 import { formatBytes, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { dayMs } from '../base/window.ts';
@@ -25,7 +26,6 @@ export interface DiskFacts {
 
 /** A publish needs free space, because it writes new files before it removes the old ones. */
 const freeBytesMin = 100e6;
-const daysLeftMin = 30;
 const freeFilesMin = 1_000;
 const freeFilesWarnMin = 50_000;
 
@@ -44,11 +44,12 @@ type FileSystemFacts = NonNullable<DiskFacts['fileSystem']>;
 function judgeSpace({ bytesPerDay, folder }: DiskFacts, { bytes, freeBytes }: FileSystemFacts): Finding {
   const days = bytesPerDay ? freeBytes / bytesPerDay : Number.POSITIVE_INFINITY;
   const duration = days > 3650 ? 'more than 10 years' : formatDuration(days * dayMs);
-  const growth = bytesPerDay ? `, enough for ${duration} at ${formatBytes(bytesPerDay)} a day` : '';
+  // Of a disk that will soon be full, the judge of the archive says so.
+  const growth =
+    bytesPerDay && days > diskFullWarningDays ? `, enough for ${duration} at ${formatBytes(bytesPerDay)} a day` : '';
   const found = `${formatBytes(freeBytes)} free of ${formatBytes(bytes)}${growth}`;
   const action = `Free disk space on the file system of ${folder}, or move the archive to a larger one.`;
-  if (freeBytes < freeBytesMin || days < 1) return problem('space', exitCodes.unexpected, found, action);
-  return days < daysLeftMin ? warning('space', found, action) : ok('space', found);
+  return freeBytes < freeBytesMin ? problem('space', exitCodes.unexpected, found, action) : ok('space', found);
 }
 
 function judgeInodes({ files, freeFiles }: FileSystemFacts): Finding {

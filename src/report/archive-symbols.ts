@@ -97,7 +97,7 @@ export function renderSymbolsSection({ cadence, rules }: ReportData): ReportPart
   ];
   const silentPart: ReportPart =
     silent.length === 0
-      ? { name: 'Newly silent symbols', text: 'No live symbol with regular ticks has become silent.' }
+      ? { name: 'Newly silent symbols', text: 'No active symbol stopped ticking.' }
       : renderSection(
           'Newly silent symbols',
           [

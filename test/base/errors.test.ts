@@ -41,13 +41,13 @@ describe('errors', () => {
   test('of the upstream name the request and the reason', () => {
     const facts: UpstreamErrorFacts = {
       failure: 'transient' as const,
-      reason: 'answered 503 five times',
+      reason: 'HTTP 503, 5 attempts',
       status: 503,
       symbol: 'S',
       window: { from: 1, to: 2 },
     };
     const error = new UpstreamError('tick page', facts);
-    expect(error).toMatchObject({ ...facts, name: 'UpstreamError', message: 'tick page: answered 503 five times' });
+    expect(error).toMatchObject({ ...facts, name: 'UpstreamError', message: 'tick page: HTTP 503, 5 attempts' });
     expect(new UpstreamError('tick page', { failure: 'refused', reason: 'r' })).toMatchObject({
       status: undefined,
       symbol: undefined,

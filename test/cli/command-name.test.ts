@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createCommandCompleter, findCommandName } from '../../src/context/command-name.ts';
 import { wrapAdvice } from '../../src/cli/table.ts';
+import { createCommandCompleter, findCommandName } from '../../src/context/command-name.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -33,19 +33,17 @@ test.each<[string, string, Record<string, string>]>([
   ['plain text', 'limit over 1000\n', plain],
   ['plain text without a content type', 'limit over 1000', {}],
 ])('quotes %s', async (_, body, headers) => {
-  expect(await reasonOf([[400, body, headers]])).toBe('answered 400 ("limit over 1000")');
+  expect(await reasonOf([[400, body, headers]])).toBe('HTTP 400 ("limit over 1000")');
 });
 
 test('quotes a compressed body', async () => {
   const body = gzipSync('{"detail":"limit over 1000"}');
-  expect(await reasonOf([[422, body, { ...json, 'content-encoding': 'gzip' }]])).toBe(
-    'answered 422 ("limit over 1000")',
-  );
+  expect(await reasonOf([[422, body, { ...json, 'content-encoding': 'gzip' }]])).toBe('HTTP 422 ("limit over 1000")');
 });
 
 test('quotes why a credential was refused', async () => {
   expect(await reasonOf([[403, '{"detail":"this key has expired"}', problem]])).toBe(
-    'answered 403 ("this key has expired")',
+    'HTTP 403 ("this key has expired")',
   );
 });
 
@@ -65,7 +63,7 @@ test.each<[string, Body, Record<string, string>]>([
   ['an empty body', '', json],
   ['only white space', ' \n\t', plain],
 ])('does not quote %s', async (_, body, headers) => {
-  expect(await reasonOf([[400, body, headers]])).toBe('answered 400');
+  expect(await reasonOf([[400, body, headers]])).toBe('HTTP 400');
 });
 
 test('does not quote the body of a redirect', async () => {
@@ -73,20 +71,18 @@ test('does not quote the body of a redirect', async () => {
 });
 
 test('truncates a long text at a whole character', async () => {
-  expect(await reasonOf([[400, '🎲'.repeat(200), plain]])).toBe(`answered 400 ("${'🎲'.repeat(120)}…")`);
+  expect(await reasonOf([[400, '🎲'.repeat(200), plain]])).toBe(`HTTP 400 ("${'🎲'.repeat(120)}…")`);
 });
 
 test('removes control characters and line breaks', async () => {
   const body = 'a\u001b[31mb\r\nc\u0000\u202ed\u2028e "f"';
-  expect(await reasonOf([[400, JSON.stringify({ detail: body }), json]])).toBe(
-    'answered 400 ("a [31mb c d e \\"f\\"")',
-  );
+  expect(await reasonOf([[400, JSON.stringify({ detail: body }), json]])).toBe('HTTP 400 ("a [31mb c d e \\"f\\"")');
 });
 
 test('replaces the key, even if truncation would leave a part of it', async () => {
-  expect(await reasonOf([[400, `unknown key ${apiKey}`, plain]])).toBe('answered 400 ("unknown key [key]")');
+  expect(await reasonOf([[400, `unknown key ${apiKey}`, plain]])).toBe('HTTP 400 ("unknown key [key]")');
   const reason = await reasonOf([[400, `${'x'.repeat(110)}${apiKey}`, plain]]);
-  expect(reason).toBe(`answered 400 ("${'x'.repeat(110)}[key]")`);
+  expect(reason).toBe(`HTTP 400 ("${'x'.repeat(110)}[key]")`);
 });
 
 test('quotes one text for several attempts, even if the texts differ', async () => {
@@ -96,7 +92,7 @@ test('quotes one text for several attempts, even if the texts differ', async () 
       [502, '<html>', {}],
       [500, 'request 3 failed', plain],
     ]),
-  ).toBe('answered 500 twice ("request 3 failed"), answered 502 once');
+  ).toBe('HTTP 500 ("request 3 failed"), 2 attempts; HTTP 502, 1 attempt');
 });
 
 test('reuses the connection after an error with a text', async () => {

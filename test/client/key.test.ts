@@ -16,11 +16,11 @@ test.each([401, 403])('ends all requests immediately after %i', async (status) =
   await using upstream = open(server.url, { concurrency: 3 });
   const waiting = Array.from({ length: 20 }, () => failure(upstream.ticks(ticksQuery)));
   const [refused, ...others] = await Promise.all(waiting);
-  expect(refused!.message).toBe(`${subject}: answered ${status}`);
+  expect(refused!.message).toBe(`${subject}: HTTP ${status}`);
   expect(refused).toMatchObject({ failure: 'credential', status });
   for (const other of others) expect(other).toMatchObject({ failure: 'credential', status });
   const later = await failure(upstream.markets({}));
-  expect(later.message).toBe(`markets: given up: the service answered ${status} to this key`);
+  expect(later.message).toBe(`markets: given up: the service rejected this key (HTTP ${status})`);
   expect(server.requests).toHaveLength(3);
 });
 
@@ -29,7 +29,7 @@ test('follows no redirect and reports its target', async () => {
   await using server = await serve((_, response) => response.writeHead(302, { location: `${elsewhere.url}/x` }).end());
   await using upstream = open(server.url);
   const error = await failure(upstream.ticks(ticksQuery));
-  expect(error.message).toBe(`${subject}: answered 302, a redirect to "${elsewhere.url}/x", which is not followed`);
+  expect(error.message).toBe(`${subject}: HTTP 302, a redirect to "${elsewhere.url}/x", which is not followed`);
   expect(error).toMatchObject({ failure: 'refused', status: 302 });
   expect(server.requests).toHaveLength(1);
   expect(elsewhere.requests).toHaveLength(0);

@@ -72,7 +72,7 @@ test('fails instead of waiting too long, and sends nothing meanwhile', async () 
   await using upstream = open(server.url);
   const reason = 'the service requested a pause of 86400 s, which exceeds the maximum';
   const first = await failure(upstream.ticks(ticksQuery));
-  expect(first.message).toBe(`${subject}: answered 429; ${reason}`);
+  expect(first.message).toBe(`${subject}: HTTP 429; ${reason}`);
   expect(first).toMatchObject({ failure: 'transient', status: 429 });
   const second = await failure(upstream.ticks(ticksQuery));
   expect(second.message).toBe(`${subject}: ${reason}`);

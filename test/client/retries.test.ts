@@ -30,7 +30,7 @@ test('reports the attempts when they are used up', async () => {
   await using upstream = open(server.url);
   const error = await failure(upstream.ticks(ticksQuery));
   expect(error).toBeInstanceOf(UpstreamError);
-  expect(error.message).toBe(`${subject}: answered 503 six times`);
+  expect(error.message).toBe(`${subject}: HTTP 503, 6 attempts`);
   const window = { from: ticksQuery.from, to: ticksQuery.to };
   expect(error).toMatchObject({ failure: 'transient', status: 503, symbol: 'KXBTC', window });
   expect(server.requests).toHaveLength(6);
@@ -44,7 +44,9 @@ test('reports different reasons with their counts', async () => {
   });
   await using upstream = open(server.url, { retryAttemptsMax: 4 });
   const { message } = await failure(upstream.ticks(ticksQuery));
-  expect(message).toBe(`${subject}: answered 500 twice, connection reset once, answered 200 with broken JSON once`);
+  expect(message).toBe(
+    `${subject}: HTTP 500, 2 attempts; connection reset, 1 attempt; HTTP 200 with broken JSON, 1 attempt`,
+  );
 });
 
 test('retries after a connection reset, before and during a response', async () => {
@@ -75,7 +77,7 @@ test('retries after a truncated body, with and without a stated length', async (
 test('retries after a response that is not HTTP', async () => {
   await using server = await serveRaw((socket) => socket.end('220 smtp.example.org ESMTP\r\n'));
   await using upstream = open(server.url, { retryAttemptsMax: 2 });
-  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(`${subject}: invalid HTTP response twice`);
+  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(`${subject}: invalid HTTP response, 2 attempts`);
 });
 
 test.each([
@@ -93,7 +95,7 @@ test.each([
   });
   await using hasty = open(server.url, { retryAttemptsMax: 2 });
   const error = await failure(hasty.ticks(ticksQuery));
-  expect(error.message).toBe(`${subject}: answered 200 with ${reason} twice`);
+  expect(error.message).toBe(`${subject}: HTTP 200 with ${reason}, 2 attempts`);
   expect(error).toMatchObject({ failure: 'transient', status: 200 });
   await using patient = open(server.url);
   expect((await patient.ticks(ticksQuery)).received).toBe(2);
@@ -124,9 +126,9 @@ test('stops retrying when the shared budget is empty', async () => {
   await using server = await serve((_, response) => response.writeHead(500).end());
   await using upstream = open(server.url, { retryBudget: 3 });
   expect((await failure(upstream.ticks(ticksQuery))).message).toBe(
-    `${subject}: answered 500 four times; retry budget exhausted`,
+    `${subject}: HTTP 500, 4 attempts; retry budget exhausted`,
   );
-  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(`${subject}: answered 500; retry budget exhausted`);
+  expect((await failure(upstream.ticks(ticksQuery))).message).toBe(`${subject}: HTTP 500; retry budget exhausted`);
   expect(server.requests).toHaveLength(5);
 });
 
@@ -134,7 +136,7 @@ test.each([400, 404, 405, 410, 422])('does not retry after %i', async (status) =
   await using server = await serve((_, response) => response.writeHead(status).end());
   await using upstream = open(server.url);
   const error = await failure(upstream.markets({ view: 'matched' }));
-  expect(error.message).toBe(`markets of view matched: answered ${status}`);
+  expect(error.message).toBe(`markets of view matched: HTTP ${status}`);
   expect(error).toMatchObject({ failure: 'refused', status });
   expect(server.requests).toHaveLength(1);
 });
@@ -144,7 +146,7 @@ test('reports a closed port and an unknown host name as unreachable', async () =
   await server[Symbol.asyncDispose]();
   await using closed = open(server.url, { retryAttemptsMax: 2 });
   const refused = await failure(closed.ticks(ticksQuery));
-  expect(refused.message).toBe(`${subject}: connection refused twice`);
+  expect(refused.message).toBe(`${subject}: connection refused, 2 attempts`);
   expect(refused).toMatchObject({ failure: 'unreachable' });
   await using nowhere = open('http://no-such-host.invalid', { retryAttemptsMax: 2 });
   expect(await failure(nowhere.ticks(ticksQuery))).toMatchObject({ failure: 'unreachable' });

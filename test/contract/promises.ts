@@ -188,6 +188,7 @@ export const summaryFields = [
   'night.covered.symbols',
   'night.covered.gap_minutes',
   'night.fetched_late',
+  'night.fetched_late.days',
   'rechecks.requests',
   'rechecks.windows',
   'rechecks.contradicted',
@@ -197,7 +198,10 @@ export const summaryFields = [
   'rechecks.doubtful_windows',
   'rechecks.lateness_ms',
   'rechecks.overlap_ms',
-  'next_action',
+  'verdict.state',
+  'verdict.text',
+  'verdict.command',
+  'findings',
 ] as const;
 
 const time = 'Timestamp<MILLISECOND, UTC>';

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { formatVersion, type Manifest } from '../../src/archive/format/manifest.ts';
 import type { StateInspection } from '../../src/archive/journal/state.ts';
+import type { ArchiveStatus } from '../../src/archive/read/archive-status.ts';
 import { DamageError, type ExitCode, UsageError } from '../../src/base/errors.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
-import type { DayState } from '../../src/contract/day-reasons.ts';
 import { type ArchiveFacts, judgeArchive } from '../../src/doctor/check-archive.ts';
 import { type DiskFacts, judgeDisk, suggestPermissionFix } from '../../src/doctor/check-disk.ts';
 import { judgeMachine, type MachineFacts } from '../../src/doctor/check-machine.ts';
@@ -85,8 +85,7 @@ describe('the disk', () => {
 
   test.each([
     [{ freeBytes: 50e6 }, {}, { space: 'action_required 1' }],
-    [{ freeBytes: 2 * gb }, { bytesPerDay: 3 * gb }, { space: 'action_required 1' }],
-    [{ freeBytes: 10 * gb }, { bytesPerDay: gb }, { space: 'warning' }],
+    [{ freeBytes: 10 * gb }, { bytesPerDay: gb }, { space: 'ok' }],
     [{ freeFiles: 10 }, {}, { files: 'action_required 1' }],
     [{ freeFiles: 2000 }, {}, { files: 'warning' }],
     [{ files: 0, freeFiles: 0 }, {}, { files: 'ok' }],
@@ -131,13 +130,13 @@ describe('the upstream', () => {
   const judged = (change: Partial<UpstreamFacts>) => judgeUpstream({ ...facts, ...change }, 300_000);
   const answered = (change: object) => judged({ response: { ...facts.response!, ...change } });
   const failed = (kind: string, status: number | null = null) =>
-    answered({ status, failure: { failure: kind, reason: `answered ${status}` } });
+    answered({ status, failure: { failure: kind, reason: `HTTP ${status}` } });
   const tls = (change: object) =>
     judged({ connection: { address: '192.0.2.1', ms: 12, certificateDays: 60, distrusted: null, ...change } });
 
   test('actions name where the address and the key were set', () => {
     const origins = { baseUrl: 'upstream.base_url in lake.yaml:2', apiKey: 'ODDSLAKE_API_KEY' };
-    const failure = { failure: 'credential', reason: 'answered 401' } as const;
+    const failure = { failure: 'credential', reason: 'HTTP 401' } as const;
     const actions = [
       ...judged({ origins, connection: { failure: 'connection refused' }, response: null }),
       ...judged({ origins, response: { ...facts.response!, status: 401, failure } }),
@@ -207,89 +206,85 @@ describe('the archive', () => {
     lists_complete: true,
     damaged: { files: 0, dates: [] },
   };
-  const day: DayState = { state: 'complete', expected: 2, covered: 2, missing: [], exceptions: 0 };
   const manifest = {
     format_version: formatVersion,
     generation: 3,
     upstream: 'box',
-    parts: 1,
-    reached: nowMs - hourMs,
-    days: { '2026-11-19': day },
-    completeness,
     datasets: { ticks: { files: [{ path: 'ticks/a', rows: 10, bytes: 100 }] } },
   } as unknown as Manifest;
-  const published = (change: object) => ({ manifest: { manifest: { ...manifest, ...change }, sha256: 'a' } });
   const state: StateInspection = {
     generation: 3,
     upstream: 'box',
     manifestSha256: 'a',
     hasOpenIntent: false,
-    journaledTicks: 0,
-    progress: null,
     damaged: [],
-    hashedAt: () => undefined,
-    lastRun: {
-      runId: 'r',
-      job: 'nightly',
-      startedAt: nowMs - hourMs,
-      finishedAt: nowMs - hourMs + 5,
-      exitCode: 0,
-      isOver: true,
-    },
     lastRequestingSummary: null,
+  };
+  const status: ArchiveStatus = {
+    generation: 3,
+    watermark: nowMs - hourMs,
+    reached: nowMs - hourMs,
+    ticksPublished: 10,
+    ticksJournaled: 0,
+    isPublishOpen: false,
+    damaged: [],
+    verifiedThrough: null,
+    completeness,
+    openDays: [],
+    failing: null,
+    runs: [],
+    disk: null,
   };
   const facts: ArchiveFacts = {
     root: '/l',
     kind: 'archive',
     isOutputNamed: true,
     upstream: 'box',
-    ...published({}),
+    manifest: { manifest, sha256: 'a' },
     state,
+    status,
     isBeingWritten: false,
     files: { listed: 9, hashed: 8, wrong: [] },
     damagedFiles: 0,
     quarantineBytes: 0,
   };
-  const judged = (change: Partial<ArchiveFacts>) =>
-    severities(judgeArchive({ ...facts, ...change }, nowMs, 48 * hourMs));
+  const judgeWith = (change: Partial<ArchiveFacts>) => judgeArchive({ ...facts, ...change }, nowMs, 48 * hourMs);
+  const judged = (change: Partial<ArchiveFacts>) => severities(judgeWith(change));
   const ofState = (change: Partial<StateInspection>, rest = {}) => judged({ state: { ...state, ...change }, ...rest });
 
-  test('has no findings if all is well', () => {
-    expect(new Set(Object.values(judged({})))).toEqual(new Set(['ok']));
-  });
-
-  test('says how much is verified since when, and what an exit code means', () => {
-    const of = (change: Partial<StateInspection>, check: string): string =>
-      one(judgeArchive({ ...facts, state: { ...state, ...change } }, nowMs, 48 * hourMs), check).message;
-    expect(of({ hashedAt: () => nowMs }, 'published')).toBe(
+  test('has no findings if all is well, and says how much is verified since when', () => {
+    const of = (verifiedThrough: number | null) => judgeWith({ status: { ...status, verifiedThrough } });
+    expect(severities(of(null))).toEqual({
+      archive: 'ok',
+      state: 'ok',
+      published: 'ok',
+      verdict: 'ok',
+      quarantined: 'ok',
+    });
+    expect(one(of(null), 'verdict').message).toBe('OK: collected to 2026-11-20 11:00 UTC');
+    expect(one(of(nowMs), 'published').message).toBe(
       '9 files have the right size, and 8 that were hashed now match; every byte verified since 2026-11-20T12:00:00Z',
     );
-    expect(of({}, 'published')).toMatch(/; some bytes were never verified: oddslake verify reads all$/);
-    expect(of({ lastRun: { ...state.lastRun!, exitCode: 7 } }, 'last run')).toBe(
-      'nightly, 1 h ago, ended with exit code 7 (the upstream could not be reached)',
-    );
+    expect(one(of(null), 'published').message).toMatch(/; some bytes were never verified: oddslake verify reads all$/);
   });
 
-  test('says why days are not complete, and what completes them', () => {
-    const from = Date.UTC(2026, 10, 19);
-    const reasons = [{ reason: 'inferred', symbols: 2, from, to: from + 24 * hourMs }] as const;
-    const days = { '2026-11-19': { ...day, state: 'provisional', reasons } };
-    const provisional = { ...completeness, days: { ...completeness.days, complete: 2, provisional: 1 } };
-    const inspected = { ...facts, ...published({ days, completeness: provisional }) };
-    expect(one(judgeArchive(inspected, nowMs, 48 * hourMs), 'completeness')).toMatchObject({
-      severity: 'ok',
-      message:
-        'provisional (covered, not confirmed yet): 1 day. 2026-11-19 provisional: coverage of 2 symbols is inferred',
-      action:
-        'nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from 2026-11-19 --to 2026-11-20',
-    });
-    // Damage that is found after the publish is a reason too.
-    const damaged = [{ path: 'ticks/date=2026-11-19/part-00.parquet', kind: 'missing' }] as const;
-    const { message } = one(
-      judgeArchive({ ...inspected, state: { ...state, damaged } }, nowMs, 48 * hourMs),
-      'completeness',
-    );
-    expect(message).toMatch(/2026-11-19 incomplete: a file is damaged; coverage of 2 symbols is inferred$/);
+  test('reports each finding of the judge with its command, and no verdict if one needs attention', () => {
+    const damaged = [{ path: 'ticks/a', kind: 'missing', foundAt: 0 }] as const;
+    const found = { ...status, damaged, ticksJournaled: 5, completeness: { ...completeness, suspended: 1 } };
+    const findings = judgeWith({ status: found });
+    expect(findings.filter(({ check }) => check === 'finding')).toMatchObject([
+      {
+        severity: 'action_required',
+        exit_code: 6,
+        message: '1 file damaged: ticks/a (missing)',
+        action: 'next: oddslake verify --repair',
+      },
+      { severity: 'warning', exit_code: 0, action: 'next: oddslake symbols retry' },
+      { severity: 'ok', exit_code: 0, action: 'more: oddslake publish' },
+    ]);
+    expect(Object.keys(severities(findings))).toEqual(['archive', 'state', 'finding', 'quarantined']);
+    const late = judgeWith({ status: { ...status, reached: 0 } });
+    expect(one(late, 'finding')).toMatchObject({ severity: 'action_required', exit_code: 4 });
   });
 
   test.each([
@@ -300,50 +295,17 @@ describe('the archive', () => {
     ['another format', judged({ manifest: new UsageError('x') }), { archive: 'action_required 2' }],
     [
       'an unreadable manifest',
-      judged({ manifest: new DamageError('x') }),
+      judged({ manifest: new DamageError('x'), status: null }),
       { archive: 'action_required 6', state: 'action_required 6' },
     ],
     ['another manifest', ofState({ manifestSha256: 'b' }), { state: 'action_required 6' }],
-    ['a lost state', judged({ state: null }), { state: 'warning' }],
+    ['a lost state', judged({ state: null, status: null }), { state: 'warning' }],
     [
-      'an interrupted publish',
-      ofState({ hasOpenIntent: true, manifestSha256: 'b' }),
-      { state: 'ok', journal: 'warning' },
+      'damaged files beside a lost state',
+      judged({ state: null, status: null, files: { listed: 9, hashed: 8, wrong: ['ticks/a'] } }),
+      { state: 'warning', published: 'action_required 6' },
     ],
-    ['a publish in progress', ofState({ hasOpenIntent: true }, { isBeingWritten: true }), { journal: 'ok' }],
-    ['unpublished ticks', ofState({ journaledTicks: 5 }), { journal: 'warning' }],
-    ['no run yet', ofState({ lastRun: null }), { 'last run': 'ok' }],
-    [
-      'a running run',
-      ofState({ lastRun: { ...state.lastRun!, finishedAt: null, isOver: false } }),
-      { 'last run': 'ok' },
-    ],
-    ['an interrupted run', ofState({ lastRun: { ...state.lastRun!, finishedAt: null } }), { 'last run': 'warning' }],
-    ['a failed run', ofState({ lastRun: { ...state.lastRun!, exitCode: 3 } }), { 'last run': 'warning' }],
-    [
-      'files that an earlier run found damaged',
-      ofState({ damaged: [{ path: 'a', kind: 'missing' }] }),
-      { published: 'action_required 6' },
-    ],
-    ['damaged files', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'action_required 6' }],
-    ['a large lag', judged(published({ reached: 0 })), { covered: 'warning' }],
-    [
-      'a published lag that later jobs without new ticks have caught up',
-      ofState({ progress: { watermark: nowMs, reached: nowMs } }, published({ reached: 0 })),
-      {},
-    ],
-    [
-      'an incomplete day',
-      judged(published({ days: { '2026-11-19': { ...day, state: 'incomplete' } } })),
-      { completeness: 'warning' },
-    ],
-    [
-      'a suspended symbol',
-      judged(published({ completeness: { ...completeness, suspended: 1 } })),
-      { completeness: 'ok', suspended: 'warning' },
-    ],
-    ['nothing covered of live symbols', judged(published({ reached: null })), { covered: 'warning' }],
-    ['lost windows', judged(published({ lost: [{}] })), { quarantined: 'warning' }],
+    ['an interrupted publish', ofState({ hasOpenIntent: true, manifestSha256: 'b' }), { state: 'ok' }],
     ['damaged files of a repair', judged({ damagedFiles: 2 }), { quarantined: 'warning' }],
     ['unusable input', judged({ quarantineBytes: 9 }), { quarantined: 'ok' }],
   ] as const)('%s', (_what, found, wanted) => {

@@ -47,7 +47,7 @@ describe('nightly', () => {
     expect(bookRequests(box)).toBe(1);
     expect(some.summary).toMatchObject({
       exit_code: 4,
-      failures: [{ symbol: 'NOPE', reason: expect.stringMatching(/^order book: answered 404/) }],
+      failures: [{ symbol: 'NOPE', reason: expect.stringMatching(/^order book: HTTP 404/) }],
     });
   });
 
@@ -69,7 +69,7 @@ describe('nightly', () => {
       exit_code: 4,
       error: null,
       failures_count: 1,
-      failures: [{ symbol: null, reason: expect.stringMatching(/^order books: answered 403/) }],
+      failures: [{ symbol: null, reason: expect.stringMatching(/^order books: HTTP 403/) }],
     });
     expect(totalTicks(output)).toBe(ended.summary.ticks.accepted);
     expect((await job('orderbook', box.url, output)).code).toBe(3);

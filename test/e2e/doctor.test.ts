@@ -101,7 +101,7 @@ test('sends one request for one market, without retries', async () => {
 });
 
 test.each<[check: string, code: number, text: RegExp, env: Variables, ...flags: string[]]>([
-  ['key', 3, /answered 401.*ODDSLAKE_API_KEY/, { ODDSLAKE_API_KEY: 'another-key' }],
+  ['key', 3, /HTTP 401.*ODDSLAKE_API_KEY/, { ODDSLAKE_API_KEY: 'another-key' }],
   ['key', 2, /ODDSLAKE_API_KEY_FILE/, { ODDSLAKE_API_KEY: '' }],
   ['reachable', 7, /connection refused/, access('http://127.0.0.1:9')],
   ['reachable', 7, /host name not found/, access('http://nobody.invalid')],

@@ -20,7 +20,7 @@ describe('orderbook', () => {
     });
     expect(ended.summary.failures[0]).toMatchObject({
       symbol: b,
-      reason: expect.stringMatching(/^order book: answered 500/),
+      reason: expect.stringMatching(/^order book: HTTP 500/),
     });
     expect([...booksOf(output).keys()].sort()).toEqual([a, c].sort());
     const requested = await run([

@@ -85,7 +85,7 @@ test('escapes control characters of the service in report, status and plan', asy
   append(archive, answer(symbol, [[day0, 0.5]], { windows: [{ from: day0, to: day0 + hourMs }] }));
   await publishNow(archive, day0 + hourMs);
   startRun(archive.state.db, 'z', 'nightly', process.pid, Date.now());
-  const failures = [{ symbol, from: day0, to: day0 + 1, reason: 'answered 500' }];
+  const failures = [{ symbol, from: day0, to: day0 + 1, reason: 'HTTP 500' }];
   const facts = { version: '1', job: 'nightly', started_at: 0, finished_at: 1, strict: false, thrown: undefined };
   finishRun(archive.state.db, 'z', Date.now(), 4, JSON.stringify(summarize({ ...emptyFacts, ...facts, failures })));
   archive.close();

@@ -72,7 +72,7 @@ describe('a webhook gets a message about a run that ended', () => {
       [4, 1],
     ]);
     expect(reported[0]!.body.text).toMatch(
-      /Missing: .* \(answered 404.*1 active symbol is suspended\. To request them now: oddslake symbols retry/,
+      /Missing: .* \(HTTP 404.*1 active symbol is suspended\. To request them now: oddslake symbols retry/,
     );
     expect(reported[1]!.body.text).toMatch(/suspended: unknown to the service since/);
   });

@@ -19,7 +19,7 @@ const night = {
     overdue: { count: 4, names: [] },
   },
   covered: { symbols: 0, gap_minutes: 1.5 },
-  fetched_late: { count: 12, names: [] },
+  fetched_late: { count: 12, names: [], days: 7 },
 };
 const run: Summary = {
   ...summarize({

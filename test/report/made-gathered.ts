@@ -50,7 +50,7 @@ export function createNight(nights: number, names: readonly string[] = ['KXBTC-2
     },
     markets: { new: { count: 12, names }, resolved: none, delisted: none, overdue: none },
     covered: { symbols: 12, gap_minutes: 0 },
-    fetched_late: none,
+    fetched_late: { ...none, days: 7 },
   };
 }
 

@@ -199,8 +199,8 @@ export interface NightSummary {
    * summed over symbols.
    */
   readonly covered: { readonly symbols: number; readonly gap_minutes: number };
-  /** Symbols with days that were first fetched so late that the upstream may have thinned them out. */
-  readonly fetched_late: NamedCount;
+  /** Symbols with days that were first fetched when they were older than `days`, so that they may be downsampled. */
+  readonly fetched_late: NamedCount & { readonly days: number | null };
 }
 
 /** Restored windows of lost ticks, by source: raw responses in .oddslake/raw, or new requests. */

@@ -7,7 +7,8 @@ interface ReadStatement {
   readonly isExplain: boolean;
 }
 
-const acceptedStatements = 'SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these';
+const readOnlyText =
+  'sql is read-only: it accepts SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these';
 
 /**
  * Prepares the single statement of `sql`, which must be read-only. DuckDB's own parser and binder determine its type.
@@ -23,7 +24,7 @@ export async function prepareRead(connection: DuckDBConnection, sql: string): Pr
     return { prepared: await prepareExplain(connection, sql), isExplain: true };
   }
   const kind = StatementType[prepared.statementType] ?? 'another statement';
-  throw new UsageError(`Only read-only statements are accepted: ${acceptedStatements}. This is ${kind}.`);
+  throw new UsageError(`${readOnlyText}. This is ${kind}.`);
 }
 
 /**
@@ -34,9 +35,7 @@ async function prepareExplain(connection: DuckDBConnection, sql: string): Promis
   const [, analyze, inner] = /^\s*explain\s+(analyze\s+)?(\S[\s\S]*)$/i.exec(sql) ?? [];
   const explained = inner === undefined ? undefined : await prepareSingle(connection, inner);
   if (inner === undefined || explained?.statementType !== StatementType.SELECT) {
-    throw new UsageError(
-      'Only read-only statements are accepted: EXPLAIN and EXPLAIN ANALYZE must be followed by a query.',
-    );
+    throw new UsageError('sql is read-only: EXPLAIN and EXPLAIN ANALYZE must be followed by a query.');
   }
   await requireReadOnly(connection, inner);
   return await prepareSingle(connection, `EXPLAIN ${analyze === undefined ? '' : 'ANALYZE '}${inner}`);
@@ -49,7 +48,13 @@ async function prepareSingle(connection: DuckDBConnection, sql: string): Promise
       throw new UsageError('There is no SQL to run.');
     throw error;
   });
-  if (statements.count === 1) return await statements.prepare(0);
+  if (statements.count === 1)
+    return await statements.prepare(0).catch((error: unknown) => {
+      // The type of a statement is known once it is bound, and a change of a view is not bound.
+      if (error instanceof Error && /Can only (delete|update|merge)|is not an table/.test(error.message))
+        throw new UsageError(`${readOnlyText}.`);
+      throw error;
+    });
   const hint = /\bpivot\b/i.test(sql) ? ' A PIVOT must list its values: ON column IN (…).' : '';
   throw new UsageError(`Only one statement is accepted; there are ${statements.count}.${hint}`);
 }
@@ -78,7 +83,7 @@ async function requireReadOnly(connection: DuckDBConnection, sql: string): Promi
   const nodes: PlanNode[] = typeof plan === 'string' ? JSON.parse(plan) : [];
   for (let node = nodes.pop(); node !== undefined; node = nodes.pop()) {
     if (node.name !== undefined && sideEffectOperators.test(node.name)) {
-      throw new UsageError(`Only read-only statements are accepted: ${node.name.toLowerCase()} is not allowed.`);
+      throw new UsageError(`sql is read-only: ${node.name.toLowerCase()} is not allowed.`);
     }
     nodes.push(...(node.children ?? []));
   }

@@ -305,7 +305,7 @@ function judgeProvisional({ completeness: { inferred_windows: windows } }: Archi
 }
 
 /** Days before the disk is full at which it is a warning, and at which action is required. */
-const diskFullWarningDays = 30;
+export const diskFullWarningDays = 30;
 const diskFullActionDays = 7;
 
 function judgeDisk({ disk }: ArchiveStatus): Finding[] {

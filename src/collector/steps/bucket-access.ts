@@ -97,8 +97,7 @@ export async function withObjectStore<T>(
 ): Promise<T> {
   const { bucket } = context.settings;
   const text = url ?? bucket.url;
-  if (text === null)
-    throw new UsageError('Which bucket? Name s3://BUCKET/PREFIX in the command, or set bucket.url in the config.');
+  if (text === null) throw new UsageError('Missing bucket: pass s3://BUCKET/PREFIX, or set bucket.url in the config.');
   const [{ parseBucketAddress }, { openS3Store }] = await Promise.all([
     import('../../bucket/address.ts'),
     import('../../bucket/s3-store.ts'),

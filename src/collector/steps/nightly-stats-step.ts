@@ -56,7 +56,10 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
       from: past.find((night) => night.polledTo < end)?.polledTo ?? end - lookbackMs,
       to: end,
     }),
-    fetched_late: toNamedCount(run.nightCounters.fetchedLateSymbols.filter((symbol) => !symbolsWithGaps.has(symbol))),
+    fetched_late: {
+      ...toNamedCount(run.nightCounters.fetchedLateSymbols.filter((symbol) => !symbolsWithGaps.has(symbol))),
+      days: run.context.settings.source.downsampledAfterDays,
+    },
   };
   // The publish since the rechecks may have increased the overlap.
   const known = readRecheckHistory(db, run.source);

@@ -23,7 +23,7 @@ describe('gaps of a symbol', () => {
       lingerMs = 0,
     } = given;
     const coverage = covered.map((w) => ({ ...w, fetchedAt: w.to, origin: 'poll', evidence: 'confirmed' }) as const);
-    const mark = { kind: 'failed', reason: 'answered 500', since: 1 } as const;
+    const mark = { kind: 'failed', reason: 'HTTP 500', since: 1 } as const;
     const known = { coverage, lost: [], accepted: [], owed: owed.map((w) => ({ ...w, ...mark })), damaged };
     const query = {
       namedSymbols: null,

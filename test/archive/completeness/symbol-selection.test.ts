@@ -192,7 +192,7 @@ const judge = (symbols: SymbolFacts[], coverage: CoveredWindow[], namedSymbols: 
       symbols,
       coverage: new Map([['S', coverage]]),
       namedSymbols,
-      owed: new Map([['S', [{ from: 4 * dayMs, to: 6 * dayMs, kind: 'failed', reason: 'answered 500', since: 0 }]]]),
+      owed: new Map([['S', [{ from: 4 * dayMs, to: 6 * dayMs, kind: 'failed', reason: 'HTTP 500', since: 0 }]]]),
       nowMs,
       lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs },
     },

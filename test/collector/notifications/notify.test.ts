@@ -43,7 +43,7 @@ const incomplete: Summary = {
   exit_code: 4,
   failures_count: 31,
   next_action: 'Run it again.',
-  failures: [{ symbol: 'KXBTC', from: 0, to: 60_000, reason: 'answered 503' }],
+  failures: [{ symbol: 'KXBTC', from: 0, to: 60_000, reason: 'HTTP 503' }],
 };
 
 test.each<[string, Partial<Summary>, string]>([
@@ -64,7 +64,7 @@ test('formats outcome, error, missing windows and next action in one line', () =
     'oddslake nightly on box: done (exit 0). 1,234 new ticks, generation 12.',
   );
   expect(buildNotification(incomplete, place).text).toBe(
-    'oddslake nightly on box: done, but incomplete (exit 4). Missing: KXBTC (answered 503), and 30 more. Next: Run it again.',
+    'oddslake nightly on box: done, but incomplete (exit 4). Missing: KXBTC (HTTP 503), and 30 more. Next: Run it again.',
   );
   expect(buildNotification(base, place).text).toBe('oddslake nightly on box: did not start (exit 2). No key.');
 });
@@ -94,7 +94,7 @@ test('contains fields for programs and for chat receivers', () => {
     archive: '/srv/lake',
     started_at: '2026-11-22T03:00:00Z',
     finished_at: '2026-11-22T03:01:00Z',
-    failures: [{ symbol: 'KXBTC', from: '1970-01-01T00:00:00Z', to: '1970-01-01T00:01:00Z', reason: 'answered 503' }],
+    failures: [{ symbol: 'KXBTC', from: '1970-01-01T00:00:00Z', to: '1970-01-01T00:01:00Z', reason: 'HTTP 503' }],
     failures_count: 31,
   });
   // Slack and Mattermost show `text`, Discord `content`.

@@ -58,7 +58,7 @@ describe('polling order books', () => {
     const { collected, requests } = await polled({ bookShapes: [] });
     expect(collected).toMatchObject({
       done: [],
-      refusedReason: expect.stringMatching(/^answered 404/),
+      refusedReason: expect.stringMatching(/^HTTP 404/),
       stopError: null,
     });
     expect(requests).toBeLessThan(30);
@@ -76,7 +76,7 @@ describe('polling order books', () => {
     const { collected, requests } = await polled({}, symbols, url, undefined, slow);
     expect(collected).toMatchObject({
       done: [],
-      refusedReason: expect.stringMatching(/^answered 503/),
+      refusedReason: expect.stringMatching(/^HTTP 503/),
       stopError: null,
     });
     expect(looks).toBeGreaterThan(30);
@@ -187,9 +187,9 @@ describe('order books from scripted responses', () => {
   test('are counted as kept, empty, quarantined, missing and failed', async () => {
     const bodies: Record<string, object> = { A: fullBook, B: { bids: [], asks: [] }, C: { bids: [[42, 1]], asks: [] } };
     const done = await collected(['A', 'B', 'C', 'D', 'E', 'F'], (symbol) => {
-      if (symbol === 'D') throw failure('refused', 'answered 404', 404);
-      if (symbol === 'E') throw failure('refused', 'answered 410', 410);
-      return bodies[symbol] ?? Promise.reject(failure('transient', 'answered 500', 500));
+      if (symbol === 'D') throw failure('refused', 'HTTP 404', 404);
+      if (symbol === 'E') throw failure('refused', 'HTTP 410', 410);
+      return bodies[symbol] ?? Promise.reject(failure('transient', 'HTTP 500', 500));
     });
     expect(done).toMatchObject({
       done: ['A', 'B', 'C'],
@@ -199,10 +199,10 @@ describe('order books from scripted responses', () => {
       refusedReason: null,
       quarantineReasons: ['order book: price 42 is outside 0 to 1'],
       missing: [
-        { symbol: 'D', at: nowMs, reason: 'answered 404' },
-        { symbol: 'E', at: nowMs, reason: 'answered 410' },
+        { symbol: 'D', at: nowMs, reason: 'HTTP 404' },
+        { symbol: 'E', at: nowMs, reason: 'HTTP 410' },
       ],
-      failures: [{ symbol: 'F', at: nowMs, reason: 'answered 500' }],
+      failures: [{ symbol: 'F', at: nowMs, reason: 'HTTP 500' }],
     });
     expect(done.records.map(({ symbol, runId, understood }) => [symbol, runId, understood])).toEqual([
       ['A', 'run', true],
@@ -222,12 +222,12 @@ describe('order books from scripted responses', () => {
       `no ${moveSampleToFront(symbols, 20)[19]}`,
     ]);
     // Temporary failures, and refusals after a response, do not mean that all symbols are refused.
-    const failing = await collected(symbols, () => Promise.reject(failure('transient', 'answered 500', 500)));
+    const failing = await collected(symbols, () => Promise.reject(failure('transient', 'HTTP 500', 500)));
     expect([failing.failures.length, failing.refusedReason]).toEqual([60, null]);
     const one = await collected(symbols, (symbol, nth) => (nth === 1 ? fullBook : refusing(symbol)));
     expect([one.missing.length, one.refusedReason]).toEqual([59, null]);
     const mixed = await collected(symbols, (symbol, nth) =>
-      nth <= 10 ? Promise.reject(failure('transient', 'answered 500', 500)) : refusing(symbol),
+      nth <= 10 ? Promise.reject(failure('transient', 'HTTP 500', 500)) : refusing(symbol),
     );
     expect([mixed.failures.length, mixed.missing.length, mixed.refusedReason !== null]).toEqual([10, 10, true]);
   });
@@ -246,12 +246,10 @@ describe('order books from scripted responses', () => {
 
   test('stop if the credential is refused, with the first such error', async () => {
     let nth = 0;
-    const refused = await collected(
-      symbols,
-      () => Promise.reject(failure('credential', `answered 401 (${++nth})`, 401)),
-      { concurrency: 3 },
-    );
-    expect([refused.stopError?.reason, nth]).toEqual(['answered 401 (1)', 3]);
+    const refused = await collected(symbols, () => Promise.reject(failure('credential', `HTTP 401 (${++nth})`, 401)), {
+      concurrency: 3,
+    });
+    expect([refused.stopError?.reason, nth]).toEqual(['HTTP 401 (1)', 3]);
   });
 
   test('throw errors that are not of the upstream, and return what is done when aborted', async () => {

@@ -94,7 +94,7 @@ async function runCollect(scenario: Given): Promise<Done> {
 describe('a run', () => {
   test('counts finished symbols, including failed ones, and lists both', async () => {
     const collected = await runCollect({
-      answer: ({ symbol }) => (symbol === 'S1' ? Promise.reject(failure('refused', 'answered 404', 404)) : page([])),
+      answer: ({ symbol }) => (symbol === 'S1' ? Promise.reject(failure('refused', 'HTTP 404', 404)) : page([])),
       plans: plansOf(3),
     });
     expect(collected).toMatchObject({
@@ -113,10 +113,10 @@ describe('a run', () => {
       { from: start + 2 * hour, to: start + 3 * hour },
     ];
     const { failures, failed, done } = await runCollect({
-      answer: (_, nth) => (nth > 1 ? Promise.reject(failure('transient', 'answered 500', 500)) : page([])),
+      answer: (_, nth) => (nth > 1 ? Promise.reject(failure('transient', 'HTTP 500', 500)) : page([])),
       plans: [{ symbol: 'S0', windows: halves, isFirst: false }],
     });
-    expect(failures).toEqual([{ symbol: 'S0', ...halves[1], reason: 'answered 500' }]);
+    expect(failures).toEqual([{ symbol: 'S0', ...halves[1], reason: 'HTTP 500' }]);
     expect([failed, done]).toEqual([['S0'], []]);
   });
 
@@ -363,15 +363,15 @@ describe('an unreachable service', () => {
     const monotonicMs = () => minute * 60_000;
     const broken = () => {
       minute++;
-      throw failure('transient', 'answered 503', 503);
+      throw failure('transient', 'HTTP 503', 503);
     };
     const ended = await runCollect({ plans: plansOf(60), answer: broken, monotonicMs });
-    expect(ended.stopError).toMatchObject({ reason: 'answered 503' });
+    expect(ended.stopError).toMatchObject({ reason: 'HTTP 503' });
     expect(ended.requests).toHaveLength(20);
     expect([ended.failed.length, ended.failures.length]).toEqual([60, 60]);
     minute = 0;
     const picky = (_: TicksQuery, nth: number) =>
-      nth % 10 === 0 ? Promise.reject(failure('refused', 'answered 404', 404)) : broken();
+      nth % 10 === 0 ? Promise.reject(failure('refused', 'HTTP 404', 404)) : broken();
     expect((await runCollect({ plans: plansOf(60), answer: picky, monotonicMs })).stopError).toBeNull();
     // Failures in quick succession do not stop the run.
     const quick = await runCollect({
@@ -408,7 +408,7 @@ describe('an unreachable service', () => {
   });
 
   test('stops the run immediately if it refuses the credential', async () => {
-    const refused = failure('credential', 'answered 401', 401);
+    const refused = failure('credential', 'HTTP 401', 401);
     const { stopError, requests } = await runCollect({
       answer() {
         throw refused;

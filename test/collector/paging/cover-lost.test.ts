@@ -44,7 +44,7 @@ describe('a lost window', () => {
       return {};
     });
     expect((await fetchSymbol(some.context, 'S', toPlainPlans(...windows))).lost).toEqual([
-      { ...windows[1], reason: 'answered 400' },
+      { ...windows[1], reason: 'HTTP 400' },
     ]);
     const errors: UpstreamError[] = [];
     const none = createScriptedContext(() => {
@@ -69,7 +69,7 @@ describe('a lost window', () => {
   });
 
   test('is not reported if the request before the stated start fails temporarily', async () => {
-    const failing = new UpstreamError('tick page', { failure: 'transient', reason: 'answered 500', status: 500 });
+    const failing = new UpstreamError('tick page', { failure: 'transient', reason: 'HTTP 500', status: 500 });
     const { context } = createScriptedContext(({ from, to }, nth) => {
       if (nth > 1) throw failing;
       return { from: from + minute, to };

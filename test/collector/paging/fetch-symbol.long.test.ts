@@ -371,7 +371,7 @@ describe('a service that refuses large requests', () => {
 });
 
 describe('covering', () => {
-  const refused = new UpstreamError('tick page', { failure: 'refused', reason: 'answered 400', status: 400 });
+  const refused = new UpstreamError('tick page', { failure: 'refused', reason: 'HTTP 400', status: 400 });
 
   test('treats a refusal before the stated start as a response', async () => {
     const keptFrom = start + 1_800_000;

@@ -53,7 +53,7 @@ const numbered = (count: number, source = 'kalshi', first = 0) =>
   Array.from({ length: count }, (_, i) => ({ canonical_id: `M${first + i}`, ticker: `T${first + i}`, source }));
 
 function fail(failure: UpstreamFailure, status?: number): never {
-  const reason = status === undefined ? 'connection refused' : `answered ${status} ("limit over 1000")`;
+  const reason = status === undefined ? 'connection refused' : `HTTP ${status} ("limit over 1000")`;
   throw new UpstreamError('markets', { failure, reason, ...(status === undefined ? {} : { status }) });
 }
 
@@ -174,7 +174,7 @@ test.each<[string, UpstreamFailure, number?]>([
   );
   expect(polled.markets).toHaveLength(10);
   expect(polled.complete).toBe(false);
-  const reason = status === undefined ? 'connection refused' : `answered ${status} ("limit over 1000")`;
+  const reason = status === undefined ? 'connection refused' : `HTTP ${status} ("limit over 1000")`;
   expect(polled.shortfalls).toEqual([`markets of view matched: the list is truncated: 10 of 15 received; ${reason}`]);
 });
 
@@ -205,7 +205,7 @@ test('keeps the lists of other venues if one is refused', async () => {
   );
   expect(symbolsOf(polled)).toEqual(['T0', 'T1', 'T3', 'T4', 'T5']);
   expect(polled.shortfalls).toEqual([
-    'markets of view matched: the list is truncated: 5 of 6 received; answered 404 ("limit over 1000")',
+    'markets of view matched: the list is truncated: 5 of 6 received; HTTP 404 ("limit over 1000")',
   ]);
 });
 
@@ -240,7 +240,7 @@ test.each<[string, UpstreamFailure, number?]>([
   const polled = await poll(({ view }) => (view === 'matched' ? answer(numbered(2)) : fail(failure, status)));
   expect(polled.markets.map(({ views }) => views)).toEqual([['matched'], ['matched']]);
   expect(polled.complete).toBe(false);
-  const reason = status === undefined ? 'connection refused' : `answered ${status} ("limit over 1000")`;
+  const reason = status === undefined ? 'connection refused' : `HTTP ${status} ("limit over 1000")`;
   expect(polled).toMatchObject({ shortfalls: [], failed: [{ view: 'resolving', reason }] });
 });
 

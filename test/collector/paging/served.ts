@@ -59,7 +59,7 @@ export const every = (stepMs: number, count: number): number[] =>
 export const selectTicks = (times: readonly number[], { from, to }: Window, cap = 5000) =>
   times.filter((t) => isWithin(t, { from, to })).slice(0, cap);
 export const refusal = (status = 400): UpstreamError =>
-  new UpstreamError('tick page', { failure: 'refused', reason: `answered ${status}`, status });
+  new UpstreamError('tick page', { failure: 'refused', reason: `HTTP ${status}`, status });
 /** Plans that fetch each window separately, as a backfill does. */
 export const toPlainPlans = (...windows: readonly Window[]): FetchPlan[] =>
   windows.map(({ from, to }) => ({ from, to, options: defaultFetchOptions }));

@@ -21,7 +21,7 @@ const whole = (fromHours: number, toHours: number, part?: WindowRequest['part'])
 const failure = (kind: UpstreamFailure, status?: number): UpstreamError =>
   new UpstreamError('page', {
     failure: kind,
-    reason: `answered ${status}`,
+    reason: `HTTP ${status}`,
     ...(status === undefined ? {} : { status }),
   });
 

@@ -39,8 +39,8 @@ test('prints the message of a known error unchanged', () => {
 });
 
 test('errors of the key and of the connection name the variables to check', () => {
-  const refused = new UpstreamError('markets', { failure: 'credential', reason: 'answered 401' });
-  expect(formatErrorMessage(refused)).toMatch(/answered 401.*ODDSLAKE_API_KEY/);
+  const refused = new UpstreamError('markets', { failure: 'credential', reason: 'HTTP 401' });
+  expect(formatErrorMessage(refused)).toMatch(/HTTP 401.*ODDSLAKE_API_KEY/);
   expect(formatErrorMessage(refused, true)).toMatch(/The other oddslake.*ODDSLAKE_FROM_API_KEY/);
   const away = new UpstreamError('markets', { failure: 'unreachable', reason: 'connection refused' });
   expect(formatErrorMessage(away)).toMatch(/connection refused.*ODDSLAKE_BASE_URL/);
@@ -51,7 +51,7 @@ test('errors of the key and of the connection name where the key and the address
     baseUrl: 'upstream.base_url in lake.yaml:2',
     apiKey: 'key.txt (upstream.api_key_file in lake.yaml:3)',
   };
-  const refused = new UpstreamError('markets', { failure: 'credential', reason: 'answered 401' });
+  const refused = new UpstreamError('markets', { failure: 'credential', reason: 'HTTP 401' });
   expect(formatErrorMessage(refused, false, null, origins)).toMatch(
     /Check key\.txt \(upstream\.api_key_file in lake\.yaml:3\)\.$/,
   );

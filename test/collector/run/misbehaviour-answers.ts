@@ -44,7 +44,7 @@ export const unreadable: readonly Misbehaviour[] = [
         (honest) => sends(Buffer.from(`${JSON.stringify(honest)}\xff`, 'latin1')),
         /text that is not UTF-8/,
       ],
-      ['status 204 without content', () => headers(204, {}, ''), /answered 204 with an empty body/],
+      ['status 204 without content', () => headers(204, {}, ''), /HTTP 204 with an empty body/],
       [
         'half of a body whose full length is stated',
         (honest) => half(honest, true),
@@ -90,7 +90,7 @@ export const unreadable: readonly Misbehaviour[] = [
     does: 'a redirect to another service',
     happens: 'Not followed, and the API key is not sent there. The symbol fails at once.',
     ticks: () => headers(302, { location: 'http://127.0.0.1:1/elsewhere?key=1' }, ''),
-    fails: /answered 302, a redirect to "http:\/\/127.0.0.1:1\/elsewhere", which is not followed/,
+    fails: /HTTP 302, a redirect to "http:\/\/127.0.0.1:1\/elsewhere", which is not followed/,
     keeps: nothing,
     covers: 'nothing',
   },

@@ -158,7 +158,7 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
     does: 'a redirect',
     happens: 'Not followed; the run reports a failure.',
     markets: () => headers(301, { location: 'http://127.0.0.1:1/' }, ''),
-    fails: /^markets: answered 301, a redirect to .* which is not followed/,
+    fails: /^markets: HTTP 301, a redirect to .* which is not followed/,
   },
   {
     does: 'generated_at in seconds, as a string, or a day in the future',

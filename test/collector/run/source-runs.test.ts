@@ -74,11 +74,11 @@ describe('the summary of several runs', () => {
   test('names the source in warnings, and in failures that name no symbol', () => {
     const failures = [
       { symbol: null, from: null, to: null, reason: 'markets: cut off' },
-      { symbol: 'beta:X', from: 1, to: 2, reason: 'answered 500' },
+      { symbol: 'beta:X', from: 1, to: 2, reason: 'HTTP 500' },
     ];
     const summary = merge(ended('alpha', { warnings: ['so'] }), ended('beta', { failures }));
     expect(summary.warnings).toEqual(['alpha: so']);
-    expect(summary.failures.map(({ reason }) => reason)).toEqual(['beta: markets: cut off', 'answered 500']);
+    expect(summary.failures.map(({ reason }) => reason)).toEqual(['beta: markets: cut off', 'HTTP 500']);
     expect(summary.gaps).toBe(1);
     expect(merge(ended('alpha', { warnings: ['so'] })).warnings).toEqual(['so']);
   });

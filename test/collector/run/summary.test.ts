@@ -31,7 +31,7 @@ const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
   ...rest,
 });
 const damaged = { path: 'ticks/a', kind: 'missing', foundAt: 0, runId: 'run' } as const;
-const failure = { symbol: 'AAA', from: 1, to: 2, reason: 'answered 404' };
+const failure = { symbol: 'AAA', from: 1, to: 2, reason: 'HTTP 404' };
 const upstream = (kind: 'credential' | 'unreachable' | 'transient' | 'refused') =>
   new UpstreamError('ticks', { failure: kind, reason: 'because' });
 

@@ -28,7 +28,7 @@ test('a wrong path in the address is named with the line that has it', async () 
       symbol: null,
       from: null,
       to: null,
-      reason: expect.stringContaining(`The service at ${box.url} has no market lists (answered 404`),
+      reason: expect.stringContaining(`The service at ${box.url} has no market lists (HTTP 404`),
     },
   ]);
   expect(summary.failures[0]!.reason).toMatch(/Check the path in upstream\.base_url in \S*lake\.yaml:3\.$/);

@@ -29,7 +29,7 @@ const failure = (symbol: string, from: number, to: number, rest: object = {}) =>
   from: from * hourMs,
   to: to * hourMs,
   kind: 'failed' as const,
-  reason: `answered 500 from ${from}`,
+  reason: `HTTP 500 from ${from}`,
   since: to * hourMs,
   ...rest,
 });
@@ -76,7 +76,7 @@ test('a symbol fails while windows that were requested are not covered', () => {
       since: 95 * hourMs,
       coveredTo: 92 * hourMs,
       missingMs: 7 * hourMs,
-      reason: 'answered 500 from 96',
+      reason: 'HTTP 500 from 96',
     },
   ]);
 });

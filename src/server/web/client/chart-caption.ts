@@ -79,7 +79,7 @@ export function renderChartKey(
         loaded.symbols.map(({ symbol }, i) => key(i === 0 ? 'key-line' : 'key-line key-second', symbol))
       }
       ${loaded.symbols[0]!.gaps.length > 0 && key('key-gap', 'gap: not covered')}
-      ${isLine ? key('key-line', 'line: covered, even without ticks') : key('key-quiet', 'blank: covered, no ticks')}
+      ${isLine ? key('key-line', 'flat line: no trades') : key('key-quiet', 'blank: covered, no ticks')}
       ${evidenceStyles.map(({ style, names }) => {
         const present = names.filter((name) => evidence.has(name));
         const meaning = present.map((name) => `${name}: ${evidenceMeanings[name]}`).join('\n');
