@@ -69,6 +69,7 @@ export function buildNotification(summary: Summary, { host, archive, complete }:
       ...one,
       message: truncateText(one.message, reasonLengthMax),
       command: completeCommand(one, complete),
+      ...(one.since !== undefined && { since: formatIsoUtc(one.since) }),
     })),
     findings_count: summary.findings.length,
     run_id,
