@@ -50,7 +50,7 @@ test('every job reports a missing part file and does its work nevertheless', asy
   expect(night).toMatchObject({
     ...expected,
     failures: [],
-    next_action: expect.stringMatching(/^Repair the archive: oddslake verify --repair /),
+    verdict: { state: 'action_required', command: 'oddslake verify --repair' },
   });
   expect(night.error).toContain(`${part} is damaged (missing, found`);
   // The job does its other work.
@@ -111,7 +111,7 @@ test('status and archive metrics include damage', async () => {
       damaged: [{ path: part, kind: 'missing', found_at: at(2) }],
       damaged_count: 1,
     });
-    expect(readArchiveStatus(archive, at(2))).toMatchObject({ damaged: 1 });
+    expect(readArchiveStatus(archive, at(2))).toMatchObject({ damaged: [{ path: part }] });
   } finally {
     archive.close();
   }
@@ -129,7 +129,7 @@ test('the health port of a schedule is not ready, and its metrics count damaged 
   const ready = await fetch(`${urls[0]}/readyz`);
   expect([ready.status, await ready.json()]).toMatchObject([
     503,
-    { errors: [{ name: 'archive', reason: 'has 1 damaged file' }] },
+    { errors: [{ name: 'damage', reason: `1 file damaged: ${part} (missing)` }] },
   ]);
   const text = await (await fetch(`${urls[0]}/metrics`)).text();
   expect(text).toContain('\noddslake_damaged_files 1\n');

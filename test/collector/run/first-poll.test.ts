@@ -6,7 +6,6 @@ import { ensureSymbols, readSymbol } from '../../../src/archive/journal/symbol-s
 import { listGaps } from '../../../src/archive/read/gaps.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
 import { formatStatus } from '../../../src/cli/format-archive.ts';
-import { formatSummary } from '../../../src/cli/print-summary.ts';
 import { planPoll } from '../../../src/collector/paging/plan.ts';
 import { notePolledPlans } from '../../../src/collector/steps/polled-symbols.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
@@ -55,16 +54,19 @@ describe('a first night in which every tick request fails', () => {
     expect(planned).toBeGreaterThan(20);
     expect(summary).toMatchObject({ exit_code: 4, symbols: { done: 0, failed: planned }, failures_count: planned });
     expect(summary).toMatchObject({ watermark: null, night: { covered: { symbols: 0 } } });
-    const text = formatSummary(summary, nights.output);
-    expect(text).not.toMatch(/covered +every live symbol|without a gap/);
-    expect(text).toMatch(/covered +nothing yet/);
+    const { verdict, findings } = summary;
+    expect(verdict).toMatchObject({
+      state: 'warning',
+      text: expect.stringMatching(new RegExp(`^${planned} symbols failed since .*: HTTP 500`)),
+      command: expect.stringMatching(/^oddslake backfill --from /),
+    });
 
     const { archive, rules: judged } = await rulesOf(nights, firstNight);
     onTestFinished(() => archive.close());
     const status = readStatus(archive, judged, firstNight);
     expect(status).toMatchObject({ watermark: null, reached: null, lag_ms: null, symbols: { live: planned } });
     expect(status.gaps).toMatchObject({ symbols: planned });
-    expect(formatStatus(status)).toMatch(/covered +nothing yet, \d+ live symbols/);
+    expect(formatStatus({ ...status, verdict, findings })).toMatch(/collected +nothing yet, \d+ live symbols/);
     const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, judged, firstNight);
     expect(new Set(gaps.map(({ symbol }) => symbol)).size).toBe(planned);
     for (const gap of gaps)

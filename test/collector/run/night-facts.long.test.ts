@@ -82,7 +82,7 @@ test('counts failed windows as gap minutes, and their symbols as not covered', a
   // A failure after the end of a lifetime is no gap.
   expect(covered.symbols).toBeGreaterThanOrEqual(summary.symbols.done);
   expect(covered.symbols).toBeLessThan(summary.symbols.planned);
-  expect(summary.next_action).toMatch(/: oddslake backfill --from .* --output /);
+  expect(summary.verdict.command).toMatch(/^oddslake backfill --from /);
 });
 
 test('a failed second fetch of a covered window is not a gap', async () => {
@@ -125,7 +125,7 @@ test('reports a night with the medians of previous nights, and consistent counts
     expect(night!.ticks.late.count).toBeLessThanOrEqual(ticks.accepted);
     expect(night!.ticks.conflicts.count).toBe(ticks.conflicts);
     expect(night!.covered).toEqual({ symbols: expect.any(Number), gap_minutes: 0 });
-    expect(summary.next_action).toBeNull();
+    expect(summary.verdict).toMatchObject({ state: 'ok', command: null });
   }
   // Nothing was covered before the first night. Later, late ticks are in the overlap of the next night.
   expect(ticksOf(summaries[0]!).late).toEqual({ count: 0, median: null });
@@ -150,7 +150,7 @@ test('counts symbols that are fetched after the service has thinned out their da
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
   const inTime = await nights.night(at(5));
-  expect(inTime.night!.fetched_late).toEqual({ count: 0, names: [] });
+  expect(inTime.night!.fetched_late).toEqual({ count: 0, names: [], days: 7 });
   const late = await nights.night(at(15));
   expect(late.night!.fetched_late.count).toBeGreaterThan(0);
   const never = await startNights(input, [...fewFiles, 'source.downsampled_after_days=null']);
