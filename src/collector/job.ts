@@ -33,7 +33,7 @@ import { afterRun, beforeRun } from './notifications/after-run.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
 import { createResponseShapes, detectSchemaDrift } from './run/response-shapes.ts';
 import { createRun, type Run } from './run/run.ts';
-import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobExitCode } from './run/source-runs.ts';
+import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobEnd } from './run/source-runs.ts';
 import { type CountedFacts, emptyFacts, type RunWarning, summarize } from './run/summary.ts';
 import type { BackfillPlan } from './steps/estimate-step.ts';
 import { listActiveSuspended } from './steps/gaps-step.ts';
@@ -187,7 +187,7 @@ async function runAll(
   }
   const facts = mergeRunFacts(ended);
   const summary = summarize(facts);
-  if (planned.length > 1) recordJobExitCode(context, ended, summary.exit_code);
+  if (planned.length > 1) recordJobEnd(context, ended, summary);
   return summary;
 }
 

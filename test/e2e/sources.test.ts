@@ -292,14 +292,14 @@ describe('a source that fails', () => {
     expect(refused.summary.failures[0]).toMatchObject({
       symbol: null,
       reason: expect.stringMatching(
-        /^alpha: The source alpha rejected the API key .* Check sources\.alpha\.api_key in .*\/config\.yaml:2\.$/,
+        /^The source alpha rejected the API key .* Check sources\.alpha\.api_key in .*\/config\.yaml:2\.$/,
       ),
     });
     expect(refused.summary.sources!.map(({ exit_code }) => exit_code)).toEqual([3, 0]);
     expect(symbolsOf(lake.output, 'beta').length).toBeGreaterThan(0);
     // For a monitor, the job has failed, although its last run has not.
-    const { last_run: last } = await read<{ last_run: { exit_code: number } }>('status', lake);
-    expect(last.exit_code).toBe(4);
+    const { last_runs: runs } = await read<{ last_runs: { exit_code: number }[] }>('status', lake);
+    expect(runs.at(-1)!.exit_code).toBe(4);
     await boxes.alpha.stop();
     const gone = await job('nightly', lake, ...night);
     expect(gone.code).toBe(4);

@@ -277,7 +277,7 @@ async function readPlaces({ output, env }: State, flags: readonly string[]) {
   await run(['report', '--output', output, ...flags], env);
   const report = readFileSync(join(output, 'report.html'), 'utf8');
   const archive = openArchive(openOptions(output), systemDisk);
-  const set = flags.filter((flag) => flag !== '--set');
+  const set = flags[0] === '--set' ? flags.slice(1) : [];
   const { json, ask, stop } = await serving(archive, { clock: systemClock, set });
   const { body } = await json<{ verdict?: { text: string }; detail?: string }>('/readyz');
   const page = await (await ask('/')).text();
@@ -315,3 +315,18 @@ test.each(Object.entries(states))(
     if (command !== null) expect(codes).toContain(await paste(command, state.env));
   },
 );
+
+test('one of two sources down: the same everywhere, and the other one is collected', async () => {
+  const [state, other] = [await createState(), await sandbox({ markets: 2, ticksPerDay: 20, seed: 4 })];
+  const config = join(folder(), 'config.yaml');
+  const [alpha, beta] = [other.url, 'http://127.0.0.1:9'].map(
+    (url) => `{base_url: "${url}", api_key: sandbox-key, requests_per_second: 2000, retry_attempts_max: 1}`,
+  );
+  writeFileSync(config, `sources:\n  beta: ${beta}\n  alpha: ${alpha}\n`);
+  const { stdout } = await run(['nightly', '--output', state.output, '--config', config]);
+  const terminal = parsePrinted(stdout);
+  const { mark, command, ...texts } = await readPlaces({ ...state, env: {} }, ['--config', config]);
+  expect(terminal.verdict).toMatch(/^The source beta could not be reached/);
+  expect(Object.values(texts)).toEqual(Array(4).fill(terminal.verdict));
+  expect([mark, command]).toEqual(['warning', terminal.command]);
+});

@@ -68,7 +68,7 @@ const runsMax = 1000;
 
 /**
  * Records the end of a run.
- * @param exitCode null if its job has other runs: until `setExitCode`, readers see a job that has not ended
+ * @param exitCode null if its job has other runs: until `endJob`, readers see a job that has not ended
  */
 export function finishRun(db: Database, runId: string, nowMs: number, exitCode: number | null, summary: string): void {
   startedRunIds.delete(runId);
@@ -81,11 +81,25 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
   );
 }
 
-/** Ends a job of several runs: records its exit code for those that have ended. Their summaries stay their own. */
-export function setExitCode(db: Database, runIds: readonly string[], exitCode: number): void {
+/**
+ * Ends a job of several runs: records its exit code for those that have ended, and what was found of all of them with the
+ * last one. Their summaries stay their own otherwise.
+ */
+export function endJob(
+  db: Database,
+  runIds: readonly string[],
+  { exit_code: exitCode, verdict, findings }: Pick<Summary, 'exit_code' | 'verdict' | 'findings'>,
+): void {
   db.transaction(() => {
     for (const runId of runIds)
-      db.run('update runs set exit_code = ? where run_id = ? and finished_at is not null', exitCode, runId);
+      db.run(
+        `update runs set exit_code = ?, summary = json_set(summary, '$.findings', json(?), '$.verdict', json(?))
+           where run_id = ? and finished_at is not null`,
+        exitCode,
+        JSON.stringify(runId === runIds.at(-1) ? findings : []),
+        JSON.stringify(verdict),
+        runId,
+      );
   });
 }
 

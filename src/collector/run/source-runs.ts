@@ -1,5 +1,5 @@
 import type { RestoredCounts, Summary } from '../../archive/journal/run-summary.ts';
-import { setExitCode } from '../../archive/journal/runs.ts';
+import { endJob } from '../../archive/journal/runs.ts';
 import { DamageError, type ExitCode, exitCodes, UsageError } from '../../base/errors.ts';
 import { addLogFields } from '../../base/ports.ts';
 import { findSource, qualifySymbol } from '../../base/source-name.ts';
@@ -81,16 +81,16 @@ export interface EndedRun {
 }
 
 /**
- * Records the exit code of the job for each of its runs, so that none of them counts as a success if another failed.
- * Until then they have none: a process that is killed between two runs leaves an interrupted job.
+ * Records the exit code of the job for each of its runs, so that none of them counts as a success if another failed, and
+ * what was found. Until then they have no exit code: a process that is killed between two runs leaves an interrupted job.
  */
-export function recordJobExitCode(context: Context, ended: readonly EndedRun[], exitCode: number): void {
+export function recordJobEnd(context: Context, ended: readonly EndedRun[], summary: Summary): void {
   const runIds = ended.flatMap(({ summary }) => summary.run_id ?? []);
   if (runIds.length === 0) return;
   try {
     const archive = openConfiguredArchive(context, false);
     try {
-      setExitCode(archive.state.db, runIds, exitCode);
+      endJob(archive.state.db, runIds, summary);
     } finally {
       archive.close();
     }
@@ -213,7 +213,7 @@ const listSourceFailures = (runs: readonly EndedRun[], thrown: unknown): RunFail
       : [
           createJobFailure(
             'source',
-            `${source}: ${formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source, facts.upstreamFrom)}`,
+            formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source, facts.upstreamFrom),
           ),
         ],
   );

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import {
+  endJob,
   finishRun,
   formatUnfinishedRuns,
   readLastEndedRuns,
   readLastRun,
   readLatestEndedRun,
   readLatestRuns,
-  setExitCode,
   startRun,
 } from '../../../src/archive/journal/runs.ts';
 import { now, opened } from '../scratch.ts';
@@ -49,7 +49,7 @@ test('shows no success of a job before all of its runs have ended', () => {
   expect(readLatestEndedRun(db, 'nightly', now)).toBeUndefined();
   expect(readLastRun(db)).toMatchObject(unfinished);
   expect(readLatestRuns(db, 1, now)).toMatchObject([{ ...unfinished, summary: null }]);
-  setExitCode(db, ['a'], 0);
+  endJob(db, ['a'], { exit_code: 0, verdict: { state: 'ok', text: 'OK', command: null }, findings: [] });
   expect(readLastEndedRuns(db, now)).toMatchObject([{ exitCode: 0, succeededAt: now - 1 }]);
   expect(readLastRun(db)).toMatchObject({ finishedAt: now - 1, exitCode: 0 });
 });
