@@ -125,7 +125,7 @@ test('status and report do not count quotes as ticks', async () => {
     { date: '2026-06-01', ticks: 0 },
     { date: '2026-06-02', ticks: 0 },
   ]);
-  expect(renderArchiveReport(data, '1.0.0').text).toContain('<dt>Ticks</dt><dd>0</dd>');
+  expect(renderArchiveReport(data, '1.0.0', String)).toContain('<dt>Ticks</dt><dd>0</dd>');
 });
 
 test('the README and the catalogue page have the number of quotes', async () => {

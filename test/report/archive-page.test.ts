@@ -3,9 +3,17 @@ import { getArchiveName, renderArchiveReport } from '../../src/report/archive-pa
 import type { ReportData } from '../../src/report/data/report-data.ts';
 import { chooseTimeUnit } from '../../src/report/time-plots.ts';
 import { rubbish } from '../server/web/lake.ts';
-import { createReportData, createReportDataWithProblems, createRun, nowMs } from './made-gathered.ts';
+import {
+  createFinding,
+  createJudgement,
+  createReportData,
+  createReportDataWithProblems,
+  createRun,
+} from './made-gathered.ts';
 
-const page = (rest: Partial<ReportData> = {}) => renderArchiveReport(createReportData(rest), '1.2.3').text;
+const render = (data: ReportData, version = '1') =>
+  renderArchiveReport(data, version, (command) => command.replace('oddslake', '/bin/oddslake'));
+const page = (rest: Partial<ReportData> = {}) => render(createReportData(rest), '1.2.3');
 const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([, heading]) => heading);
 
 test('shows the state first, then sections with data, then quiet ones in a list', () => {
@@ -21,7 +29,7 @@ test('shows the state first, then sections with data, then quiet ones in a list'
     'Growth',
     'In brief',
   ]);
-  expect(text.indexOf('</span>OK</p>')).toBeLessThan(text.indexOf('Last run'));
+  expect(text.indexOf('</span>OK: collected to now</p>')).toBeLessThan(text.indexOf('Last run'));
   for (const name of ['Damage', 'Failing, suspended and late symbols', 'Gaps', 'Lateness', 'Conflicts', 'Quarantine'])
     expect(text).toContain(`<dt>${name}</dt>`);
   expect(text).toContain('will not be full within 10 years');
@@ -29,7 +37,7 @@ test('shows the state first, then sections with data, then quiet ones in a list'
 });
 
 test('shows every kind of problem, in a fixed order', () => {
-  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B', 'C', 'D']), '1').text;
+  const text = render(createReportDataWithProblems(['A', 'B', 'C', 'D']));
   expect(headings(text)).toEqual([
     'Damage',
     'Since the previous night',
@@ -49,16 +57,12 @@ test('shows every kind of problem, in a fixed order', () => {
     'Requests',
     'Growth',
   ]);
-  expect(text).toContain('Action required');
   expect(text).toMatch(/the disk will be full on 2026-12-\d\d, in \d+ d/);
   expect(text).toContain('The last run used 80 % of the limit; requests waited 2 min on the rate limit.');
 });
 
 test('every plot has a label and units, for wide and narrow pages', () => {
-  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text.replaceAll(
-    /<svg class="spark"/g,
-    '<spark',
-  );
+  const text = render(createReportDataWithProblems(['A', 'B'])).replaceAll(/<svg class="spark"/g, '<spark');
   const labels = [
     ...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g),
   ];
@@ -70,7 +74,7 @@ test('every plot has a label and units, for wide and narrow pages', () => {
 });
 
 test('has one main landmark, and labels only on elements with a role', () => {
-  const text = renderArchiveReport(createReportDataWithProblems(['A', 'B']), '1').text;
+  const text = render(createReportDataWithProblems(['A', 'B']));
   expect(text.match(/<main>/g)).toHaveLength(1);
   expect(text.indexOf('</main>')).toBeGreaterThan(text.lastIndexOf('</section>'));
   expect(text).not.toMatch(/<g [^>]*aria-label/);
@@ -123,28 +127,35 @@ test('draws no plots for a single run or an empty archive', () => {
     cadence: { ...cadence, busiest: [] },
     space: null,
     status: { ...status, generation: 0, upstream: '', lag_ms: null, watermark: null },
+    judgement: createJudgement([
+      { kind: 'empty', severity: 'info', message: 'nothing yet', command: 'oddslake nightly' },
+    ]),
   });
-  expect(empty).toContain('Nothing has been collected yet');
-  expect(empty).toContain('Start collecting: oddslake nightly');
+  expect(empty).toContain('</span>nothing yet</p>\n<p class="next">Next: <code>/bin/oddslake nightly</code>');
   expect(headings(empty)).toEqual([]);
   expect(empty).not.toMatch(/<svg|<dl/);
   expect(empty).not.toMatch(/NaN|null|undefined|Infinity/);
 });
 
-test('leads with the name of the archive, its state and the next action', () => {
+test('leads with the name of the archive, the verdict with its command and the other findings', () => {
   const { status } = createReportData();
-  const damaged = [{ path: 'ticks/a', kind: 'missing' as const, found_at: nowMs }];
-  const text = page({ status: { ...status, archive: '/data/prices/', damaged, damaged_count: 2 } });
+  const disk = { ...createFinding('full soon'), advice: 'free space', command: null };
+  const text = page({
+    status: { ...status, archive: '/data/prices/' },
+    judgement: createJudgement([createFinding('A failed'), disk, { ...createFinding('B is new'), severity: 'info' }]),
+  });
   const order = [
     '<h1>prices</h1>',
-    '</span>Action required</p>',
-    'Next: Repair the archive',
+    '</span>A failed (and 1 more finding)</p>\n<p class="next">Next: <code>/bin/oddslake backfill</code></p>',
+    '</span>full soon; free space ',
+    '</span>B is new <code>/bin/oddslake backfill</code>',
     '/data/prices/',
     'Last run',
   ];
   const places = order.map((part) => text.indexOf(part));
   expect(places).not.toContain(-1);
   expect(places).toEqual(places.toSorted((a, b) => a - b));
+  expect(text.match(/A failed/g)).toHaveLength(1);
 });
 
 test.each([
@@ -234,14 +245,14 @@ test.each([
 ])('draws durations up to %i ms in %s', (ms, unit) => expect(chooseTimeUnit(ms)[0]).toBe(unit));
 
 test('escapes untrusted text in tables, plots and titles', () => {
-  const text = renderArchiveReport(createReportDataWithProblems(rubbish), '</style><script>alert(1)</script>').text;
+  const text = render(createReportDataWithProblems(rubbish), '</style><script>alert(1)</script>');
   expect(text).not.toMatch(/<script|<img src=x|<b>bold/);
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
   expect(text).not.toMatch(/NaN|undefined|Infinity/);
 });
 
 test('loads nothing and allows no scripts', () => {
-  const text = renderArchiveReport(createReportDataWithProblems(rubbish), '1').text;
+  const text = render(createReportDataWithProblems(rubbish));
   expect(text).toContain(`content="default-src 'none'; style-src 'unsafe-inline'; img-src data:"`);
   expect(text.replaceAll(/xmlns(:\w+)?="[^"]*"/g, '')).not.toMatch(/(src|href|url)\s*[=(]\s*["']?\s*(https?:)?\/\//);
 });
@@ -273,13 +284,13 @@ test('links symbols and days to the catalogue if its address is known', () => {
   const hostile = ['<script>&"', 'a#b&c d%', '\u202egnp.exe'];
   const { rules } = createReportData();
   const data = createReportDataWithProblems(hostile);
-  const text = renderArchiveReport({ ...data, rules: { ...rules, catalogueUrl: 'https://lake.test/?a=1' } }, '1').text;
+  const text = render({ ...data, rules: { ...rules, catalogueUrl: 'https://lake.test/?a=1' } });
   for (const symbol of hostile) {
     const [, fragment] = /^(.*)$/.exec(String(new URLSearchParams({ symbol })))!;
     expect(text).toContain(`<a href="https://lake.test/?a=1#${fragment}" rel="noreferrer"><bdi>`);
   }
   expect(text).toMatch(/<a href="https:\/\/lake\.test\/\?a=1#day=2026-11-\d\d" rel="noreferrer">2026-11-\d\d<\/a>/);
-  expect(renderArchiveReport(data, '1').text).not.toContain('<a ');
+  expect(render(data)).not.toContain('<a ');
 });
 
 test('names the step of the coverage plot', () => {

@@ -1,9 +1,10 @@
 import { emptyRecheckHistory, sumRechecks } from '../../src/archive/journal/recheck-results.ts';
 import type { DriftLine, NightSummary, Summary } from '../../src/archive/journal/run-summary.ts';
+import type { PastRun } from '../../src/archive/journal/runs.ts';
 import { formatDay } from '../../src/base/time.ts';
 import { emptyFacts, summarize } from '../../src/collector/run/summary.ts';
 import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
-import type { PastRun } from '../../src/report/data/past-run.ts';
+import { createVerdict, type Finding } from '../../src/contract/finding.ts';
 import type { ReportData } from '../../src/report/data/report-data.ts';
 
 // Report data without an archive, for tests of its display.
@@ -35,6 +36,18 @@ export const createRun = (hoursAgo: number, rest: Partial<PastRun> = {}, reporte
     ...reported,
   },
   ...rest,
+});
+
+export const createFinding = (message: string): Finding => ({
+  kind: 'failing symbols',
+  severity: 'warning',
+  message,
+  command: 'oddslake backfill',
+});
+
+export const createJudgement = (findings: readonly Finding[]): ReportData['judgement'] => ({
+  findings,
+  verdict: createVerdict(findings, 'collected to now'),
 });
 
 /** What changed in a night, with the median of earlier nights. */
@@ -115,10 +128,12 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     damaged_count: 0,
     journaled_ticks: 0,
     gaps: { windows: 0, symbols: 0, lost: 0, accepted: 0 },
-    last_run: null,
+    last_runs: [],
     cursors: [],
     cursors_count: 12,
+    lagging_count: 0,
   },
+  judgement: createJudgement([]),
   lastNight: null,
   nightHistory: { hasEarlierNight: true, hasEarlierLists: true },
   runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6, {}, { night: createNight(7) })),
@@ -205,6 +220,10 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
       damaged: [{ path: name(0), kind: 'checksum mismatch', found_at: nowMs - 5 * hourMs }],
       damaged_count: 30,
     },
+    judgement: createJudgement([
+      { kind: 'damage', severity: 'action_required', message: name(0), command: `oddslake sql ${name(1)}` },
+      { ...createFinding(name(2)), advice: name(3) },
+    ]),
     problems: {
       counts: { failing: 1, suspended: 20, late: 1 },
       listed: (['failing', 'suspended', 'late'] as const).map((state, i) => ({
@@ -221,7 +240,7 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
       ...createReportData().runs,
       createRun(5, { exitCode: 4 }, { ...failed, rate, night: createNight(7, names) }),
       createRun(4, { state: 'interrupted', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
-      createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, next_action: name(1), rate }),
+      createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, rate }),
       createRun(2, { job: 'ticks' }, { warnings: [name(2)], warnings_count: 1, schema_drift: [drift], rate }),
       createRun(0, { state: 'running', finishedAt: null, exitCode: null, summary: null }),
     ],

@@ -1,5 +1,6 @@
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { isWithin, type Window } from '../../src/base/window.ts';
+import type { FindingKind } from '../../src/contract/finding.ts';
 import type { Surfaces } from './surfaces.ts';
 import type { FileRows, Missing } from './truth.ts';
 import { dayMs } from './world.ts';
@@ -34,6 +35,19 @@ export function findViolations(night: Night): string[] {
   return [...findFalseStates(night), ...findMissingInference(night), ...findDisagreements(night)];
 }
 
+/** The findings of an archive that lacks ticks. */
+const missingKinds: ReadonlySet<FindingKind> = new Set([
+  'damage',
+  'failing symbols',
+  'lag',
+  'market list',
+  'lost',
+  'gaps',
+  'suspended',
+  'incomplete days',
+  'known gaps',
+]);
+
 /** If a tick is absent, no surface says complete, no watermark passes it, and gaps lists it. */
 function* findFalseStates(night: Night): Generator<string> {
   const { surfaces, summary, isNightly, nowMs } = night;
@@ -63,18 +77,21 @@ function* findFalseStates(night: Night): Generator<string> {
     if (!isOver && !isListed) continue;
     const states: [string, string | null | undefined][] = [
       ['status', status.completeness.state],
-      ['status text', /^ {2}state +([^:\n]+)/m.exec(surfaces.statusText)?.[1]],
       ['summary', summary.completeness?.state],
-      ['doctor', readDoctorState(surfaces)],
       ['health', health.archiveState],
       ['metrics', metric('archive_state', 'complete') === 1 ? 'complete' : 'other'],
-      ['report', surfaces.report.startsWith('OK\n') || surfaces.report === 'OK' ? 'complete' : 'other'],
     ];
     for (const [name, state] of states) {
       if (state === undefined || state === null) continue;
       if (state === 'complete' || state === 'empty') yield `${name}: ${at}, and it says ${state}`;
       if (state === 'provisional' && !isInferred && !excepted) yield `${name}: ${at}, and it says provisional`;
     }
+    for (const [name, { findings }] of [
+      ['judge', surfaces.judgement],
+      ['summary', summary],
+    ] as const)
+      if (!findings.some(({ kind }) => missingKinds.has(kind) || (isInferred && kind === 'provisional')))
+        yield `${name}: ${at}, and no finding says so`;
     if (!isListed) continue;
     for (const [name, moment] of [
       ['manifest', isReported ? null : manifest.watermark],
@@ -115,14 +132,13 @@ function* findMissingInference({ surfaces, summary, files }: Night): Generator<s
     ['status', status.completeness.state],
     ['summary', summary.completeness?.state],
     ['health', health.archiveState],
-    ['doctor', readDoctorState(surfaces)],
   ] as const)
     if (stateShown !== undefined && stateShown !== null && !may.has(stateShown))
       yield `${name}: a window is inferred, and it says ${stateShown}`;
   if (gaps.provisional.windows === 0) yield 'gaps: a window is inferred, and it says nothing of it';
   if (!/provisional/.test(surfaces.gapsText)) yield 'gaps: a window is inferred, and its text does not say so';
-  if (!/provisional/.test(surfaces.statusText)) yield 'status: a window is inferred, and its text does not say so';
-  if (/^OK$/m.test(surfaces.report)) yield 'report: a window is inferred, and it says OK';
+  if (!surfaces.judgement.findings.some(({ kind }) => kind === 'provisional' || missingKinds.has(kind)))
+    yield 'judge: a window is inferred, and no finding says so';
   for (const [date, { state }] of Object.entries(surfaces.manifest.days)) {
     const day: Window = { from: Date.parse(date), to: Date.parse(date) + dayMs };
     const isIn = [...files.inferred.values()].flat().some((w) => w.from < day.to && day.from < w.to);
@@ -136,17 +152,15 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   const { manifest, status, gaps, metrics, health } = surfaces;
   const of = (name: string) => metrics.filter((one) => one.name === `oddslake_${name}`);
   const state = status.completeness.state;
-  const isFoundByDoctor = status.damaged_count === 0 && surfaces.doctor.published?.severity === 'action_required';
   const states = {
     manifest: isFoundByPublish({ surfaces }) ? manifest.completeness?.state : state,
     summary: summary.completeness?.state ?? state,
     health: health.archiveState,
     metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
-    // The doctor hashes some files itself and may be the first to find damage.
-    doctor: isFoundByDoctor ? state : readDoctorState(surfaces)?.replaceAll(' ', '_'),
   };
   for (const [name, stateShown] of Object.entries(states))
     if (stateShown !== state) yield `${name} says ${stateShown}, status ${state}`;
+  yield* findOtherJudgements(surfaces);
   const publishedCompleteness = manifest.completeness;
   // Journaled responses that cannot be published are in no manifest yet.
   if (!files.isWaiting && publishedCompleteness !== undefined && isFoundByPublish({ surfaces })) {
@@ -175,13 +189,23 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   if (status.damaged_count > 0) {
     if (health.status !== 503) yield 'health: files are damaged, and it is ready';
     if (isNightly && summary.exit_code !== 6) yield `exit code: files are damaged, and it is ${summary.exit_code}`;
-    if (surfaces.doctor.published?.severity !== 'action_required')
-      yield 'doctor: files are damaged, and it has no problem';
   }
-  if (status.symbols.suspended > 0 && surfaces.doctor.suspended === undefined)
-    yield 'doctor: symbols are suspended, and it does not say so';
 }
 
-/** The state that the doctor names, without its meaning in parentheses. */
-const readDoctorState = ({ doctor }: Surfaces): string | undefined =>
-  doctor.completeness?.message.split(':')[0]?.replace(/ \(.*\)$/, '');
+/** Every surface has the findings of the judge, and no others. */
+function* findOtherJudgements({ status, judgement, judged, metrics }: Surfaces): Generator<string> {
+  const found = judgement.findings.map(({ message }) => message);
+  for (const [name, messages] of Object.entries(judged)) {
+    // The doctor hashes some files itself and may be the first to find damage.
+    const isFirst = name === 'doctor' && status.damaged_count === 0 && messages[0]?.includes(' damaged: ');
+    if (!isFirst && messages.join('\n') !== found.join('\n'))
+      yield `${name} finds ${messages.join()}, status ${found.join()}`;
+  }
+  const verdict = metrics.find(({ name, value }) => name === 'oddslake_verdict' && value === 1)?.labels.state;
+  if (verdict !== judgement.verdict.state)
+    yield `metrics: the verdict is ${verdict}, that of status ${judgement.verdict.state}`;
+  if (status.damaged_count > 0 && verdict !== 'action_required')
+    yield `files are damaged, and the verdict is ${verdict}`;
+  if (status.symbols.suspended > 0 && !judgement.findings.some(({ kind }) => kind === 'suspended'))
+    yield 'judge: symbols are suspended, and no finding says so';
+}

@@ -1,9 +1,11 @@
 import type { Archive } from '../../src/archive/archive.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { readRecordedDamage } from '../../src/archive/journal/published-files.ts';
+import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';
 import { type GapList, listGaps } from '../../src/archive/read/gaps.ts';
+import { type Judgement, judge } from '../../src/archive/read/judge.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
-import { formatGaps, formatStatus } from '../../src/cli/format-archive.ts';
+import { formatGaps } from '../../src/cli/format-archive.ts';
 import { openScheduleMonitor } from '../../src/collector/schedule/health-checks.ts';
 import { openJobStatusBoard } from '../../src/collector/schedule/job-status.ts';
 import type { Context } from '../../src/context/context.ts';
@@ -11,20 +13,18 @@ import { openConfiguredArchive, toCompletenessRules } from '../../src/context/op
 import { judgeArchive, probeArchive } from '../../src/doctor/check-archive.ts';
 import type { Sample } from '../../src/metrics/metric-definitions.ts';
 import { readReportData } from '../../src/report/data/report-data.ts';
-import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';
 import { dayMs } from './world.ts';
 
 /** The state of an archive on every surface at one time. */
 export interface Surfaces {
   readonly manifest: Manifest;
   readonly status: ReturnType<typeof readStatus>;
-  readonly statusText: string;
   readonly gaps: GapList;
   readonly gapsText: string;
-  /** Headline and findings of the report. */
-  readonly report: string;
-  /** The doctor's findings on the archive, by check. */
-  readonly doctor: Readonly<Record<string, { readonly severity: string; readonly message: string }>>;
+  /** What the judge finds, as `status` prints it. */
+  readonly judgement: Judgement;
+  /** The same on the report, the port of a schedule and in the doctor, as one text a finding. */
+  readonly judged: Readonly<Record<'report' | 'health' | 'doctor', readonly string[]>>;
   /** From the port of a schedule. */
   readonly metrics: readonly Sample[];
   readonly health: { readonly status: number; readonly archiveState: string | null };
@@ -57,24 +57,25 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
     ...overlaps,
   };
   const gathered = await readReportData(archive, rules, { nowMs, random: context.random });
-  const { shown, days } = gathered;
-  const growth = computeGrowth(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });
-  const { headline, findings } = assessHealth({ ...gathered, space: null }, growth);
-  const doctor = judgeArchive(probeArchive(context), nowMs, 2 * dayMs);
+  const doctor = judgeArchive(probeArchive(context), nowMs, rules.lagMsMax);
+  const { readyFindings, ...port } = await readPort(context);
   return {
     manifest: archive.readManifest(),
     status,
-    statusText: formatStatus(status),
     gaps,
     gapsText: formatGaps(gaps),
-    report: [headline, ...findings.map(({ message }) => message)].join('\n'),
-    doctor: Object.fromEntries(doctor.map(({ check, severity, message }) => [check, { severity, message }])),
-    ...(await readPort(context)),
+    judgement: judge({ nowMs, lagMsMax: rules.lagMsMax, status: readArchiveStatus(archive, nowMs) }),
+    judged: {
+      report: gathered.judgement.findings.map(({ message }) => message),
+      health: readyFindings,
+      doctor: doctor.filter(({ check }) => check === 'finding').map(({ message }) => message),
+    },
+    ...port,
     damaged: new Set(readRecordedDamage(archive.state.db).map(({ path }) => path)),
   };
 }
 
-async function readPort(context: Context): Promise<Pick<Surfaces, 'metrics' | 'health'>> {
+async function readPort(context: Context) {
   let url = '';
   const info = (fields: object): void => {
     if ('url' in fields) url = String(fields.url);
@@ -84,10 +85,14 @@ async function readPort(context: Context): Promise<Pick<Surfaces, 'metrics' | 'h
   const watch = await openScheduleMonitor({ ...context, log }, 0, board);
   try {
     const [metrics, ready] = await Promise.all([fetch(`${url}/metrics`), fetch(`${url}/readyz`)]);
-    const { archive_state } = (await ready.json()) as { archive_state: string | null };
+    const { archive_state, findings } = (await ready.json()) as {
+      archive_state: string | null;
+      findings: { message: string }[];
+    };
     return {
       metrics: listSamples(await metrics.text()),
       health: { status: ready.status, archiveState: archive_state },
+      readyFindings: findings.map(({ message }) => message),
     };
   } finally {
     watch.close();

@@ -9,7 +9,6 @@ import {
   groupSymbols,
   otherGroupsName,
 } from '../../../src/report/data/coverage-facts.ts';
-import { toPastRun } from '../../../src/report/data/past-run.ts';
 import { chooseHeatmapSpan, computeDayTotals, computeReportEnd } from '../../../src/report/data/report-data.ts';
 
 const hourMs = 3_600_000;
@@ -177,15 +176,6 @@ test('sums the files of a day, and includes days without files', () => {
     { date: '2026-06-02', ticks: 17, bytes: 190, conflicts: 2, state: 'incomplete', expected: 0, covered: 0 },
     { date: '2026-06-03', ticks: 0, bytes: 0, conflicts: 0, state: 'incomplete', expected: 2, covered: 1 },
   ]);
-});
-
-describe('a past run', () => {
-  test('an unfinished run is running while its process lives', () => {
-    const run = { runId: 'r', job: 'ticks', startedAt: 1, finishedAt: null, exitCode: null, summary: null };
-    expect(toPastRun(run, () => false).state).toBe('running');
-    expect(toPastRun(run, () => true).state).toBe('interrupted');
-    expect(toPastRun({ ...run, finishedAt: 2, exitCode: 0 }, () => true).state).toBe('ended');
-  });
 });
 
 test('the report ends now, or with the data of an archive without recent data', () => {

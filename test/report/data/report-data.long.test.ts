@@ -223,13 +223,13 @@ test('knows which nights and market lists precede the last night that counted it
       });
     finishRun(db, run, startedAt, 0, JSON.stringify(summary));
   };
-  const night = { nights: 0, ticks: {}, markets: {} };
+  const night = { nights: 0, ticks: { new: { count: 0 } }, markets: {} };
   runNight('z1', now, { night }, true);
   // The archive has the market lists of this UTC day only.
   const first = { hasEarlierNight: false, hasEarlierLists: false };
   expect((await gathered(archive, now)).nightHistory).toEqual(first);
   // A night with a refused key counts nothing. One within the hour is not recorded.
-  runNight('z2', now + 1000, { error: '401' }, false);
+  runNight('z2', now + 1000, { error: '401', ticks: { accepted: 0 } }, false);
   expect((await gathered(archive, now + dayMs)).nightHistory).toEqual(first);
   runNight('z3', now + 2000, { night }, false);
   expect((await gathered(archive, now + dayMs)).nightHistory).toEqual({ ...first, hasEarlierNight: true });

@@ -12,7 +12,7 @@ withBrowser();
 
 function written(gathered = createReportDataWithProblems(rubbish)): string {
   const file = join(scratchFolder(), 'report.html');
-  writeFileSync(file, renderArchiveReport(gathered, '1.2.3').text);
+  writeFileSync(file, renderArchiveReport(gathered, '1.2.3', String));
   return file;
 }
 

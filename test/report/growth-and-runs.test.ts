@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { computeDailyGrowth } from '../../src/archive/format/growth.ts';
 import { formatDay } from '../../src/base/time.ts';
-import { computeGrowth } from '../../src/report/health-status.ts';
+import { computeGrowth, describeRun, toRunMark } from '../../src/report/growth-and-runs.ts';
+import { createFinding, createRun } from './made-gathered.ts';
 
 const dayMs = 86_400_000;
 const first = Date.UTC(2026, 5, 1);
@@ -57,4 +58,21 @@ test('gives no forecast without growth, for slow growth or for too few days', ()
   });
   expect(computeGrowth(daysOf([100, 100, 100]), null, at(3))).toMatchObject({ bytesPerDay: 100, fullAt: null });
   expect(computeGrowth([], space, at(3))).toEqual({ sizes: [], bytesPerDay: null, days: 0, fullAt: null });
+});
+
+test('every outcome of a run has its own sign, and its verdict is shown', () => {
+  const [noted, warned] = (['info', 'warning'] as const).map((severity) =>
+    createRun(1, {}, { findings: [{ ...createFinding('A failed'), severity }] }),
+  );
+  const codes = [4, 1, 130].map((exitCode) => createRun(1, { exitCode }));
+  const open = createRun(1, { state: 'running', finishedAt: null, summary: null });
+  const killed = createRun(1, { state: 'interrupted', exitCode: null, summary: null });
+  const all = [createRun(1), noted!, warned!, ...codes, killed, open];
+  expect(all.map((run) => toRunMark(run).sign).join('')).toBe('✓✓!◐✕–✕…');
+  const verdict = { state: 'warning', text: 'A failed (and 1 more finding)', command: null } as const;
+  expect([createRun(1, {}, { verdict }), killed, open].map(describeRun)).toEqual([
+    verdict.text,
+    'Killed; the next run recovers what it accepted',
+    '',
+  ]);
 });
