@@ -1,4 +1,4 @@
-import type { Finding, Verdict } from '../contract/finding.ts';
+import { type Finding, listOtherFindings, type Verdict } from '../contract/finding.ts';
 import { wrapAdvice } from './table.ts';
 import { createPaints, escapeControls, type TerminalStyle } from './terminal-style.ts';
 
@@ -17,9 +17,7 @@ export function formatVerdictLines({ state, text, command }: Verdict, style: Ter
 export function formatFindingLines(findings: readonly Finding[], style: TerminalStyle, isVerbose: boolean): string[] {
   const { yellow, red, faint } = createPaints(style.hasColour);
   const labels = { info: faint('note:'), warning: yellow('warning:'), action_required: red('problem:') };
-  const isNamed = ({ severity, kind }: Finding, i: number): boolean =>
-    i === 0 && (severity !== 'info' || kind === 'empty');
-  const shown = findings.filter((one, i) => !isNamed(one, i) && (isVerbose || one.severity !== 'info'));
+  const shown = listOtherFindings(findings).filter(({ severity }) => isVerbose || severity !== 'info');
   const lines = shown.flatMap(({ severity, message, advice, command }) => [
     ...wrapAdvice(
       `${labels[severity]} ${escapeControls(message)}${advice === undefined ? '' : `; ${escapeControls(advice)}`}`,

@@ -111,6 +111,25 @@ export function createVerdict(findings: readonly Finding[], wellText: string): V
   };
 }
 
+/** The findings that the verdict does not state. */
+export const listOtherFindings = (findings: readonly Finding[]): Finding[] =>
+  findings.filter(({ severity, kind }, i) => i > 0 || (severity === 'info' && kind !== 'empty'));
+
+/**
+ * A judgement for readers without a key: kinds in place of messages, which quote symbols, paths and the upstream. Of a verdict
+ * that is well the text stays.
+ */
+export function toOpenJudgement({
+  verdict,
+  findings,
+}: {
+  readonly verdict: Verdict;
+  readonly findings: readonly Finding[];
+}) {
+  const open = findings.map(({ kind, severity }): Finding => ({ kind, severity, message: kind, command: null }));
+  return { findings: open, verdict: verdict.state === 'ok' ? verdict : createVerdict(open, '') };
+}
+
 /** A verdict as one line. @param complete completes the command for the reader of the line */
 export const formatVerdict = ({ text, command }: Verdict, complete: (command: string) => string): string =>
   command === null ? text : `${text}; next: ${complete(command)}`;

@@ -96,7 +96,6 @@ export const ReadyResponse = titled('Readiness', {
     described('Finding', 'One fact that somebody may have to know.', {
       kind: oneOf(findingKinds, 'What it is about.'),
       severity: oneOf(severities, '`info`: nothing has to be done.'),
-      message: Type.String({ description: 'A clause.' }),
     }),
     { description: 'The worst first.' },
   ),

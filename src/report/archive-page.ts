@@ -3,6 +3,7 @@ import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/
 import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
 import { countCompleteDays } from '../contract/completeness-counts.ts';
+import { listOtherFindings } from '../contract/finding.ts';
 import { renderCoverageSection, renderGapsSection, renderQuarantineSection } from './archive-coverage.ts';
 import { renderConflictsSection, renderGrowthSection, renderTicksSection } from './archive-days.ts';
 import { renderLatenessSection, renderNightSection, renderRechecksSection } from './archive-nights.ts';
@@ -85,8 +86,7 @@ const signs = { ok: '✓', warning: '!', action_required: '✕', info: '·' } as
 function renderVerdictPanel({ verdict, findings }: Judgement, complete: (command: string) => string): Html {
   const renderCommand = (command: string | null): Html | string =>
     command === null ? '' : html`<code>${complete(command)}</code>`;
-  const others = findings.filter(({ severity }, i) => i > 0 || severity === 'info');
-  const items = others.map(
+  const items = listOtherFindings(findings).map(
     ({ severity, message, advice, command }) =>
       html`<li class="${severity}"><span class="sign" role="img" aria-label="${severity.replace('_', ' ')}">${signs[severity]}</span>${renderWords(advice === undefined ? message : `${message}; ${advice}`)} ${renderCommand(command)}</li>
 `,

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { recordOwed } from '../../src/archive/journal/gap-records.ts';
+import { finishRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import { Html, html } from '../../src/base/html.ts';
@@ -55,8 +57,24 @@ test('shows the totals of the manifest', async () => {
   expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);
   const bytes = listManifestFiles(manifest).reduce((sum, file) => sum + file.bytes, 0);
   expect(totals.bytes).toBe(bytes);
-  const page = renderPageDocument({ ...totals, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
+  const verdict = { state: 'ok', text: 'OK: collected', command: null } as const;
+  const page = renderPageDocument({ ...totals, verdict, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
   expect(page).toContain('<dd>1 h 30 min</dd>');
+});
+
+test('shows the verdict, without the symbols and messages of its findings', async () => {
+  const archive = await published();
+  const failures = [{ kind: 'failed', from: now - hourMs, to: now, reason: 'it is broken' }] as const;
+  recordOwed(archive.state.db, [{ symbol: 'AAA', covered: [], failures }], now);
+  finishRun(archive.state.db, 'run', now, 0, 'null');
+  const { ask } = await serving(archive);
+  expect(await (await ask('/', bare)).text()).toContain('<p class="verdict warning list-only">Failing symbols</p>');
+  const text = await (await ask('/readyz', bare)).text();
+  expect(JSON.parse(text)).toMatchObject({
+    verdict: { state: 'warning', text: 'Failing symbols' },
+    findings: [{ kind: 'failing symbols', severity: 'warning' }],
+  });
+  expect(text).not.toMatch(/AAA|broken/);
 });
 
 test('says that an archive is empty', async () => {

@@ -47,7 +47,7 @@ export function judge(facts: Facts): Judgement {
   const { status } = facts;
   const ofArchive = status === null ? (facts.ended === undefined ? [unreadable] : []) : judgeStatus(status, facts);
   // Of one kind there is one finding: the worst, and if they are equally bad, that of the archive.
-  const findings = sortFindings([...ofArchive, ...listRunFindings(facts)]).filter(
+  const findings = sortFindings([...ofArchive, ...listLateJobs(facts), ...listRunFindings(facts)]).filter(
     ({ kind }, i, all) => manyKinds.has(kind) || all.findIndex((one) => one.kind === kind) === i,
   );
   return { findings, verdict: createVerdict(findings, describeWell(facts)) };
@@ -148,16 +148,17 @@ function judgeStatus(status: ArchiveStatus, facts: Facts): Finding[] {
     ...judgeJournal(status),
     ...judgeProvisional(status),
     ...judgeDisk(status),
-    ...(facts.lateJobs ?? []).map(
-      ({ name, reason }): Finding => ({
-        kind: 'late job',
-        severity: 'warning',
-        message: `the ${name} ${reason}`,
-        command: 'oddslake doctor',
-      }),
-    ),
   ];
 }
+
+/** An archive without a run may wait for a job that is late. */
+const listLateJobs = ({ lateJobs = [] }: Facts): Finding[] =>
+  lateJobs.map(({ name, reason }) => ({
+    kind: 'late job',
+    severity: 'warning',
+    message: `the ${name} ${reason}`,
+    command: 'oddslake doctor',
+  }));
 
 function judgeDamage({ damaged }: ArchiveStatus): Finding[] {
   const [first] = damaged;

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { readArchiveStatus } from '../../archive/read/archive-status.ts';
 import { type Facts, judge } from '../../archive/read/judge.ts';
 import { titled } from '../../contract/export-manifest.ts';
-import type { FindingKind } from '../../contract/finding.ts';
+import { toOpenJudgement } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { ReadyResponse } from '../../contract/service.ts';
 import { ProblemError } from '../http/problem-details.ts';
@@ -36,11 +36,15 @@ async function canAuthenticate({ workspace, clock, log }: ServiceContext): Promi
   }
 }
 
-/** Whether a finding means that the service has no data, or no current data. */
-const isUnready = (kind: FindingKind, { status, nowMs, lagMsMax }: Facts): boolean =>
-  kind === 'archive unreadable' ||
-  (kind === 'empty' && status?.generation === 0) ||
-  (kind === 'lag' && status !== null && status.reached !== null && nowMs - status.reached > lagMsMax);
+/** Why the service has no data, or no current data. Not all of it is wrong with the archive, as one that was just created. */
+function listUnready({ status, nowMs, lagMsMax }: Facts): { readonly name: string; readonly reason: string }[] {
+  if (status === null) return [{ name: 'archive', reason: 'cannot be read' }];
+  if (status.generation === 0) return [{ name: 'archive', reason: 'has nothing published yet' }];
+  const lagMs = nowMs - (status.reached ?? nowMs);
+  if (lagMs <= lagMsMax) return [];
+  const reason = `is ${Math.round(lagMs / 1000)} seconds behind; the limit is ${lagMsMax / 1000}`;
+  return [{ name: 'watermark', reason }];
+}
 
 /** `/readyz`: whether the service can serve requests. */
 export function registerReadyRoutes(app: App, context: ServiceContext): void {
@@ -59,14 +63,13 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
     async () => {
       const facts = readServiceFacts(context);
       const { status } = facts;
-      const { verdict, findings } = judge(facts);
-      // Without messages of errors.
+      const { verdict, findings } = toOpenJudgement(judge(facts));
       const wrong = [
-        ...findings.flatMap(({ kind, message }) => (isUnready(kind, facts) ? [{ name: kind, reason: message }] : [])),
-        ...((await canAuthenticate(context)) ? [] : [{ name: 'database', reason: 'the database cannot be read' }]),
+        ...listUnready(facts),
+        ...((await canAuthenticate(context)) ? [] : [{ name: 'database', reason: 'cannot be read' }]),
       ];
       if (wrong.length > 0 || status === null) {
-        const detail = wrong.map(({ reason }) => `${reason[0]!.toUpperCase()}${reason.slice(1)}.`).join(' ');
+        const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
         throw new ProblemError(503, detail, { code: 'not_ready', errors: wrong });
       }
       const { generation, completeness, reached } = status;
@@ -76,7 +79,7 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
         lag_seconds: computeLagSeconds(reached, facts.nowMs),
         archive_state: completeness.state,
         verdict: { state: verdict.state, text: verdict.text },
-        findings: findings.map(({ kind, severity, message }) => ({ kind, severity, message })),
+        findings: findings.map(({ kind, severity }) => ({ kind, severity })),
       };
     },
   );

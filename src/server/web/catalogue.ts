@@ -7,7 +7,7 @@ import { readCollectedProgress } from '../../archive/journal/collected-progress.
 import { readFoundDamage } from '../../archive/known-state.ts';
 import { judge } from '../../archive/read/judge.ts';
 import { palette } from '../../base/html.ts';
-import type { Verdict } from '../../contract/finding.ts';
+import { toOpenJudgement, type Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { isPublicRequest, toRequestOrigin } from '../auth/public-access.ts';
 import { readServiceFacts } from '../health/readiness.ts';
@@ -32,6 +32,9 @@ const AssetPath = Type.Object({
   stamp: Type.String({ minLength: 1, description: 'A hash of all files.' }),
   name: Type.String({ minLength: 1, description: 'Name of a script, a style sheet or the icon.' }),
 });
+
+/** Maximum age of the verdict on the page, in ms: the judge reads the whole manifest, and everyone may request the page. */
+const verdictMsMax = 10_000;
 
 /** Responses of any content type. The types are for the OpenAPI document, not for the compiler. */
 const assetResponses: Readonly<Record<number, unknown>> = {
@@ -60,8 +63,14 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
     return {
       ...cached.totals,
       ...readCollectedProgress(archive.state.db, manifest),
-      verdict: judge(readServiceFacts(context)).verdict,
+      verdict: readVerdict(nowMs),
     };
+  };
+  let judged: { readonly verdict: Verdict; readonly atMs: number } | undefined;
+  const readVerdict = (nowMs: number): Verdict => {
+    if (judged === undefined || Math.abs(nowMs - judged.atMs) >= verdictMsMax)
+      judged = { verdict: toOpenJudgement(judge(readServiceFacts(context))).verdict, atMs: nowMs };
+    return judged.verdict;
   };
 
   const listDamagedDays = (): string[] =>

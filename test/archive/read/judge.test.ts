@@ -250,6 +250,8 @@ test('says what to do in an empty archive, and what an archive of files has', ()
     text: 'nothing has been collected yet',
     command: 'oddslake nightly',
   });
+  const lateJobs = [{ name: 'nightly', reason: 'was due at 03:17' }];
+  expect(judgeFacts({ generation: 0, runs: [], reached: null }, { lateJobs }).verdict.state).toBe('warning');
   const counts = createCounts([], { live: 0 });
   expect(judgeFacts({ reached: null, watermark: null, completeness: counts, runs: [] }).verdict.text).toBe(
     'OK: 170,150 ticks, no live symbols',
