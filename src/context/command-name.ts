@@ -109,9 +109,9 @@ export type CompleteCommands = (text: string, gap?: string) => string;
 
 /**
  * Creates a function that completes the commands in a message, so that they can be pasted. Messages call the program
- * `oddslake`; the user may have called it otherwise, and has to name the same config and archive again.
+ * `oddslake`; the user may have called it otherwise, and has to name the same config, archive and service again.
  * @param name how this program is started, quoted for a shell
- * @param args arguments of this run; --config, --output and --archive are repeated, and --set archive.output
+ * @param args arguments of this run; --config, --output and --archive are repeated, and some --set
  */
 export function createCommandCompleter(name: () => string, args: readonly string[]): CompleteCommands {
   const selection = listSelection(args);
@@ -139,13 +139,16 @@ interface SelectionFlag {
   readonly value: string;
 }
 
-/** The flags that select the config and the archive, in the order given. */
+/** Settings without which the same command would be about another archive or service. A key is never printed. */
+const repeatedSetting = /^\s*(?:archive|sources?|upstream)\.(?![^=]*_key)/;
+
+/** The flags that select the config, the archive and its service, in the order given. */
 const listSelection = (args: readonly string[]): SelectionFlag[] =>
   args.flatMap((arg, i): SelectionFlag[] => {
     const [, flag, own] = /^(--(?:config|output|archive|set))(?:=(.*))?$/s.exec(arg) ?? [];
     const value = own ?? args[i + 1];
     if (flag === undefined || value === undefined) return [];
-    if (flag === '--set') return value.startsWith('archive.output=') ? [{ flag, value }] : [];
+    if (flag === '--set') return repeatedSetting.test(value) ? [{ flag, value }] : [];
     return [{ flag: flag === '--config' ? flag : '--output', value }];
   });
 
