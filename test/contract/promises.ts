@@ -33,7 +33,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   ],
   schedule: ['--source'],
   publish: [],
-  status: ['--max-lag', '--source'],
+  status: ['--max-lag', '--prometheus', '--source'],
   report: ['--out'],
   gaps: ['--from', '--to', '--since', '--symbol', '--source', '--dataset'],
   'gaps accept': ['--from', '--to', '--reason'],

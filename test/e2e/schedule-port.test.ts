@@ -42,7 +42,7 @@ async function scheduled(url: string, output: string, ...flags: string[]) {
     ready: async () => {
       const answer = await fetch(`${base}/readyz`);
       const body = (await answer.json()) as { status: string; errors?: { name: string; reason: string }[] };
-      return { status: answer.status, errors: (body.errors ?? []).map(({ name, reason }) => `${name} ${reason}`) };
+      return { status: answer.status, errors: (body.errors ?? []).map(({ reason }) => reason) };
     },
     metrics: async () => readExposition(await (await fetch(`${base}/metrics`)).text()),
     stop: async () => {
@@ -87,6 +87,12 @@ test('reports last and next run of every job, including earlier runs', async () 
   expect(sampleOf(reported, 'oddslake_lag_seconds')).toBeLessThanOrEqual(lagMax);
   expect(reported.has('oddslake_build_info')).toBe(true);
   expect(reported.has('process_cpu_seconds_total')).toBe(true);
+  const { stdout } = await expectDone(run(['status', '--output', output, '--prometheus']));
+  const names = (families: typeof reported) =>
+    [...families].flatMap(([name, { values }]) =>
+      /^oddslake_(?!schedule_)/.test(name) ? [...values.keys()].map((labels) => `${name}{${labels}}`) : [],
+    );
+  expect(names(readExposition(stdout))).toEqual(names(reported));
   expect(await ready()).toEqual({ status: 200, errors: [] });
   expect(await (await fetch(`${base}/healthz`)).json()).toEqual({ status: 'ok' });
   await expectDone(stop());
@@ -101,7 +107,7 @@ test('missed runs make it not ready until a run has ended', async () => {
   await waitFor(() => idle.logged().includes('passed too long ago'), 'the word on the run that was missed');
   expect(await idle.ready()).toEqual({
     status: 503,
-    errors: [expect.stringMatching(/^nightly has not run since it was due/)],
+    errors: [expect.stringMatching(/^the nightly has not run since it was due/)],
   });
   box.set({ key: 'another' });
   expect((await runJob('nightly', box.url, output)).code).toBe(3);
@@ -116,7 +122,7 @@ test('a missing archive makes it not ready until the archive is back', async () 
   expect((await ready()).status).toBe(200);
   renameSync(output, `${output}-away`);
   await waitFor(async () => (await ready()).status === 503, 'that it is not ready');
-  expect((await ready()).errors).toEqual(['archive cannot be read']);
+  expect((await ready()).errors).toEqual(['the archive cannot be read']);
   expect(sampleOf(await metrics(), 'oddslake_archive_readable')).toBe(0);
   renameSync(`${output}-away`, output);
   await waitFor(async () => (await ready()).status === 200, 'that it is ready again');
@@ -138,7 +144,7 @@ test('reports that it is stopping, and responds until running jobs end', async (
     throw logged().includes('did not respond in time') ? new MachineTooSlow('an answer of the port', 10_000) : error;
   });
   answer.end('ok');
-  expect([status, errors]).toEqual([503, expect.arrayContaining(['schedule is stopping'])]);
+  expect([status, errors]).toEqual([503, expect.arrayContaining(['the schedule is stopping'])]);
   expect(sampleOf(samples, 'oddslake_schedule_job_running', 'name="nightly"')).toBe(1);
   await expectDone(running.ended);
 });

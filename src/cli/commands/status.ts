@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { exitCodes, UsageError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/format-quantity.ts';
 import { parseDuration } from '../../base/time.ts';
@@ -20,12 +20,18 @@ import { createSourceOption } from '../shared-options.ts';
 
 interface StatusFlags extends CommonFlags, SourceFlags {
   readonly maxLag?: string;
+  readonly prometheus?: boolean;
 }
 
 /** `status`: coverage, gaps and the last run. */
 export function addStatus(command: Command, shell: CliContext): void {
   command
     .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d')
+    .addOption(
+      new Option('--prometheus', 'metrics of the archive and its last runs in the text format of Prometheus').conflicts(
+        ['json', 'maxLag', 'source'],
+      ),
+    )
     .addOption(createSourceOption());
   withExamples(command, statusExamples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: StatusFlags) => {
@@ -41,8 +47,17 @@ export function addStatus(command: Command, shell: CliContext): void {
       const rules = toCompletenessRules(context.settings);
       const nowMs = context.clock.nowMs();
       const lagMsMax = context.settings.service.lagSecondsMax * 1000;
-      const judgement = judge({ nowMs, lagMsMax, status: readArchiveStatus(archive, nowMs) });
-      const status = { ...judgement, ...readStatus(archive, rules, nowMs, flags.source) };
+      const facts = { nowMs, lagMsMax, status: readArchiveStatus(archive, nowMs) };
+      if (flags.prometheus === true) {
+        const [{ formatExposition }, { listLastRunRecords, listMonitorSamples }] = await Promise.all([
+          import('../../metrics/prometheus.ts'),
+          import('../../collector/run/last-runs.ts'),
+        ]);
+        const runs = listLastRunRecords(archive.state.db, nowMs);
+        process.stdout.write(await formatExposition(listMonitorSamples(context.version, runs, facts)));
+        return;
+      }
+      const status = { ...judge(facts), ...readStatus(archive, rules, nowMs, flags.source) };
       printResult(flags, status, (style) => formatStatus(status, style, flags.verbose === true));
       const isLate = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (isLate) process.stderr.write(`oddslake: the lag exceeds --max-lag ${flags.maxLag}.\n`);
@@ -55,6 +70,7 @@ const statusExamples = `
   oddslake status --output lake
   oddslake status --output lake --max-lag 26h || echo 'the lake is late' >&2
   oddslake status --output lake --json | jq .lag_ms
+  oddslake status --output lake --prometheus > oddslake.prom
   oddslake status --archive s3://lakes/markets`;
 
 interface ReportFlags extends CommonFlags {

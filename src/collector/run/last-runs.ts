@@ -1,8 +1,11 @@
 import type { Database } from '../../archive/journal/database.ts';
 import type { Summary } from '../../archive/journal/run-summary.ts';
 import { readLastEndedRuns } from '../../archive/journal/runs.ts';
+import type { Facts } from '../../archive/read/judge.ts';
 import type { ExitCode } from '../../base/errors.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
+import type { Sample } from '../../metrics/metric-definitions.ts';
+import { toArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
 
 /** The last run of a job, and when the job last exited with code 0 (epoch ms). */
 export interface LastRunRecord {
@@ -28,3 +31,10 @@ export function mergeLastRun(known: readonly LastRunRecord[], run: Summary): Las
     a.run.job < b.run.job ? -1 : 1,
   );
 }
+
+/** What the port of a schedule and `status --prometheus` say of an archive and its last runs. */
+export const listMonitorSamples = (version: string, runs: readonly LastRunRecord[], facts: Facts): Sample[] => [
+  toBuildInfoSample(version),
+  ...runs.flatMap(({ run, succeededAt }) => [...toRunSamples(run), ...toSuccessSamples(run.job, succeededAt)]),
+  ...toArchiveSamples(facts),
+];

@@ -19,9 +19,8 @@ import {
   openScheduleMetrics,
   type ScheduleMetrics,
 } from '../../metrics/prometheus.ts';
-import { toArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/samples.ts';
 import { createListenError } from '../run/error-message.ts';
-import { type LastRunRecord, listLastRunRecords } from '../run/last-runs.ts';
+import { type LastRunRecord, listLastRunRecords, listMonitorSamples } from '../run/last-runs.ts';
 import { type JobStatusBoard, pushTaskName, type ScheduleStatus } from './job-status.ts';
 
 /** The health and metrics port of a schedule. */
@@ -79,12 +78,7 @@ async function formatMetrics(
   counts: ScheduleMetrics,
   { status, facts }: { readonly status: ScheduleStatus; readonly facts: Facts },
 ) {
-  const samples = [
-    toBuildInfoSample(version),
-    ...status.runs.flatMap(({ run, succeededAt }) => [...toRunSamples(run), ...toSuccessSamples(run.job, succeededAt)]),
-    ...toArchiveSamples(facts),
-    ...status.samples,
-  ];
+  const samples = [...listMonitorSamples(version, status.runs, facts), ...status.samples];
   return (await counts.formatText()) + (await formatExposition(samples));
 }
 
