@@ -53,7 +53,10 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(refused.summary.failures).toEqual([
       expect.objectContaining({ symbol: null, reason: expect.stringContaining(`was not pushed to ${url}: `) }),
     ]);
-    expect(refused.summary.next_action).toMatch(/^Push the published generation again: oddslake push /);
+    expect(refused.summary.verdict).toMatchObject({
+      state: 'warning',
+      command: expect.stringMatching(/^oddslake push/),
+    });
     expect(refused.stdout + refused.stderr).not.toContain('not-this-one');
     expect(await pull(url)).toEqual(before);
 
@@ -194,7 +197,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
       outcome: 'damaged',
       error: expect.stringContaining(path!),
       damaged: [{ path, kind: 'checksum mismatch' }],
-      next_action: expect.stringContaining('oddslake verify --repair'),
+      verdict: { state: 'action_required', command: 'oddslake verify --repair' },
     });
     expect(second.summary.failures).toEqual([
       expect.objectContaining({ reason: expect.stringContaining('was not pushed to s3://lakes/damaged') }),
@@ -352,7 +355,7 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
       exit_code: 4,
       outcome: 'incomplete',
       failures: [{ reason: expect.stringContaining(`was not pushed to ${url}: `) }],
-      next_action: expect.stringMatching(/^Push the published generation again: oddslake push /),
+      verdict: { state: 'warning', command: expect.stringMatching(/^oddslake push/) },
     });
     expect(ended.stdout + ended.stderr).not.toContain('not-this-one');
     expect(ended.stderr).toContain('ended; the schedule continues');

@@ -54,6 +54,6 @@ test('ticks that a service journaled survive its kill, beside jobs that publish;
   expect(night.summary.recovered).toBeGreaterThan(0);
   expect(findWrongWindows(output, box)).toEqual([]);
   const { stdout } = await run(['status', '--output', output, '--json']);
-  expect(JSON.parse(stdout)).toMatchObject({ last_run: { job: 'nightly' } });
+  expect(JSON.parse(stdout)).toMatchObject({ last_runs: [{ job: 'nightly' }] });
   await expectDone(run(['verify', '--output', output]));
 });

@@ -27,7 +27,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     journaled_ticks: 0,
     gaps: { windows: 0, symbols: 0 },
     published: { ticks: totalTicks(output), days: Object.keys(manifestOf(output).days).length },
-    last_run: { job: 'nightly', exit_code: 0, run_id: nightly.summary.run_id, state: 'ended' },
+    last_runs: [{ job: 'nightly', exit_code: 0, run_id: nightly.summary.run_id, state: 'ended' }],
   });
   // Every command says the same of the days that are not complete.
   const { open_days: openDays, open_days_count: openDaysCount } = printed as {
@@ -51,16 +51,13 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     openDays.map(({ reasons: _, ...day }) => day),
   );
   expect(printed.lag_ms).toBeGreaterThanOrEqual(10 * minuteMs);
-  const text = await expectDone(run(['status', '--output', output, '--max-lag', '1h']));
+  const text = await expectDone(run(['status', '--output', output, '--max-lag', '1h', '--verbose']));
+  expect(text.stdout).toMatch(/^OK: collected to .*, \S+ new ticks\n/);
   // Several days of which the same is to be reported are on one line.
   expect(text.stdout).toMatch(/\n {13}(?:\S+ to )?(\S+) provisional: coverage of \d+ symbols? is inferred\n/);
   expect(text.stdout).toContain(`${String(newest!.date)} provisional: ${String(newest!.reason)}\n`);
-  expect(text.stdout).toMatch(
-    /→ nights confirm recent windows; to confirm all of them: \S+ backfill --output \S+ --recheck inferred --from /,
-  );
-  expect(text.stdout).toMatch(/\n {2}state {6}provisional \(covered, not confirmed yet\): /);
   expect(text.stdout).toMatch(/\n {2}verified {3}every published byte since 20/);
-  expect(text.stdout).toMatch(/\n {2}last run {3}nightly, started .*, exit code 0 \(done\)\n/);
+  expect(text.stdout).toMatch(/\n {2}last runs {2}nightly, started .*, exit code 0 \(done\)\n/);
   expect(text.stdout).toContain(`${totalTicks(output).toLocaleString('en-US')} ticks`);
   const late = await run(['status', '--output', output, '--max-lag', '5m']);
   expect(late.code).toBe(4);
@@ -102,10 +99,10 @@ test('verify prints totals and damaged files, as text and JSON', async () => {
   expect(spoilt.code).toBe(6);
   expect(spoilt.stdout).toMatch(/^ticks\/date=2025-06-12\/stray\.parquet: orphan\n.*: 1 problem\n$/);
   expect(spoilt.stderr).toMatch(/^To repair the archive: \S*bin\/oddslake verify --repair --output \S+\n$/);
-  // Known damage is not passed over by the lines that say what is verified and covered.
-  const { stdout: status } = await run(['status', '--output', output]);
+  // Known damage is said first.
+  const { stdout: status } = await run(['status', '--output', output, '--verbose']);
+  expect(status).toMatch(/^1 file damaged: .*stray\.parquet \(orphan\).*\nnext: \S+ verify --repair --output /);
   expect(status).toMatch(/\n {2}verified {3}all but 1 damaged file since 20/);
-  expect(status).toMatch(/\n {2}covered {4}outside 1 damaged file, all live symbols up to 20/);
   const { code, printed } = await json<object>('verify', '--output', output);
   expect(code).toBe(6);
   expect(printed).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });

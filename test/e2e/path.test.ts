@@ -59,7 +59,7 @@ test('an archive is collected, read, verified and served', async () => {
   expect(status).toMatchObject({
     generation,
     published: { ticks: expected },
-    last_run: { job: 'nightly', exit_code: 0 },
+    last_runs: [{ job: 'nightly', exit_code: 0 }],
   });
   expect(counted).toEqual([{ ticks: expected }]);
   expect(verified).toMatchObject({ generation, findings: [] });

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { job as nightlyJob } from '../../jobs/nightly.ts';
 import { createDisk, systemCalls } from '../../src/archive/disk/file-system.ts';
-import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
+import { recordOwed } from '../../src/archive/journal/gap-records.ts';
 import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
-import { emptyFacts, summarize } from '../../src/collector/run/summary.ts';
 import type { Context } from '../../src/context/context.ts';
+import type { Finding, Verdict } from '../../src/contract/finding.ts';
 import { writeReport } from '../../src/report/write-report.ts';
 import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { contextOf } from '../collector/run/one-process.ts';
@@ -28,9 +28,8 @@ interface ReportOutput {
   readonly path: string;
   readonly bytes: number;
   readonly generation: number;
-  readonly state: string;
-  readonly next_action: string | null;
-  readonly findings: readonly { readonly severity: string; readonly message: string }[];
+  readonly verdict: Verdict;
+  readonly findings: readonly Finding[];
 }
 
 const report = async (output: string, ...flags: string[]) => {
@@ -49,7 +48,7 @@ test('report writes its page into the archive and changes nothing else', async (
   const { output } = await lake();
   const { code, reported } = await report(output);
   const path = join(output, 'report.html');
-  expect([code, reported]).toMatchObject([0, { path, generation: 1, state: 'ok', next_action: null }]);
+  expect([code, reported]).toMatchObject([0, { path, generation: 1, verdict: { state: 'ok', command: null } }]);
   const text = readFileSync(path, 'utf8');
   expect(Buffer.byteLength(text)).toBe(reported.bytes);
   expect(text).toMatch(/^<!doctype html>[\s\S]*<\/span>OK[\s\S]*<\/html>\n$/);
@@ -62,19 +61,18 @@ test('report writes its page into the archive and changes nothing else', async (
   // Again: it is replaced.
   writeFileSync(path, 'old');
   const { stdout } = await run(['report', '--output', output]);
-  expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nOK, some coverage provisional\\.\n`));
+  expect(stdout).toMatch(new RegExp(`^OK: collected to .*\n${path}: \\d+\\.\\d kB, generation 1\n$`));
   expect(readFileSync(path, 'utf8')).toContain('</html>');
 });
 
-test('report in the first hour of a day: the day before is incomplete, and the headline says so', async () => {
+test('report in the first hour of a day: the day before is incomplete, which needs nothing yet', async () => {
   vi.mocked(Date.now).mockRestore();
   startClockAt(Date.UTC(2026, 10, 24, 0, 30));
   const { output } = await lake();
-  expect((await report(output)).reported).toMatchObject({
-    state: 'ok',
-    findings: [{ severity: 'info', message: '1 day incomplete, most recently 2026-11-23.' }],
-  });
-  expect(readFileSync(join(output, 'report.html'), 'utf8')).toContain('No new problems, but the archive is incomplete');
+  const { findings } = (await report(output)).reported;
+  expect(findings).toContainEqual(
+    expect.objectContaining({ severity: 'info', message: '1 day incomplete, most recently on 2026-11-23' }),
+  );
 });
 
 test('escapes control characters of the service in report, status and plan', async () => {
@@ -84,10 +82,8 @@ test('escapes control characters of the service in report, status and plan', asy
   recordMarkets(archive.state.db, [market(symbol)], day0, true);
   append(archive, answer(symbol, [[day0, 0.5]], { windows: [{ from: day0, to: day0 + hourMs }] }));
   await publishNow(archive, day0 + hourMs);
-  startRun(archive.state.db, 'z', 'nightly', process.pid, Date.now());
-  const failures = [{ symbol, from: day0, to: day0 + 1, reason: 'HTTP 500' }];
-  const facts = { version: '1', job: 'nightly', started_at: 0, finished_at: 1, strict: false, thrown: undefined };
-  finishRun(archive.state.db, 'z', Date.now(), 4, JSON.stringify(summarize({ ...emptyFacts, ...facts, failures })));
+  const failures = [{ kind: 'failed', from: day0 + hourMs, to: day0 + 2 * hourMs, reason: 'HTTP 500' }] as const;
+  recordOwed(archive.state.db, [{ symbol, covered: [], failures }], day0);
   archive.close();
   const requested = ['--from', '2026-06-01', '--to', '2026-06-03', '--dry-run', '--all-known', '--symbol', symbol];
   const access = ['--set', 'upstream.base_url=https://box.test', '--set', 'source.name=https://box.test'];

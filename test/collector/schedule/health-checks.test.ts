@@ -18,5 +18,8 @@ test('an archive that is moved away between two reads cannot be read, and is no 
   const facts = world.log.find(({ message }) => message === 'serving health and metrics')!.facts as { url: string };
   const response = await fetch(`${facts.url}/readyz`);
   expect(response.status).toBe(503);
-  expect(await response.json()).toMatchObject({ errors: [{ name: 'archive', reason: 'cannot be read' }] });
+  expect(await response.json()).toMatchObject({
+    errors: [{ name: 'archive unreadable', reason: 'the archive cannot be read' }],
+    verdict: { state: 'action_required', text: 'The archive cannot be read' },
+  });
 });
