@@ -303,7 +303,7 @@ describe('a source that fails', () => {
     await boxes.alpha.stop();
     const gone = await job('nightly', lake, ...night);
     expect(gone.code).toBe(4);
-    expect(gone.summary.failures[0]!.reason).toMatch(/^alpha: The source alpha could not be reached/);
+    expect(gone.summary.failures[0]!.reason).toMatch(/^The source alpha could not be reached/);
     expect(findWrongWindows(lake.output, boxes)).toEqual([]);
   });
 
