@@ -16,14 +16,6 @@ interface RunCounts {
   readonly lost: number;
 }
 
-export interface LastRun {
-  readonly runId: string;
-  readonly job: string;
-  readonly startedAt: number;
-  readonly finishedAt: number | null;
-  readonly exitCode: number | null;
-}
-
 /** Unfinished runs of this process. */
 const startedRunIds = new Set<string>();
 
@@ -318,24 +310,12 @@ export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
 /** When a run ended; null until its job has ended too, because the runs for the other sources may fail. */
 const jobEndSql = 'case when exit_code is not null then finished_at end';
 
-/** Reads the newest run of a job. Live reads of a service are not a job: their run would always be the newest. */
-export function readLastRun(db: Database): LastRun | undefined {
-  const row = db.one<{
-    run_id: string;
-    job: string;
-    started_at: number;
-    finished_at: number | null;
-    exit_code: number | null;
-  }>(
-    `select run_id, job, started_at, ${jobEndSql} as finished_at, exit_code from runs where job <> 'live'
-     order by started_at desc, run_id desc limit 1`,
-  );
-  if (row === undefined) return undefined;
-  const { run_id: runId, job, started_at: startedAt, finished_at: finishedAt, exit_code: exitCode } = row;
-  return { runId, job, startedAt, finishedAt, exitCode };
-}
-
-export interface RecordedRun extends LastRun {
+export interface RecordedRun {
+  readonly runId: string;
+  readonly job: string;
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+  readonly exitCode: number | null;
   /** The summary as JSON; null while it is running, or if it was interrupted. */
   readonly summary: string | null;
 }
