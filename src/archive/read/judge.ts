@@ -299,9 +299,10 @@ function judgeJournal({ ticksJournaled, isPublishOpen, runs }: ArchiveStatus): F
   return [{ kind: 'unpublished', severity: 'info', message, command: 'oddslake publish' }];
 }
 
-function judgeProvisional({ completeness: { inferred_windows: windows } }: ArchiveStatus): Finding[] {
+function judgeProvisional({ completeness: { inferred_windows: windows, gaps } }: ArchiveStatus): Finding[] {
   if (windows === 0) return [];
-  const message = `all fetched; the next run double-checks ${formatCount(windows, 'range')} (nothing to do)`;
+  const fetched = gaps.failed + gaps['never asked'] === 0 ? 'all fetched; ' : '';
+  const message = `${fetched}the next run double-checks ${formatCount(windows, 'range')} (nothing to do)`;
   return [{ kind: 'provisional', severity: 'info', message, command: null }];
 }
 
