@@ -20,12 +20,11 @@ test('every surface takes completeness from the one judge, and nobody else compu
     'src/archive/read/gaps.ts': 'completeness/completeness.ts',
     'src/collector/steps/gaps-step.ts': 'completeness/completeness.ts',
     'src/archive/read/archive-status.ts': 'contract/completeness-counts.ts',
-    'src/doctor/check-archive.ts': 'contract/completeness-counts.ts',
+    'src/doctor/check-archive.ts': 'read/archive-status.ts',
     'src/report/data/report-data.ts': 'read/status.ts',
     'src/collector/job.ts': 'read/archive-status.ts',
     'src/collector/schedule/health-checks.ts': 'read/archive-status.ts',
-    'src/server/health/readiness.ts': 'read/archive-status.ts',
-    'src/server/health/metrics.ts': 'read/archive-status.ts',
+    'src/server/http/service-context.ts': 'read/archive-status.ts',
   };
   for (const [path, specifier] of Object.entries(asks))
     expect(

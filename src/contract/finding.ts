@@ -2,7 +2,7 @@ import { formatCount } from '../base/format-quantity.ts';
 
 /** How bad a finding is. `info`: true, and nothing has to be done about it. */
 export const severities = ['info', 'warning', 'action_required'] as const;
-export type Severity = (typeof severities)[number];
+type Severity = (typeof severities)[number];
 
 /** All kinds. Of findings that are equally bad, the kind that comes first here decides the verdict. */
 export const findingKinds = [

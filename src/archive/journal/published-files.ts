@@ -41,7 +41,7 @@ interface HashedFile {
 }
 
 /** Returns when the file of a path and hash was last hashed, epoch ms; undefined if not known. */
-export type HashTimeLookup = (file: HashedFile) => number | undefined;
+type HashTimeLookup = (file: HashedFile) => number | undefined;
 
 /** Reads all hash times at once. */
 export function readHashTimes(db: Database): HashTimeLookup {

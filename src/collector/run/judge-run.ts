@@ -1,4 +1,4 @@
-import type { Summary } from '../../archive/journal/run-summary.ts';
+import type { FailureLine, Summary } from '../../archive/journal/run-summary.ts';
 import { suggestBackfill } from '../../archive/read/judge.ts';
 import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
@@ -6,23 +6,63 @@ import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Finding, FindingKind } from '../../contract/finding.ts';
-import type { RunFacts, RunFailure } from './summary.ts';
 
 type Described = Omit<Summary, 'verdict' | 'findings'>;
 
+/** A failure as the run records it. `kind` and `flags` determine its finding; the summary omits them. */
+export interface RunFailure extends FailureLine {
+  /** Absent for a window that could not be fetched. */
+  readonly kind?: FailureKind;
+  /** Command-line flags that would have prevented the failure. */
+  readonly flags?: readonly string[];
+}
+
+/** Creates a failure that does not concern a window of one symbol. */
+export const createJobFailure = (kind: FailureKind, reason: string): RunFailure => ({
+  symbol: null,
+  from: null,
+  to: null,
+  kind,
+  reason,
+});
+
+export type FailureKind =
+  | 'accepted'
+  | 'address'
+  | 'expired'
+  | 'input file'
+  | 'lost'
+  | 'market list'
+  | 'order book'
+  | 'push'
+  | 'sharp drop'
+  | 'source'
+  | 'suspended'
+  | 'unrecoverable';
+
+/** A warning of a run. The kind is that of the finding of the archive that says the same; without one it stands alone. */
+export type RunWarning = string | { readonly kind: FindingKind; readonly text: string };
+
 /** What `judgeRun` needs besides the summary. */
-type RunEnd = Pick<RunFacts, 'failures' | 'warnings' | 'thrown' | 'argv'>;
+export interface RunEnd {
+  readonly failures: readonly RunFailure[];
+  readonly warnings: readonly RunWarning[];
+  /** The error that ended the run; undefined if none did. */
+  readonly thrown: unknown;
+  /** Command-line arguments of the run; absent if it was not started from a command line. */
+  readonly argv?: readonly string[] | undefined;
+}
 
 /** What ended the run, by its exit code. Damage, and what is missing, is found in the archive. */
-const endings: Readonly<Partial<Record<ExitCode, Pick<Finding, 'kind' | 'advice'>>>> = {
-  [exitCodes.usage]: { kind: 'settings' },
-  [exitCodes.credential]: { kind: 'credential' },
-  [exitCodes.damaged]: { kind: 'damage' },
-  [exitCodes.busy]: { kind: 'busy' },
-  [exitCodes.unreachable]: { kind: 'unreachable' },
-  [exitCodes.interrupted]: { kind: 'interrupted' },
-  [exitCodes.terminated]: { kind: 'interrupted' },
-  [exitCodes.unexpected]: { kind: 'error' },
+const endings: Readonly<Partial<Record<ExitCode, FindingKind>>> = {
+  [exitCodes.usage]: 'settings',
+  [exitCodes.credential]: 'credential',
+  [exitCodes.damaged]: 'damage',
+  [exitCodes.busy]: 'busy',
+  [exitCodes.unreachable]: 'unreachable',
+  [exitCodes.interrupted]: 'interrupted',
+  [exitCodes.terminated]: 'interrupted',
+  [exitCodes.unexpected]: 'error',
 };
 
 /** Scratch files are written without a description of the error. */
@@ -47,24 +87,25 @@ export function judgeRun(summary: Described, { failures, warnings, thrown, argv 
 }
 
 function judgeEnding({ exit_code: code, error }: Described, thrown: unknown, rerun: string): Finding[] {
-  const ending = endings[code];
-  if (ending === undefined) return [];
-  const isStopped = ending.kind === 'interrupted';
-  const finding = {
-    ...ending,
-    severity: isStopped || code === exitCodes.busy ? 'warning' : 'action_required',
-    message: isStopped ? 'the run was stopped; what it accepted is kept' : stripFullStop(error ?? 'the run failed'),
-  } as const;
-  if (isDiskFull(thrown))
-    return [{ ...finding, kind: 'disk full', advice: 'free disk space, then run it again', command: rerun }];
+  const kind = isDiskFull(thrown) ? 'disk full' : endings[code];
+  if (kind === undefined) return [];
+  const isStopped = kind === 'interrupted';
   const commands: Partial<Record<FindingKind, string | null>> = {
     settings: null,
     damage: 'oddslake verify --repair',
     busy: 'oddslake publish',
     error: `${rerun} --log-level debug`,
   };
-  const command = commands[ending.kind];
-  return [{ ...finding, command: command === undefined ? rerun : command }];
+  const command = commands[kind];
+  return [
+    {
+      kind,
+      severity: isStopped || kind === 'busy' ? 'warning' : 'action_required',
+      message: isStopped ? 'the run was stopped; what it accepted is kept' : stripFullStop(error ?? 'the run failed'),
+      ...(kind === 'disk full' && { advice: 'free disk space, then run it again' }),
+      command: command === undefined ? rerun : command,
+    },
+  ];
 }
 
 const toFindingKind = ({ kind, symbol }: RunFailure): FindingKind => {

@@ -3,7 +3,7 @@ import { pruneRawFiles } from '../../archive/raw/raw-file.ts';
 import type { RawWriter } from '../../archive/raw/raw-writer.ts';
 import type { Context } from '../../context/context.ts';
 import { requireUpstream } from '../../settings/settings.ts';
-import type { RunWarning } from './summary.ts';
+import type { RunWarning } from './judge-run.ts';
 
 /** The parts of a run that the raw capture needs. */
 interface RawCaptureRun {

@@ -4,7 +4,7 @@ import type { DriftLine } from '../../archive/journal/run-summary.ts';
 import { createShapeSample, formatDrift, type ShapeSample } from '../../archive/journal/schema-drift.ts';
 import type { ReceivedResponse, Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
-import type { RunWarning } from './summary.ts';
+import type { RunWarning } from './judge-run.ts';
 
 const resources = ['markets', 'ticks', 'orderbook'] as const satisfies readonly Resource[];
 type Resource = DriftLine['resource'];

@@ -14,8 +14,9 @@ import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
+import type { RunFailure, RunWarning } from './judge-run.ts';
 import type { ResponseShapes } from './response-shapes.ts';
-import { emptyBookCounts, type RunFailure, type RunWarning } from './summary.ts';
+import { emptyBookCounts } from './summary.ts';
 
 /** A run in progress: the state that its steps share, and its counters. */
 export interface Run {

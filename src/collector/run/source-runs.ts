@@ -7,7 +7,8 @@ import type { Context } from '../../context/context.ts';
 import { openConfiguredArchive } from '../../context/open-configured.ts';
 import { requireUpstream, selectSource } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
-import { createJobFailure, type RunFacts, type RunFailure, type RunWarning } from './summary.ts';
+import { createJobFailure, type RunFailure, type RunWarning } from './judge-run.ts';
+import type { RunFacts } from './summary.ts';
 
 // A job that collects an archive of several sources is one run for each source, one after the other. A source that fails
 // does not keep the others from being collected. The summary of the job adds up the runs.

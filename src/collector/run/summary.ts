@@ -1,46 +1,14 @@
 import { type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
-import type { BookCounts, DriftLine, FailureLine, Summary } from '../../archive/journal/run-summary.ts';
+import type { BookCounts, DriftLine, Summary } from '../../archive/journal/run-summary.ts';
 import type { ArchiveStatus } from '../../archive/read/archive-status.ts';
 import { judge } from '../../archive/read/judge.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc } from '../../base/time.ts';
 import { InterruptedError } from '../../context/context.ts';
-import type { FindingKind } from '../../contract/finding.ts';
 import type { UpstreamOrigins } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
-import { judgeRun } from './judge-run.ts';
-
-/** A failure as the run records it. `kind` and `flags` determine its finding; the summary omits them. */
-export interface RunFailure extends FailureLine {
-  /** Absent for a window that could not be fetched. */
-  readonly kind?: FailureKind;
-  /** Command-line flags that would have prevented the failure. */
-  readonly flags?: readonly string[];
-}
-
-/** Creates a failure that does not concern a window of one symbol. */
-export const createJobFailure = (kind: FailureKind, reason: string): RunFailure => ({
-  symbol: null,
-  from: null,
-  to: null,
-  kind,
-  reason,
-});
-
-export type FailureKind =
-  | 'accepted'
-  | 'address'
-  | 'expired'
-  | 'input file'
-  | 'lost'
-  | 'market list'
-  | 'order book'
-  | 'push'
-  | 'sharp drop'
-  | 'source'
-  | 'suspended'
-  | 'unrecoverable';
+import { judgeRun, type RunEnd } from './judge-run.ts';
 
 export const emptyBookCounts: BookCounts = {
   planned: 0,
@@ -68,11 +36,10 @@ const outcomeByExitCode: Record<ExitCode, Summary['outcome']> = {
 /** Input of `summarize`: the state of a run at its end. */
 export interface RunFacts
   extends Omit<
-    Summary,
-    'outcome' | 'exit_code' | 'published' | 'error' | 'warnings' | 'failures' | 'schema_drift' | DerivedField
-  > {
-  readonly warnings: readonly RunWarning[];
-  readonly failures: readonly RunFailure[];
+      Summary,
+      'outcome' | 'exit_code' | 'published' | 'error' | 'warnings' | 'failures' | 'schema_drift' | DerivedField
+    >,
+    RunEnd {
   readonly files: readonly PublishedFile[];
   /** 0 by default. */
   readonly publishedTicks?: { readonly added: number; readonly lost: number };
@@ -89,18 +56,11 @@ export interface RunFacts
   readonly upstreamFrom?: UpstreamOrigins;
   /** Known damage of published files; empty by default. */
   readonly damage?: ArchiveStatus['damaged'];
-  /** The error that ended the run; undefined if none did. */
-  readonly thrown: unknown;
   /** The archive at the end of the run; absent or null if it could not be read. */
   readonly status?: ArchiveStatus | null;
   /** Maximum lag without a finding, in ms; unlimited by default. */
   readonly lagMsMax?: number;
-  /** Command-line arguments of the run; absent if it was not started from a command line. */
-  readonly argv?: readonly string[] | undefined;
 }
-
-/** A warning of a run. The kind is that of the finding of the archive that says the same; without one it stands alone. */
-export type RunWarning = string | { readonly kind: FindingKind; readonly text: string };
 
 /** What a run has counted, besides how it began and ended. */
 export type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;

@@ -24,8 +24,8 @@ import { readListedStates, readSymbol } from '../../archive/journal/symbol-store
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
+import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
-import { createJobFailure } from '../run/summary.ts';
 import { reportShortLists } from './poll-steps.ts';
 
 /**

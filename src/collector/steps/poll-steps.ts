@@ -48,8 +48,8 @@ import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/pl
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
 import { measureCoveredShare } from '../run/covered-share.ts';
+import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
-import { createJobFailure } from '../run/summary.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { notePlanningTime, notePolledPlans, noteRecordCoverage, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';

@@ -2,8 +2,8 @@ import type { Archive } from '../../archive/archive.ts';
 import type { PushSummary } from '../../archive/journal/run-summary.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Context } from '../../context/context.ts';
+import { createJobFailure, type RunFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
-import { createJobFailure, type RunFailure } from '../run/summary.ts';
 import { pushByUrl } from './bucket-access.ts';
 import { hashRefusedFiles } from './publish-step.ts';
 

@@ -7,9 +7,8 @@ import { expositionContentType, formatExposition, openRequestMetrics } from '../
 import { toArchiveSamples } from '../../metrics/samples.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
-import type { App, ServiceContext } from '../http/service-context.ts';
+import { type App, readServiceFacts, type ServiceContext } from '../http/service-context.ts';
 import { dropReasons } from '../http/track-connections.ts';
-import { readServiceFacts } from './readiness.ts';
 
 /** Figures of the streams of ticks since the start. */
 interface StreamCounts {

@@ -1,12 +1,11 @@
 import { Type } from 'typebox';
-import { readArchiveStatus } from '../../archive/read/archive-status.ts';
 import { type Facts, judge } from '../../archive/read/judge.ts';
 import { titled } from '../../contract/export-manifest.ts';
 import { toOpenJudgement } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { ReadyResponse } from '../../contract/service.ts';
 import { ProblemError } from '../http/problem-details.ts';
-import type { App, ServiceContext } from '../http/service-context.ts';
+import { type App, readServiceFacts, type ServiceContext } from '../http/service-context.ts';
 
 /** A nonexistent key in a valid format, so that checking it requires a database query. */
 const unknownApiKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
@@ -14,17 +13,6 @@ const unknownApiKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
 /** Seconds since a watermark; null without a watermark. */
 const computeLagSeconds = (watermark: number | null, nowMs: number): number | null =>
   watermark === null ? null : Math.max(0, nowMs - watermark) / 1000;
-
-/** What the judge of the archive needs. */
-export function readServiceFacts({ archive, clock, log, settings }: ServiceContext): Facts {
-  const [nowMs, lagMsMax] = [clock.nowMs(), settings.service.lagSecondsMax * 1000];
-  try {
-    return { nowMs, lagMsMax, status: readArchiveStatus(archive, nowMs) };
-  } catch (error) {
-    log.error({ err: error }, 'the archive cannot be read');
-    return { nowMs, lagMsMax, status: null };
-  }
-}
 
 async function canAuthenticate({ workspace, clock, log }: ServiceContext): Promise<boolean> {
   try {

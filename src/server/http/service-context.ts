@@ -2,6 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { Archive } from '../../archive/archive.ts';
+import { readArchiveStatus } from '../../archive/read/archive-status.ts';
+import type { Facts } from '../../archive/read/judge.ts';
 import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
 import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import type { Clock, Log, Random } from '../../base/ports.ts';
@@ -25,6 +27,17 @@ export interface ServiceContext {
   readonly live?: LiveReads | null;
   /** Sign-in to the catalogue page by a link; absent if no link is ever issued. */
   readonly sessions?: PageSessions | null;
+}
+
+/** What the judge of the archive needs. */
+export function readServiceFacts({ archive, clock, log, settings }: ServiceContext): Facts {
+  const [nowMs, lagMsMax] = [clock.nowMs(), settings.service.lagSecondsMax * 1000];
+  try {
+    return { nowMs, lagMsMax, status: readArchiveStatus(archive, nowMs) };
+  } catch (error) {
+    log.error({ err: error }, 'the archive cannot be read');
+    return { nowMs, lagMsMax, status: null };
+  }
 }
 
 /** The application that routes and hooks are added to; the types of a handler follow from the schema of its route. */

@@ -7,13 +7,8 @@ import {
   UpstreamError,
   UsageError,
 } from '../../../src/base/errors.ts';
-import {
-  emptyFacts,
-  type FailureKind,
-  type RunFacts,
-  type RunFailure,
-  summarize,
-} from '../../../src/collector/run/summary.ts';
+import type { FailureKind, RunFailure } from '../../../src/collector/run/judge-run.ts';
+import { emptyFacts, type RunFacts, summarize } from '../../../src/collector/run/summary.ts';
 import { InterruptedError } from '../../../src/context/context.ts';
 import type { Finding } from '../../../src/contract/finding.ts';
 
