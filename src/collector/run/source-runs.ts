@@ -208,16 +208,11 @@ function chooseError(runs: readonly EndedRun[]): unknown {
 
 /** The failures of sources whose errors do not end the job. */
 const listSourceFailures = (runs: readonly EndedRun[], thrown: unknown): RunFailure[] =>
-  runs.flatMap(({ source, facts }) =>
-    facts.thrown === undefined || facts.thrown === thrown
-      ? []
-      : [
-          createJobFailure(
-            'source',
-            formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source, facts.upstreamFrom),
-          ),
-        ],
-  );
+  runs.flatMap(({ source, facts }) => {
+    if (facts.thrown === undefined || facts.thrown === thrown) return [];
+    const text = formatErrorMessage(facts.thrown, facts.usesOtherUpstream, source, facts.upstreamFrom);
+    return [createJobFailure('source', text.includes(`source ${source} `) ? text : `${source}: ${text}`)];
+  });
 
 /** Names the source in failures that do not concern a symbol. */
 const prefixFailures = ({ source, facts }: EndedRun, runs: number): RunFailure[] =>

@@ -111,8 +111,10 @@ describe('the exit code of several runs', () => {
     const failures = [{ symbol: 'alpha:A', from: 1, to: 2, reason: 'no' }];
     const summary = merge(ended('alpha', { failures }), ended('beta', { thrown: upstream('credential') }));
     expect(summary.failures[0]!.reason).toBe(
-      'beta: The source beta rejected the API key (because). Check ODDSLAKE_API_KEY_BETA or ODDSLAKE_API_KEY_FILE_BETA.',
+      'The source beta rejected the API key (because). Check ODDSLAKE_API_KEY_BETA or ODDSLAKE_API_KEY_FILE_BETA.',
     );
+    const unusable = merge(ended('alpha', {}), ended('beta', { thrown: new UsageError('Not so.') }));
+    expect(unusable.failures[0]!.reason).toBe('beta: Not so.');
     expect(summary.error).toBeNull();
     const alone = merge(ended('beta', { thrown: upstream('credential') }));
     expect([alone.exit_code, alone.failures, alone.error]).toEqual([3, [], expect.stringContaining('source beta')]);
