@@ -86,10 +86,9 @@ export function judgeRun(summary: Described, { failures, warnings, thrown, argv 
   ];
 }
 
-function judgeEnding({ exit_code: code, error }: Described, thrown: unknown, rerun: string): Finding[] {
+function judgeEnding({ job, exit_code: code, error }: Described, thrown: unknown, rerun: string): Finding[] {
   const kind = isDiskFull(thrown) ? 'disk full' : endings[code];
   if (kind === undefined) return [];
-  const isStopped = kind === 'interrupted';
   const commands: Partial<Record<FindingKind, string | null>> = {
     settings: null,
     damage: 'oddslake verify --repair',
@@ -97,11 +96,12 @@ function judgeEnding({ exit_code: code, error }: Described, thrown: unknown, rer
     error: `${rerun} --log-level debug`,
   };
   const command = commands[kind];
+  const stoppedText = `the ${job} was stopped; what it accepted is kept`;
   return [
     {
       kind,
-      severity: isStopped || kind === 'busy' ? 'warning' : 'action_required',
-      message: isStopped ? 'the run was stopped; what it accepted is kept' : stripFullStop(error ?? 'the run failed'),
+      severity: kind === 'interrupted' || kind === 'busy' ? 'warning' : 'action_required',
+      message: stripFullStop(kind === 'interrupted' ? stoppedText : (error ?? 'the run failed')),
       ...(kind === 'disk full' && { advice: 'free disk space, then run it again' }),
       command: command === undefined ? rerun : command,
     },

@@ -62,7 +62,12 @@ test.each([
 
 test('a run that was stopped, or could not publish, is a warning', () => {
   expect(find({ thrown: new InterruptedError('SIGTERM') })).toMatchObject([
-    { kind: 'interrupted', severity: 'warning', command: rerun },
+    {
+      kind: 'interrupted',
+      severity: 'warning',
+      message: 'the nightly was stopped; what it accepted is kept',
+      command: rerun,
+    },
   ]);
   expect(find({ thrown: new OddslakeError(exitCodes.busy, 'x') })).toMatchObject([
     { kind: 'busy', severity: 'warning', command: 'oddslake publish' },
