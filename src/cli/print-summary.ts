@@ -150,7 +150,7 @@ function buildSummaryRows(summary: Summary, root: string, style: TerminalStyle, 
   if (hasTicks || (symbols.planned > 0 && series.length === 0))
     rows.push(['ticks', true, inLines(formatTicks(summary))]);
   for (const { dataset, of } of series) rows.push([dataset, true, inLines(formatRowCounts(of))]);
-  if (symbols.planned > 0) rows.push(['symbols', true, inLines(formatSymbols(summary))]);
+  if (symbols.planned > 0) rows.push(['symbols', symbols.done < symbols.planned, inLines(formatSymbols(summary))]);
   if (markets !== undefined) rows.push(['markets', symbols.planned === 0, [`${formatNumber(markets)} listed`]]);
   if (night !== undefined && markets !== undefined)
     rows.push(['changes', false, formatChanges(night.markets, textWidth)]);
@@ -373,7 +373,7 @@ const formatNonzero = (count: number, what: string): string | null =>
 const isUnpublished = ({ outcome, generation }: Summary): boolean => outcome === 'busy' && generation === 0;
 
 /** What a run has published, and the generation of the archive. */
-function formatPublished({ published, generation, outcome }: Summary): string[] {
+function formatPublished({ published, generation, outcome, ticks: { accepted } }: Summary): string[] {
   const generationText = `(generation ${formatNumber(generation)})`;
   if (published.files === 0)
     return [
@@ -388,7 +388,8 @@ function formatPublished({ published, generation, outcome }: Summary): string[] 
       ? `${formatCount(published.dates_count, 'day')} from ${dates[0]}`
       : [...new Set([dates[0], dates.at(-1)])].filter((date) => date !== undefined).join(' … ');
   const ticks = [
-    ...(published.added > 0 ? [`${formatCount(published.added, 'tick')} added`] : []),
+    // Usually all that are new, which the ticks of the run say.
+    ...(published.added > 0 && published.added !== accepted ? [`${formatCount(published.added, 'tick')} added`] : []),
     ...(published.lost > 0 ? [`${formatCount(published.lost, 'tick')} lost`] : []),
   ];
   const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}${days === '' ? '' : `, ${days}`}`;

@@ -63,15 +63,21 @@ const finding: Finding = {
 const note: Finding = { kind: 'provisional', severity: 'info', message: 'all fetched', command: 'oddslake gaps' };
 const problem: Finding = { ...note, kind: 'push', severity: 'action_required', message: 'no', advice: 'do' };
 
-test('a good night takes at most six lines, the verdict first', () => {
-  const summary = { ...night(), findings: [note] };
-  expect(linesOf(summary, 100, { isVerbose: false })).toEqual([
-    'OK: the job ended without a problem',
+test('a good night takes at most six lines, the verdict first, and says nothing twice', () => {
+  const done = { planned: 20_000, done: 20_000, failed: 0, suspended: 0 };
+  const files = [{ date: '2026-11-20', rows: 1, bytes: 700 }] as unknown as RunFacts['files'];
+  const text = 'OK: collected to 2026-11-29 21:29 UTC, proven to 2026-11-19 11:26 UTC, 12,403 new ticks';
+  const summary = {
+    ...night({ symbols: done, files, publishedTicks: { added: 12_403, lost: 0 } }),
+    ...{ findings: [note], verdict: { state: 'ok', text, command: null } as const },
+  };
+  expect(linesOf(summary, 80, { isVerbose: false })).toEqual([
+    'OK: collected to 2026-11-29 21:29 UTC, proven to 2026-11-19 11:26 UTC, 12,403',
+    'new ticks',
     '  nightly    done after 4 min 5 s · /lake',
-    '  ticks      12,403 new (median of 7 nights 11,980; 48,211 re-read to check them)',
-    '             21 late (median 19)',
-    '  symbols    19,980 of 20,000 done · 20 failed',
-    '  published  nothing new, no file changed (generation 1,234)',
+    '  ticks      12,403 new (median of 7 nights 11,980; 48,211 re-read to check',
+    '             them) · 21 late (median 19)',
+    '  published  1 file, 700 B, 2026-11-20 (generation 1,234)',
   ]);
 });
 
@@ -203,6 +209,7 @@ test('counts one tick in the singular', () => {
     lineOf({ ...night(), published: { ...published, added, lost } }, 'published');
   expect(of(1, 1)).toContain('2026-11-20, 1 tick added, 1 tick lost (generation');
   expect(of(2, 0)).toContain('2026-11-20, 2 ticks added (generation');
+  expect(of(12_403, 0)).toContain('2026-11-20 (generation');
 });
 
 test('prints the result of a repair before the figures of the run, then what was damaged and stays lost', () => {
