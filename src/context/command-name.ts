@@ -122,8 +122,8 @@ export function createCommandCompleter(name: () => string, args: readonly string
       const [command, ungrouped] = match;
       const after = match.index + command.length;
       const rest = restPattern.exec(text.slice(after))![0].replace(/[.)]+$/, '');
-      // A text that begins with a command is one, with all of its arguments.
-      const own = match.index === 0 ? text : command + rest;
+      // The flags of a command may follow its other arguments.
+      const own = text.slice(match.index).split(/[.,;] | oddslake /, 1)[0]!;
       const isSelective = / --(?:config|output|archive|help)\b/.test(own) || command.endsWith(' ');
       const flags = isSelective ? [] : chooseFlags(selection, ungrouped ?? '');
       const words = [name(), command.slice('oddslake '.length), ...flags].filter((word) => word !== '').join(' ');

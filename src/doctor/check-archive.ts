@@ -1,7 +1,13 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLayout } from '../archive/format/layout.ts';
-import { formatOwner, listManifestFiles, type Manifest, readOwner, sumFileSizes } from '../archive/format/manifest.ts';
+import {
+  createEmptyManifest,
+  formatOwner,
+  listManifestFiles,
+  readOwner,
+  sumFileSizes,
+} from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
 import { inspectDatabase, toStateFilePath } from '../archive/journal/state.ts';
 import { type ArchiveStatus, readStatusOf } from '../archive/read/archive-status.ts';
@@ -124,8 +130,9 @@ function judgePublished({ files, status }: ArchiveFacts, nowMs: number, lagMsMax
   const checked = `${formatCount(files.listed, 'file')} have the right size, and ${formatNumber(files.hashed)} that were hashed now match; ${formatVerified(verifiedThrough)}`;
   const { verdict, findings } = judge({ nowMs, lagMsMax, status });
   return [
-    ...(damaged.length === 0 ? [ok('published', checked)] : []),
-    ...(verdict.state === 'ok' ? [ok('verdict', verdict.text)] : []),
+    ...(damaged.length === 0 && files.listed > 0 ? [ok('published', checked)] : []),
+    // The verdict on an empty archive is its finding.
+    ...(verdict.state === 'ok' && verdict.command === null ? [ok('verdict', verdict.text)] : []),
     ...findings.map((one): Finding => {
       const found = [one.message, ...(one.advice === undefined ? [] : [one.advice])].join('; ');
       const action = one.command === null ? null : `${one.severity === 'info' ? 'more' : 'next'}: ${one.command}`;
@@ -171,11 +178,10 @@ export function probeArchive({ settings, disk, random, clock }: Context): Archiv
     files = checkFiles(inspection);
   }
   const { privateFolder } = createLayout(root);
-  const manifest = valueOrNull(inspection.manifest)?.manifest;
   return {
     ...inspection,
     root,
-    status: manifest === undefined ? null : readStatusAtRest(manifest),
+    status: readStatusAtRest(),
     isOutputNamed: archive.outputNamed,
     upstream: source.name ?? (upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin),
     sources: settings.sources.map(({ name }) => name),
@@ -185,9 +191,12 @@ export function probeArchive({ settings, disk, random, clock }: Context): Archiv
   };
 
   /** The status with the damage that was found now, from a state that is not opened for writing. */
-  function readStatusAtRest(manifest: Manifest): ArchiveStatus | null {
+  function readStatusAtRest(): ArchiveStatus | null {
     const state = valueOrNull(inspection.state);
     if (state === null) return null;
+    const isUnpublished = inspection.manifest === null && state.manifestSha256 === null;
+    const manifest = isUnpublished ? createEmptyManifest('', '', 1) : valueOrNull(inspection.manifest)?.manifest;
+    if (manifest === undefined) return null;
     const nowMs = clock.nowMs();
     const known = new Set(state.damaged.map(({ path }) => path));
     const found = files.wrong

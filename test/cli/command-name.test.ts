@@ -82,7 +82,7 @@ test.each([
   ],
   // A command that names its archive, and commands that need none or make one.
   ['oddslake nightly --set a=1 --output x', ['--output', 'y'], 'bin/oddslake nightly --set a=1 --output x'],
-  ['oddslake import a.csv --output x', ['--output', 'x'], 'bin/oddslake import a.csv --output x'],
+  ['next: oddslake import a.csv --output x', ['--output', 'x'], 'next: bin/oddslake import a.csv --output x'],
   ['oddslake init', ['--config', 'c.yaml', '--output', 'lake'], 'bin/oddslake init --output lake'],
   ['oddslake pull s3://a DIR', ['--config', 'c', '--output', 'l'], 'bin/oddslake pull --config c s3://a DIR'],
   ['oddslake demo, oddslake sql --help', ['--output', 'l'], 'bin/oddslake demo, bin/oddslake sql --help'],

@@ -283,6 +283,12 @@ describe('the archive', () => {
       { severity: 'ok', exit_code: 0, action: 'more: oddslake publish' },
     ]);
     expect(Object.keys(severities(findings))).toEqual(['archive', 'state', 'finding', 'quarantined']);
+    const empty = judgeWith({
+      status: { ...status, generation: 0, reached: null },
+      files: { listed: 0, hashed: 0, wrong: [] },
+    });
+    expect(Object.keys(severities(empty))).toEqual(['archive', 'state', 'finding', 'quarantined']);
+    expect(one(empty, 'finding')).toMatchObject({ severity: 'ok', action: 'more: oddslake nightly' });
     const late = judgeWith({ status: { ...status, reached: 0 } });
     expect(one(late, 'finding')).toMatchObject({ severity: 'action_required', exit_code: 4 });
   });
