@@ -80,7 +80,8 @@ export function judgeRun(summary: Described, { failures, warnings, thrown, argv 
     ...[...Map.groupBy(failures, toFindingKind)].map(([kind, of]) => createFailureFinding(kind, of, summary, rerun)),
     ...warnings.map((warning): Finding => {
       const { kind, text } = typeof warning === 'string' ? { kind: 'warning' as const, text: warning } : warning;
-      const severity = kind === 'rejected rows' && isUsualShare(summary) ? 'info' : 'warning';
+      const isInfo = kind === 'known gaps' || (kind === 'rejected rows' && isUsualShare(summary));
+      const severity = isInfo ? 'info' : 'warning';
       return { kind, severity, message: stripFullStop(text), command: null };
     }),
   ];

@@ -102,6 +102,15 @@ describe('rejects other statements as usage errors, without side effects:', () =
     expect(state()).toBe(before);
   });
 
+  test.each([
+    'INSERT INTO ticks VALUES (1)',
+    'WITH x AS (SELECT 1) DELETE FROM ticks',
+    'UPDATE ticks SET p = 1',
+    'BEGIN',
+  ])('says that sql is read-only: %s', async (sql) => {
+    await expect(query.readTable(sql, 5)).rejects.toThrow(/^sql is read-only: /);
+  });
+
   test('any form of writing to a new or a published file', async () => {
     for (const target of [join(folder.root, 'new'), path]) {
       for (const sql of refusals(target)) {

@@ -126,7 +126,8 @@ test('repeats an import with the flags of the first rejected file', () => {
   );
 });
 
-test('a few rejected rows need nothing, and many are a warning', () => {
+test('known gaps and a few rejected rows need nothing, and many rows are a warning', () => {
+  expect(find({ warnings: [{ kind: 'known gaps', text: 'expired' }] })).toMatchObject([{ severity: 'info' }]);
   const warnings = [{ kind: 'rejected rows', text: '1 tick was quarantined.' }] as const;
   const reject = (fetched: number) =>
     find({ warnings, ticks: { fetched, accepted: fetched - 1, duplicates: 0, conflicts: 0, quarantined: 1 } });
