@@ -40,9 +40,9 @@ interface RunLocation {
 }
 
 /** Whether the end of a run is reported. A run that was stopped with Ctrl-C is not. */
-export function shouldNotify({ exit_code, warnings_count }: Summary, when: Settings['notify']['when']): boolean {
+export function shouldNotify({ exit_code, verdict }: Summary, when: Settings['notify']['when']): boolean {
   if (exit_code === 130) return false;
-  return when === 'always' || exit_code !== 0 || (when === 'warning' && warnings_count > 0);
+  return when === 'always' || exit_code !== 0 || (when === 'warning' && verdict.state !== 'ok');
 }
 
 /** Discord accepts at most 2,000 characters; a shorter text is readable on a phone. */

@@ -59,7 +59,8 @@ test('sends no part of the key, wherever a text is truncated', async () => {
 
 test.each<[string, Partial<Summary>, string]>([
   ['a good end', {}, 'always'],
-  ['a good end with warnings', { warnings_count: 1 }, 'always warning'],
+  ['a good end with a warning', find(), 'always warning'],
+  ['a good end of which the judge does not warn', { warnings_count: 1 }, 'always'],
   ['anything but 0', { exit_code: 4 }, 'always warning failure'],
   ['SIGTERM', { exit_code: 143 }, 'always warning failure'],
   ['Ctrl-C, as somebody is there', { exit_code: 130 }, ''],
