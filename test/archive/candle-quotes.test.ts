@@ -12,6 +12,7 @@ import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { findWrongCandles } from './candle-files.ts';
 import { repairNow } from './damaged.ts';
@@ -33,9 +34,6 @@ import {
 } from './scratch.ts';
 
 // Candles are computed from ticks, coverage and quotes, whichever of them a publish changes.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`candle quotes: SEED=${seed}`);
 
 const missing = Number.NaN;
 const candlePaths = 'candles_1{h,d}/**/*.parquet';
@@ -277,14 +275,11 @@ test('candles equal those of the published ticks, coverage and quotes after ever
     return candles(root);
   };
   const cases = fc.array(fc.tuple(anyRecord, fc.nat()), { minLength: 1, maxLength: 6 });
-  await fc.assert(
-    fc.asyncProperty(cases, async (drawn) => {
-      const atOnce = await published([drawn.map(([record]) => record)]);
-      const shuffled = drawn.toSorted(([, a], [, b]) => a - b).map(([record]) => [record]);
-      expect(await published(shuffled)).toEqual(atOnce);
-    }),
-    { seed, numRuns: Math.ceil(share * 20) },
-  );
+  await checkAsyncProperty([cases], share * 20, async (drawn) => {
+    const atOnce = await published([drawn.map(([record]) => record)]);
+    const shuffled = drawn.toSorted(([, a], [, b]) => a - b).map(([record]) => [record]);
+    expect(await published(shuffled)).toEqual(atOnce);
+  });
 });
 
 /** Flips a bit in the first row group of a file. Returns the bytes before. */
