@@ -126,6 +126,8 @@ const synonyms: readonly (readonly [given: readonly string[], meant: readonly st
   [['days', 'hours', 'last', 'lookback', 'period'], ['since']],
   [['start', 'begin', 'after', 'start-date', 'date-from', 'date'], ['from']],
   [['end', 'until', 'before', 'end-date', 'date-to'], ['to']],
+  [['p'], ['port']],
+  [['bind', 'listen', 'address', 'addr'], ['host']],
   [['csv'], ['format csv']],
   [['parquet'], ['format parquet']],
   [['format', 'csv', 'parquet'], ['json']],
@@ -140,8 +142,6 @@ const synonyms: readonly (readonly [given: readonly string[], meant: readonly st
 const collecting = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'schedule', 'doctor', 'demo'];
 /** Settings that other programs have flags for, by command. */
 const settings: readonly (readonly [given: readonly string[], commands: readonly string[], advice: string])[] = [
-  [['port', 'p'], ['serve'], 'set the port by --set service.port=8080'],
-  [['host', 'bind', 'listen', 'address', 'addr'], ['serve'], 'set the listen address by --set service.host=0.0.0.0'],
   [['port', 'p'], ['schedule'], 'set the health port by --set schedule.port=8081'],
   [['host', 'bind', 'listen', 'address', 'addr'], ['schedule'], 'set its address by --set schedule.host=0.0.0.0'],
   [['key', 'api-key', 'token', 'k'], ['serve'], 'create keys of the service by oddslake keys create'],

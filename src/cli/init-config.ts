@@ -44,7 +44,7 @@ export function formatConfig(chosen: ReadonlyMap<string, unknown>, folder = '/')
   }
   const head = [
     `# yaml-language-server: $schema=${formatSchemaReference(folder, findPackageFile('config/schema.json'))}`,
-    '# Settings of oddslake, for --config or ODDSLAKE_CONFIG. Paths are relative to the folder of this file.',
+    '# Settings of oddslake: for --config or ODDSLAKE_CONFIG, and oddslake.yaml without them in its folder. Paths start there.',
     `# All other settings have their defaults. All settings with units: ${findPackageFile('config/default.yaml')}`,
     ...(chosen.has('upstream.api_key_file') ? [] : ['# The market data key is read from ODDSLAKE_API_KEY.']),
   ];

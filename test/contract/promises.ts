@@ -54,7 +54,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   pull: [],
   export: ['--out', '--dataset', '--symbol', '--source', '--from', '--to', '--since', '--format', '--csv-safe'],
   sql: ['--format', '--csv-safe'],
-  serve: [],
+  serve: ['--port', '--host'],
   'keys create': ['--name', '--scope', '--dataset', '--expires', '--requests-per-minute'],
   'keys list': [],
   'keys rotate': ['--overlap', '--expires'],

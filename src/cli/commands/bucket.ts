@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import type { Archive } from '../../archive/archive.ts';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
@@ -7,7 +8,15 @@ import type { PushResult } from '../../bucket/push.ts';
 import type { BucketVerifyResult } from '../../bucket/verify-bucket.ts';
 import { pullToFolder, pushByUrl, withFilesDisplay, withObjectStore } from '../../collector/steps/bucket-access.ts';
 import type { Context } from '../../context/context.ts';
-import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  printResult,
+  withArchive,
+  withCommonFlags,
+  withContext,
+  withLocalArchive,
+} from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
 
@@ -27,8 +36,8 @@ export function addPush(command: Command, shell: CliContext): void {
     );
   withHelp(command, pushNotes, pushExamples);
   withCommonFlags(command, ['--wait']).action((url: string | undefined, flags: PushFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const result = await runPush(context, url, flags.forceRestore === true);
+    withArchive(flags, shell.version, async (archive, context) => {
+      const result = await pushByUrl(context, archive, url, flags.forceRestore === true);
       if (flags.quiet !== true)
         for (const warning of result.warnings)
           process.stderr.write(`oddslake: warning: ${completeCommands(warning)}\n`);
@@ -39,16 +48,6 @@ export function addPush(command: Command, shell: CliContext): void {
       );
     }),
   );
-}
-
-async function runPush(context: Context, url: string | undefined, restores: boolean): Promise<PushResult> {
-  const { openConfiguredArchive } = await import('../../context/open-configured.ts');
-  const archive = openConfiguredArchive(context, false);
-  try {
-    return await pushByUrl(context, archive, url, restores);
-  } finally {
-    archive.close();
-  }
 }
 
 function formatPush({ url, outcome, generation, files, uploaded, reused, removed, requests }: PushResult): string {
@@ -135,18 +134,12 @@ async function runBucketVerify(
   store: ObjectStore,
   flags: BucketVerifyFlags,
 ): Promise<BucketVerifyResult> {
-  const [{ verifyBucket }, { openConfiguredArchive }] = await Promise.all([
-    import('../../bucket/verify-bucket.ts'),
-    import('../../context/open-configured.ts'),
-  ]);
-  const archive = flags.repair === true ? openConfiguredArchive(context, false) : null;
-  try {
-    return await withFilesDisplay(context, 'verify', (onProgress) =>
-      verifyBucket(store, { downloads: flags.download === true, repairsFrom: archive, onProgress }),
+  const { verifyBucket } = await import('../../bucket/verify-bucket.ts');
+  const verify = (repairsFrom: Archive | null): Promise<BucketVerifyResult> =>
+    withFilesDisplay(context, 'verify', (onProgress) =>
+      verifyBucket(store, { downloads: flags.download === true, repairsFrom, onProgress }),
     );
-  } finally {
-    archive?.close();
-  }
+  return flags.repair === true ? await withLocalArchive(context, verify) : await verify(null);
 }
 
 function formatBucketVerify({ url, generation, files, bytes, weak, findings }: BucketVerifyResult): string {

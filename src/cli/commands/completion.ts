@@ -51,7 +51,7 @@ const findSymbols = (
   flags: CommonFlags,
   version: string,
 ): Promise<Candidate[]> =>
-  withArchive({ ...flags, ...findArchiveFlags(words) }, version, async (archive) => {
+  withArchive({ ...flags, ...findArchiveFlags(words), quiet: true }, version, async (archive) => {
     const { readSymbolsWithPrefix } = await import('../../archive/journal/symbol-names.ts');
     const symbols = readSymbolsWithPrefix(archive.state.db, start, symbolsMax);
     // A line break would be two candidates, and a control character could act on the terminal.

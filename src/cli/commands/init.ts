@@ -98,7 +98,9 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
       problems,
       warnings,
     };
-    const complete = createCommandCompleter(getCommandName, ['--config', relative('.', file)]);
+    const shortFile = relative('.', file);
+    const isRead = (readProcessEnvironment().ODDSLAKE_CONFIG ?? '') === '' && shortFile === configFileDefault;
+    const complete = createCommandCompleter(getCommandName, isRead ? [] : ['--config', shortFile]);
     printResult(flags, result, (style) =>
       [
         `wrote ${file}`,
@@ -107,7 +109,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
           : `the archive ${archive.output} for ${name} already exists and was not changed`,
         '',
         formatDiagnosis(diagnosis, { ...style, complete }),
-        ...listNextSteps(file, upstream.apiKey !== null, complete),
+        ...listNextSteps(file, isRead, upstream.apiKey !== null, complete),
         '',
       ].join('\n'),
     );
@@ -169,32 +171,28 @@ async function collectLayers({
   set,
   orderBooks,
 }: InitFlags): Promise<SettingsLayer[]> {
-  const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers }, { parseSetOption }] = await Promise.all([
+  const [{ isSecretSetting, readEnvironmentLayers }, { parseFlagLayers }] = await Promise.all([
     import('../../settings/layers.ts'),
     import('../../settings/load.ts'),
   ]);
-  const flags: [string | undefined, string, string][] = [
-    [baseUrl, 'upstream.base_url', '--base-url'],
-    [apiKeyFile, 'upstream.api_key_file', '--api-key-file'],
-    [rate, 'upstream.requests_per_second', '--rate'],
-    [output, 'archive.output', '--output'],
-    [name, 'source.name', '--name'],
-    [orderBooks === true ? 'true' : undefined, 'orderbooks.all_live', '--order-books'],
-  ];
-  const setLayers = set.map(parseSetOption);
-  if (setLayers.some(({ values }) => values.has('upstream.api_key'))) {
+  const flags = [
+    ['upstream.base_url', baseUrl, '--base-url'],
+    ['upstream.api_key_file', apiKeyFile, '--api-key-file'],
+    ['upstream.requests_per_second', rate, '--rate'],
+    ['source.name', name, '--name'],
+    ['orderbooks.all_live', orderBooks?.toString(), '--order-books'],
+  ] as const;
+  const layers = parseFlagLayers({ set, output, flags });
+  if (layers.some(({ values }) => values.has('upstream.api_key'))) {
     throw new UsageError(
       '--set: upstream.api_key is not written into a config. Set ODDSLAKE_API_KEY, or name a file with --api-key-file.',
     );
   }
-  const flagLayers = flags.flatMap(([text, path, flag]) =>
-    text === undefined ? [] : [parseTextLayer(path, text, flag)],
-  );
   // Other secrets of the environment must not be written into a config.
   const environment = readEnvironmentLayers(readProcessEnvironment()).filter(({ values }) =>
     [...values.keys()].every((path) => path === 'upstream.api_key' || !isSecretSetting(path)),
   );
-  return [...dropOverriddenKey(environment, [...setLayers, ...flagLayers]), ...setLayers, ...flagLayers];
+  return [...dropOverriddenKey(environment, layers), ...layers];
 }
 
 /** Drops the key settings of the environment if a flag names a key file. */
@@ -248,15 +246,18 @@ async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal
   };
 }
 
-/** The lines that end the output. Each command can be pasted as it stands. */
-function listNextSteps(file: string, hasKey: boolean, complete: CompleteCommands): string[] {
+/**
+ * The lines that end the output. Each command can be pasted as it stands.
+ * @param isRead whether commands in this folder read the config although they do not name it
+ */
+function listNextSteps(file: string, isRead: boolean, hasKey: boolean, complete: CompleteCommands): string[] {
   const commands = ['oddslake nightly', 'oddslake status', 'oddslake schedule'].map((command) => complete(command));
   return [
     'Next:',
     '',
     ...[...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']), ...commands].map((line) => `  ${line}`),
     '',
-    'To leave out --config in this shell:',
+    isRead ? 'To use this config in other folders:' : 'To leave out --config in this shell:',
     '',
     `  export ODDSLAKE_CONFIG=${quoteShellWord(file)}`,
   ];
