@@ -176,7 +176,9 @@ test('has the same rows and types in DuckDB, and bounds that skip no row', async
   const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
   const rowsOf = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
   let file = 0;
-  await checkAsyncProperty([drawPart, groupRows, fc.nat()], share * 20, async (made, rows, from) => {
+  // parquet-wasm shortens bounds of more than 64 bytes. Ours are exact.
+  const shortNames = drawPart.filter(({ names }) => names.every((name) => Buffer.byteLength(name) < 64));
+  await checkAsyncProperty([shortNames, groupRows, fc.nat()], share * 20, async (made, rows, from) => {
     const part = partOf(made, draws(from));
     const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
     writeFileSync(native, encodeTicks(part, rows));
