@@ -1,4 +1,4 @@
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -22,6 +22,7 @@ import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.t
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { checkAsyncProperty } from '../harness/properties.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
+import { flip } from './damaged.ts';
 import {
   answer,
   append,
@@ -263,8 +264,7 @@ describe('publishing order books', () => {
     appendAll(archive, bookAnswer('AAA', [snapshot(day0, [[0.4, 1]], [])]));
     await publishNow(archive);
     const path = join(root, globSync('orderbooks/**/*.parquet', { cwd: root })[0]!);
-    const intact = readFileSync(path);
-    writeFileSync(path, intact.with(40, intact[40]! ^ 1));
+    const intact = flip(path, 40);
     appendAll(
       archive,
       bookAnswer('AAA', [snapshot(day0 + 1, [], []), snapshot(day0 + dayMs, [], [])], { observedAt: now + 5 }),

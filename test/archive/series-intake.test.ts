@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -15,6 +15,7 @@ import type { SpilledSeriesChunk } from '../../src/archive/publish/series-intake
 import { openSpillFile } from '../../src/archive/publish/spill-file.ts';
 import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
+import { flip } from './damaged.ts';
 import {
   appendQuotes,
   countQuotes,
@@ -119,8 +120,7 @@ describe('quotes of an import', () => {
       const { root } = archive.layout;
       await publishIntake(archive, [quoteAnswer('A', [quote(day0, 0.4)], { windows: [{ from: day0, to: day0 + 1 }] })]);
       const at = join(root, toDayPath(dataset, day0, 0));
-      const bytes = readFileSync(at);
-      writeFileSync(at, bytes.with(bytes.length >> 1, bytes[bytes.length >> 1]! ^ 1));
+      const bytes = flip(at);
       const { refused } = await publishIntake(archive, twoDays, 'import');
       expect(refused).toHaveLength(1);
       // Whole bins of rows and coverage: the damaged day's, and no other.
