@@ -1,7 +1,6 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
+import { withState } from '../harness/with-state.ts';
 import { access, dayMs, type Ended, expectDone, folder, hashes, jobArgs, sandbox } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
@@ -160,14 +159,8 @@ test('nightly --dry-run is right within 20 %, contacts nobody and writes nothing
   expect(Math.abs(plan.expected_requests / ended.summary.requests - 1)).toBeLessThan(errorMax);
 });
 
-function countRuns(output: string): number {
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
-  try {
-    return Number(db.prepare('select count(*) as n from runs').get()!.n);
-  } finally {
-    db.close();
-  }
-}
+const countRuns = (output: string): number =>
+  withState(output, (db) => db.one<{ n: number }>('select count(*) as n from runs')!.n);
 
 test('nightly --dry-run needs an archive', async () => {
   const missing = await run(['nightly', '--dry-run', '--output', '/nonexistent/lake'], {});

@@ -8,7 +8,6 @@ import { formatStatus } from '../../../src/cli/format-archive.ts';
 import { hashes } from '../../archive/scratch.ts';
 import {
   asBefore,
-  at,
   backfilled,
   damaged,
   gapsOf,
@@ -18,7 +17,7 @@ import {
   thinned,
   withArchive,
 } from './lost-lake.ts';
-import { dayMs, hourMs } from './nights.ts';
+import { at, dayMs, hourMs } from './nights.ts';
 
 test('restores what the upstream still has, to the byte', async () => {
   const lake = await damaged();
