@@ -177,12 +177,12 @@ test('a dry run shows the first rows as they would be stored, and names what is 
   });
 });
 
-test('a mapping that was saved reads the next file of the feed, and flags have precedence', async () => {
-  const [file, content, flags] = feeds['JSON lines of a websocket']!;
+test('a mapping says how a feed is read, and flags have precedence', async () => {
+  const [file, content] = feeds['JSON lines of a websocket']!;
   const files = folder();
   const path = put(files, file, content);
-  const mapping = join(files, 'feed.yaml');
-  await imported(path, [...flags.split(' '), '--save-mapping', mapping]);
+  const keys = 'columns:\n  symbol: msg/market_ticker\n  t: msg/ts\n  p: msg/price\nwhere:\n  type: ticker\n';
+  const mapping = put(files, 'feed.yaml', `${keys}price_scale: "0.01"\n`);
   expect(storedTicks(await imported(path, ['--mapping', mapping]))).toHaveLength(n);
   const none = await importFile(path, ['--mapping', mapping, '--where', 'type=trade', '--json']);
   expect(none.summary).toMatchObject({ exit_code: 0, ticks: { fetched: 0 } });

@@ -72,19 +72,6 @@ test('prices above 1 beside fractions are a warning', async () => {
   expect(await warnings('--price-scale', '1')).toEqual([]);
 });
 
-test('--save-mapping replaces a mapping, and no other file', async () => {
-  const files = folder();
-  const text = `symbol,t,p\nA,${day0},0.5\n`;
-  const path = put(files, 'a.csv', text);
-  const saving = (to: string) => ['--tz', 'UTC', '--save-mapping', to];
-  for (let i = 0; i < 2; i++) await imported(path, saving(join(files, 'feed.yaml')));
-  await refused(path, 2, /the file exists and is not a mapping/, ...saving(path));
-  expect(readFileSync(path, 'utf8')).toBe(text);
-  // A file that is refused leaves no mapping behind.
-  await refused(put(files, 'b.csv', 'a,b\n1,2\n'), 2, /missing column/, ...saving(join(files, 'bad.yaml')));
-  expect(existsSync(join(files, 'bad.yaml'))).toBe(false);
-});
-
 test('folders of a partitioned data set are named, and a column may have one filter', async () => {
   const root = join(folder(), 'date=2026', 'ticker=A');
   mkdirSync(root, { recursive: true });

@@ -49,7 +49,6 @@ export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {
   filters: [],
   rejectedShareMax: 1,
   showCheck: null,
-  onPrepared: null,
   ...rest,
 });
 

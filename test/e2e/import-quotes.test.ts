@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { quarantineLines } from '../harness/quarantine.ts';
@@ -148,12 +148,11 @@ describe('a wide file', () => {
   test('feeds both, and a row may lack either', async () => {
     const path = write();
     const output = folder();
-    const mapping = join(folder(), 'feed.yaml');
     const both = ['--dataset', 'quotes,ticks', ...columns];
     const shown = await importFile(path, [...both, '--dry-run']);
     expect(shown.stdout).toContain(`${path}, ticks: 30 rows, 0 rejected\n  not imported: volume\n`);
     expect(shown.stdout).toMatch(/, quotes: 40 rows, 0 rejected\n(.*\n){2}.*2026-07-11T00:00:00Z +0\.2 +0\.22\n/);
-    const flags = [...both, '--json', '--save-mapping', mapping, '--covers', '2026-07-11..2026-07-12'];
+    const flags = [...both, '--json', '--covers', '2026-07-11..2026-07-12'];
     const taken = await expectDone(importFile(path, flags, output));
     expect(taken.summary).toMatchObject({
       ticks: { fetched: 30, accepted: 30 },
@@ -174,7 +173,7 @@ describe('a wide file', () => {
       { dataset: 'ticks', symbol: first, ticks: 20, ...covered },
       { dataset: 'ticks', symbol: second, ticks: 10, ...covered },
     ]);
-    expect(readFileSync(mapping, 'utf8')).toContain('dataset: ticks,quotes\n');
+    const mapping = put(folder(), 'feed.yaml', 'dataset: quotes,ticks\ncolumns:\n  symbol: ticker\n  p: last\n');
     const mapped = folder();
     const again = await expectDone(importFile(path, ['--mapping', mapping], mapped));
     expect(again.stdout).toMatch(/ticks +30 new\n +quotes +40 new\n/);

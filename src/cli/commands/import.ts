@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
@@ -28,7 +28,6 @@ interface ImportOptions extends CommonFlags, Omit<ImportMapping, 'columns' | 'wh
   readonly columns?: string;
   readonly where: readonly string[];
   readonly mapping?: string;
-  readonly saveMapping?: string;
   readonly covers?: string;
   readonly prefer?: 'import';
   readonly allowRejected?: string;
@@ -75,7 +74,6 @@ export function addImport(command: Command, shell: CliContext): void {
     .option('--decimal-comma', 'numbers in text have a decimal comma: 0,45')
     .option('--tz <zone>', 'time zone for timestamps that have none, e.g. UTC or America/New_York')
     .option('--mapping <file>', 'read the flags above from a file; flags on the command line have precedence')
-    .option('--save-mapping <file>', 'write the flags above to a file, for --mapping')
     .option(
       '--covers <from..to>',
       'declare that the rows contain every tick, or every quote, of their symbols in this window',
@@ -107,10 +105,7 @@ export function addImport(command: Command, shell: CliContext): void {
       async (): Promise<ImportFlags> => {
         const place = flags.dataset === undefined ? findArchiveArgument(paths) : null;
         if (place !== null) return toArchiveFlags(place, flags);
-        const mapping = await resolveMapping(flags);
-        const target = flags.saveMapping;
-        const onPrepared = target === undefined ? null : () => saveMapping(target, mapping);
-        const parsed = { ...toImportFlags(paths, flags, mapping), onPrepared };
+        const parsed = toImportFlags(paths, flags, await resolveMapping(flags));
         return flags.dryRun === true ? { ...parsed, showCheck: createDryRunPrinter(flags) } : parsed;
       },
       flags.dryRun,
@@ -121,7 +116,7 @@ export function addImport(command: Command, shell: CliContext): void {
 /** @throws UsageError if a flag for files is given */
 function toArchiveFlags(place: string, flags: ImportOptions): ImportFlags {
   const ofRows = Object.values(keys).map(({ field }) => field);
-  const ofFiles = ['mapping', 'saveMapping', 'covers', 'prefer', 'allowRejected'] as const;
+  const ofFiles = ['mapping', 'covers', 'prefer', 'allowRejected'] as const;
   const name = [...ofRows, ...ofFiles].find((flag) => isGiven(flags[flag]));
   if (name !== undefined)
     throw new UsageError(
@@ -168,7 +163,6 @@ function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: 
     filters: mapping.where ?? [],
     rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
     showCheck: null,
-    onPrepared: null,
     covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
     preferred: flags.prefer === 'import',
   };
@@ -281,8 +275,8 @@ const examples = `
   oddslake import --output lake ticks.parquet --tz UTC --covers 2026-07-11..2026-07-13
   oddslake import --output lake ticks.csv.gz --tz America/New_York --prefer import
   oddslake import --output lake trades.csv --columns t=ts,symbol=ticker,p=cents --time-unit us --truncate-time --price-scale 0.01 --dry-run
-  oddslake import --output lake feed.jsonl --where type=ticker --columns symbol=msg/market_ticker,t=msg/ts,p=msg/price --save-mapping feed.yaml
-  oddslake import --output lake feed-2.jsonl --mapping feed.yaml
+  oddslake import --output lake feed.jsonl --where type=ticker --columns symbol=msg/market_ticker,t=msg/ts,p=msg/price
+  oddslake import --output lake feed.jsonl --mapping feed.yaml
   oddslake import --output lake wide.csv --dataset ticks,quotes --columns p=last,bid=yes_bid,ask=yes_ask --price-scale 0.01
   oddslake import --output lake trades.parquet --dataset trades --columns t=created_time,symbol=ticker,size=count,aggressor=taker_side
   oddslake import --output new-lake ticks.ndjson.zst --set source.name=https://example.org
@@ -380,38 +374,4 @@ function parseValue(path: string, key: keyof typeof keys, value: unknown): unkno
     if (typeof own !== 'string') return fail('names as text');
     return key === 'columns' ? [name, own] : { column: name, value: own };
   });
-}
-
-/** Formats a mapping as the content of a mapping file. */
-async function formatMapping(mapping: ImportMapping): Promise<string> {
-  const { stringify } = await import('yaml');
-  const values: Record<string, unknown> = {};
-  for (const [key, { field }] of Object.entries(keys)) {
-    const value = mapping[field];
-    if (value === undefined || value === false) continue;
-    if (field === 'columns') values[key] = Object.fromEntries(mapping.columns ?? []);
-    else if (field === 'where')
-      values[key] = Object.fromEntries((mapping.where ?? []).map(({ column, value: wanted }) => [column, wanted]));
-    else values[key] = value;
-  }
-  return `# How oddslake import reads a feed: oddslake import FILE --mapping THIS_FILE\n${stringify(values)}`;
-}
-
-/**
- * Writes a mapping file, whole or not at all.
- * @throws UsageError if it cannot be written, or if there is a file that is no mapping
- */
-async function saveMapping(path: string, mapping: ImportMapping): Promise<void> {
-  if (existsSync(path))
-    await readMapping(path).catch((error: unknown) => {
-      throw new UsageError(`--save-mapping ${path}: the file exists and is not a mapping.`, { cause: error });
-    });
-  const temporary = `${path}.${process.pid}.tmp`;
-  const content = await formatMapping(mapping);
-  try {
-    writeFileSync(temporary, content);
-    renameSync(temporary, path);
-  } catch (error) {
-    throw new UsageError(`--save-mapping ${path}: cannot be written: ${(error as Error).message}`, { cause: error });
-  }
 }
