@@ -213,6 +213,22 @@ export const withArchive = <T>(
 ): Promise<T> =>
   withContext(flags, version, false, (context) => withLocalArchive(context, (archive) => work(archive, context)));
 
+/**
+ * Adds the common flags and the action of a subcommand that changes the archive. Commander assigns a flag to the parent command
+ * if both commands have it: optsWithGlobals reads both.
+ * @param getWork checks the flags before the archive is opened, and returns the work
+ */
+export function withArchiveAction<F extends CommonFlags, A>(
+  subcommand: Command,
+  version: string,
+  getWork: (argument: A, flags: F) => (archive: Archive, context: Context) => Promise<void>,
+): void {
+  withCommonFlags(subcommand, ['--no-progress', '--strict']).action((argument: A, _own: object, command: Command) => {
+    const flags = command.optsWithGlobals<F>();
+    return withArchive(flags, version, getWork(argument, flags));
+  });
+}
+
 /** Runs work with the archive of the settings open, which has to exist. */
 export async function withLocalArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
   const { openConfiguredArchive } = await import('../context/open-configured.ts');
