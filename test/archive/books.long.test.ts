@@ -17,7 +17,7 @@ import {
   readBookLoad,
   readJournalLoad,
 } from '../../src/archive/journal/journal-books.ts';
-import { readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
+import { readRunCounts } from '../../src/archive/journal/runs.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { checkAsyncProperty } from '../harness/properties.ts';
@@ -36,6 +36,7 @@ import {
   publishNow,
   rowHashes,
   scratchFolder,
+  startRuns,
 } from './scratch.ts';
 
 type Pairs = readonly (readonly [price: number, quantity: number])[];
@@ -61,8 +62,7 @@ const bookAnswer = (
 });
 
 function appendAll(archive: Archive, ...records: BookRecord[]): void {
-  if (archive.state.db.one("select 1 from runs where run_id = 'run'") === undefined)
-    startRun(archive.state.db, 'run', 'test', process.pid, now);
+  startRuns(archive, records);
   appendBooks(archive.state, records);
 }
 
