@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Summary } from '../archive/journal/run-summary.ts';
 import { exitCodes } from '../base/errors.ts';
 import type { Job } from '../collector/job.ts';
@@ -51,6 +54,21 @@ export async function runJobCommand<F>(
   const { reportSummary } = await import('./print-summary.ts');
   reportSummary(shell, flags, summary, root, getDetails());
 }
+
+/** A dry run for a folder that has no archive yet uses one in a temporary folder, so that it creates none. */
+export const withScratchArchive = <F>(job: Job<F>): Job<F> => ({
+  ...job,
+  async run(context, flags) {
+    const { archive } = context.settings;
+    if (!archive.outputNamed || context.disk.list(archive.output).length > 0) return await job.run(context, flags);
+    const output = mkdtempSync(join(tmpdir(), 'oddslake-dry-run-'));
+    try {
+      return await job.run({ ...context, settings: { ...context.settings, archive: { ...archive, output } } }, flags);
+    } finally {
+      rmSync(output, { recursive: true, force: true });
+    }
+  },
+});
 
 /**
  * Removes secret values from command line arguments, together with the `--set` before them. A secret that a later --set

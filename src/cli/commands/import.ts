@@ -1,6 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -16,11 +14,10 @@ import {
   type TimeUnit,
 } from '../../collector/import/import-rows.ts';
 import type { ImportFlags } from '../../collector/import/prepare-import.ts';
-import type { Job } from '../../collector/job.ts';
-import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
+import { type CliContext, type CommonFlags, createRepeatableOption, withCommonFlags } from '../command-context.ts';
 import { formatArchivePlan, formatDryRun } from '../format-dry-run.ts';
 import { withHelp } from '../help.ts';
-import { runJobCommand } from '../run-job.ts';
+import { runJobCommand, withScratchArchive } from '../run-job.ts';
 import { createSourceOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
@@ -56,9 +53,7 @@ export function addImport(command: Command, shell: CliContext): void {
       'columns with other names than symbol, t and p (quotes: symbol, t, bid, ask, bid_size, ask_size; order books: symbol, t, bids, asks), e.g. t=ts,symbol=ticker,p=msg/price',
     )
     .addOption(
-      new Option('--where <column=value>', 'import only rows whose column has this value; can be repeated')
-        .argParser(collect)
-        .default([], 'none'),
+      createRepeatableOption('--where <column=value>', 'import only rows whose column has this value; can be repeated'),
     )
     .addOption(
       new Option(
@@ -126,21 +121,6 @@ function toArchiveFlags(place: string, flags: ImportOptions): ImportFlags {
   return { ...toImportFlags([], flags, {}), archive: { place, showPlan: flags.dryRun === true ? showPlan : null } };
 }
 
-/** A dry run into a folder that does not exist uses an archive in a temporary folder, so that it creates none. */
-const withScratchArchive = (job: Job<ImportFlags>): Job<ImportFlags> => ({
-  ...job,
-  async run(context, flags) {
-    const { archive } = context.settings;
-    if (existsSync(archive.output)) return await job.run(context, flags);
-    const output = mkdtempSync(join(tmpdir(), 'oddslake-dry-run-'));
-    try {
-      return await job.run({ ...context, settings: { ...context.settings, archive: { ...archive, output } } }, flags);
-    } finally {
-      rmSync(output, { recursive: true, force: true });
-    }
-  },
-});
-
 /** Prints the result of a dry run. */
 const createDryRunPrinter =
   ({ json }: ImportOptions): ImportFlags['showCheck'] =>
@@ -174,8 +154,6 @@ function parseDatasets(value: string): string {
     throw new InvalidArgumentError(`Allowed choices are ${formatChoices(mappingChoices.dataset)}.`);
   return found;
 }
-
-const collect = (value: string, values: readonly string[]): string[] => [...values, value];
 
 /** Whether a flag was given; one that can be repeated is an empty list otherwise. */
 const isGiven = (value: unknown): boolean => value !== undefined && !(Array.isArray(value) && value.length === 0);

@@ -37,7 +37,7 @@ export function addSandbox(command: Command, shell: CliContext): void {
         .choices(['own', 'end-now'])
         .default('own'),
     );
-  for (const { flags, text } of sandboxFlags) command.option(flags, text);
+  for (const [flags, text] of sandboxFlags) command.option(flags, text);
   command.option(
     '--options <json>',
     'further options: faults, page caps, late or revised ticks, …; see docs/LIBRARY.md',
@@ -45,7 +45,7 @@ export function addSandbox(command: Command, shell: CliContext): void {
   withExamples(command, sandboxExamples);
   withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
     (flags: SandboxCommandFlags) =>
-      withContext(flags, shell.version, false, async (context) => {
+      withContext({ ...flags, config: null }, shell.version, false, async (context) => {
         const { startSandbox } = await import('../../sandbox/sandbox.ts');
         const options = parseSandboxOptions(command.opts());
         const feed = await openFeed(flags, options.nowMs ?? context.clock.nowMs());
@@ -113,7 +113,7 @@ function addSandboxFiles(shell: CliContext, sandbox: Command): void {
     .addOption(createFromOption(' (required)'))
     .addOption(createToOption(' (required); at most the current time of the sandbox'))
     .option('--dataset <names>', 'datasets to write, comma-separated', fileDatasets.join());
-  for (const { flags, text } of sandboxDataFlags) command.option(flags, text);
+  for (const [flags, text] of sandboxDataFlags) command.option(flags, text);
   withHelp(command, filesNotes, filesExamples);
   withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
     (folder: string, _ownFlags: object, self: Command) => {
