@@ -73,7 +73,7 @@ export function configureUsageErrors(program: Command): void {
  * @param command the command of the message
  */
 export function suggestChoice(command: Command, message: string): string {
-  const [first = '', ...rest] = message.split('\n');
+  const [first = '', ...rest] = hideValues(message).split('\n');
   const [, flag] = /unknown option '(--?[\w-]+)/.exec(first) ?? [];
   if (flag !== undefined) {
     // Below the suggestion of Commander stands where to find the usage.
@@ -100,6 +100,13 @@ export function suggestChoice(command: Command, message: string): string {
           );
   return [first + advice, ...rest].join('\n');
 }
+
+/** Hides values that may be a key: those of unknown flags, surplus arguments, and whatever is longer than a command or a choice. */
+const hideValues = (message: string): string =>
+  message
+    .replace(/(unknown option '[^='\n]+)=.*'/s, "$1'")
+    .replace(/(too many arguments .* but got \d+): .{16,}$/m, '$1.')
+    .replace(/'(?!--)[^'\s]{16,}'/g, '(hidden)');
 
 const getHelpWidth = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
 

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/archive.ts';
 import type { SymbolFacts } from '../archive/format/market.ts';
@@ -96,16 +97,20 @@ export const createIntegerParser =
     );
   };
 
-/** Reads the symbols of `--symbols-file`, one per line. Throws UsageError if it cannot be read or is empty. */
-export async function readSymbolsFile(path: string): Promise<string[]> {
-  const { readFile } = await import('node:fs/promises');
-  let text: string;
+/** Reads a file that the user named. @param what the flag or the argument, for the UsageError if it cannot be read */
+export function readNamedFile(path: string, what: string): string {
   try {
-    text = await readFile(path, 'utf8');
+    return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new UsageError(`--symbols-file: ${formatErrorMessage(error)}`, { cause: error });
+    throw new UsageError(`${what}: ${formatErrorMessage(error)}`, { cause: error });
   }
-  const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+}
+
+/** Reads the symbols of `--symbols-file`, one per line. Throws UsageError if it cannot be read or is empty. */
+export function readSymbolsFile(path: string): string[] {
+  const symbols = readNamedFile(path, '--symbols-file')
+    .split(/\r?\n/)
+    .filter((line) => line.trim() !== '');
   if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} contains no symbol.`);
   return symbols;
 }

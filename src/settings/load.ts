@@ -26,7 +26,6 @@ import {
   parseServiceUrl,
   type Settings,
   type SourceSettings,
-  suggestServiceUrl,
   type UpstreamOrigins,
 } from './settings.ts';
 
@@ -330,13 +329,13 @@ function resolveValues(own: MergedSettings, base: string, report: ReportProblem)
     const file = own.get(toFileSetting(setting));
     if (typeof file?.value === 'string') {
       const keyFile = resolve(base, file.value);
-      const key = parseKey(readKeyFile(keyFile, file.path), keyFile, path);
+      const key = parseKey(readKeyFile(base, file.value, file.path), keyFile, path);
       return kind === 'secret-url' ? parseUrl(path, key, file.from) : key;
     }
     if (typeof value !== 'string') return value;
     switch (kind) {
       case 'address':
-        return parseAddress(path, value, from);
+        return parseServiceUrl(value, from, path);
       case 'key':
         return parseKey(value, from, path);
       case 'secret-url':
@@ -358,17 +357,6 @@ function resolveValues(own: MergedSettings, base: string, report: ReportProblem)
   return new Map(
     [...own].map(([path, sourced]) => [path, attemptStep(report, () => resolveValue(path, sourced)) ?? null]),
   );
-}
-
-function parseAddress(path: string, text: string, from: string): string {
-  try {
-    return parseServiceUrl(text, `${from}: ${path}`);
-  } catch (error) {
-    const shown = /[@?#]/.test(text) ? '(hidden)' : formatSettingValue(path, text);
-    const expected = 'an http or https URL without credentials, query or fragment';
-    const parts = { from, key: path, value: shown, expected, suggestion: suggestServiceUrl(text) };
-    throw new SettingError((error as Error).message, parts);
-  }
 }
 
 /** Validates the URL of a webhook, of a ping or of a link. */

@@ -62,8 +62,8 @@ at the folder of the config file, without one at the working folder. \`oddslake 
 
 Any setting can be set by a flag, for example \`--set poll.page_limit=1000\`. If
 a key is unknown or a value is invalid, the command does nothing and exits with 2. \`oddslake config show\` lists every setting that
-differs from its default, with its source (\`--all\`: every setting), and \`oddslake config check FILE\` lists everything that is wrong
-with a config at once, without the network. [config/default.yaml](../config/default.yaml) lists the same settings as a config file.
+differs from its default, with its source (\`--all\`: every setting), and \`oddslake config check\` lists everything that is wrong
+with them at once, without the network. [config/default.yaml](../config/default.yaml) lists the same settings as a config file.
 
 [config/schema.json](../config/schema.json) is the JSON Schema of a config file. Editors with a YAML language server complete and check
 the settings with it. The first line of a config names it, and \`oddslake init\` writes that line:
