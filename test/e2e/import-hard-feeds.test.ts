@@ -97,11 +97,10 @@ test('a Parquet file with columns whose names differ only in case is refused', a
   await refused(path, 2, /two columns are named t, or their names differ only in case/);
 });
 
-test('values in a mapping are text, as they are written', async () => {
-  const files = folder();
-  const path = put(files, 'a.csv', `id,live,symbol,t,p\n007,true,A,${day0},0.5\n7,true,B,${day0},0.5\n`);
-  const mapping = put(files, 'feed.yaml', 'where: {id: 007, live: true}\ntruncate_time: true\nprice_scale: 0.5\n');
-  expect(storedTicks(await imported(path, ['--mapping', mapping]))).toEqual([{ symbol: 'A', t: day0, p: 0.25 }]);
+test('values of --where are text, as they are written', async () => {
+  const path = put(folder(), 'a.csv', `id,live,symbol,t,p\n007,true,A,${day0},0.5\n7,true,B,${day0},0.5\n`);
+  const flags = ['--where', 'id=007', '--where', 'live=true', '--truncate-time', '--price-scale', '0.5'];
+  expect(storedTicks(await imported(path, flags))).toEqual([{ symbol: 'A', t: day0, p: 0.25 }]);
 });
 
 test('an order book with one level a row is imported whole or not at all', async () => {

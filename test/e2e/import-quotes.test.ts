@@ -173,9 +173,8 @@ describe('a wide file', () => {
       { dataset: 'ticks', symbol: first, ticks: 20, ...covered },
       { dataset: 'ticks', symbol: second, ticks: 10, ...covered },
     ]);
-    const mapping = put(folder(), 'feed.yaml', 'dataset: quotes,ticks\ncolumns:\n  symbol: ticker\n  p: last\n');
     const mapped = folder();
-    const again = await expectDone(importFile(path, ['--mapping', mapping], mapped));
+    const again = await expectDone(importFile(path, both, mapped));
     expect(again.stdout).toMatch(/ticks +30 new\n +quotes +40 new\n/);
     expect(hashes(mapped, 'ticks', 'quotes')).toEqual(hashes(output, 'ticks', 'quotes'));
   });
@@ -275,13 +274,11 @@ test('files that cannot be quotes are refused', async () => {
   const page = put(folder(), 'page.json', '{"symbol":"A","ticks":[]}');
   const lists = await writeParquet(join(folder(), 'a.parquet'), `SELECT 'A' AS symbol, ${day0} AS t, [0.5] AS bid`);
   const none = write('a.csv', []);
-  const mapping = (text: string): string => put(folder(), 'a.yaml', `dataset: ${text}`);
   const known = 'ticks, quotes, "ticks,quotes", trades, markets';
   await refused(page, 2, /is a saved page: quotes are imported from rows/, '--dataset', 'quotes');
   await refused(lists, 2, /column bid is .*\[\], not a number/, '--dataset', 'quotes');
   await refused(none, 2, /missing column p /, '--dataset', 'ticks,quotes');
-  await refused(none, 2, /missing column p /, '--mapping', mapping('quotes, ticks'));
-  await refused(none, 2, RegExp(`"ticks,markets", expected one of ${known}`), '--mapping', mapping('ticks,markets'));
+  await refused(none, 2, /missing column p /, '--dataset', 'quotes, ticks');
   await refused(none, 2, RegExp(`Allowed choices are ${known}`), '--dataset', 'quotes,markets');
 });
 

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -21,10 +20,16 @@ import { runJobCommand, withScratchArchive } from '../run-job.ts';
 import { createSourceOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
-interface ImportOptions extends CommonFlags, Omit<ImportMapping, 'columns' | 'where'> {
+interface ImportOptions extends CommonFlags {
+  readonly format?: ImportFlags['format'];
+  readonly dataset?: string;
   readonly columns?: string;
   readonly where: readonly string[];
-  readonly mapping?: string;
+  readonly timeUnit?: TimeUnit;
+  readonly truncateTime?: boolean;
+  readonly priceScale?: string;
+  readonly decimalComma?: boolean;
+  readonly tz?: string;
   readonly covers?: string;
   readonly prefer?: 'import';
   readonly allowRejected?: string;
@@ -40,12 +45,12 @@ export function addImport(command: Command, shell: CliContext): void {
     )
     .addOption(
       new Option('--dataset <name>', 'datasets that the files contain (default: one, inferred from their columns)')
-        .choices(mappingChoices.dataset)
+        .choices(importChoices.dataset)
         .argParser(parseDatasets),
     )
     .addOption(
       new Option('--format <format>', 'file format (default: inferred from the file names)').choices(
-        mappingChoices.format,
+        importChoices.format,
       ),
     )
     .option(
@@ -59,7 +64,7 @@ export function addImport(command: Command, shell: CliContext): void {
       new Option(
         '--time-unit <unit>',
         'unit of numeric Unix timestamps (default: ms); auto: by the size of each number',
-      ).choices(mappingChoices.time_unit),
+      ).choices(importChoices.time_unit),
     )
     .option('--truncate-time', 'truncate times to milliseconds; without it, rows with finer times are rejected')
     .option(
@@ -68,7 +73,6 @@ export function addImport(command: Command, shell: CliContext): void {
     )
     .option('--decimal-comma', 'numbers in text have a decimal comma: 0,45')
     .option('--tz <zone>', 'time zone for timestamps that have none, e.g. UTC or America/New_York')
-    .option('--mapping <file>', 'read the flags above from a file; flags on the command line have precedence')
     .option(
       '--covers <from..to>',
       'declare that the rows contain every tick, or every quote, of their symbols in this window',
@@ -100,7 +104,7 @@ export function addImport(command: Command, shell: CliContext): void {
       async (): Promise<ImportFlags> => {
         const place = flags.dataset === undefined ? findArchiveArgument(paths) : null;
         if (place !== null) return toArchiveFlags(place, flags);
-        const parsed = toImportFlags(paths, flags, await resolveMapping(flags));
+        const parsed = toImportFlags(paths, flags);
         return flags.dryRun === true ? { ...parsed, showCheck: createDryRunPrinter(flags) } : parsed;
       },
       flags.dryRun,
@@ -108,17 +112,31 @@ export function addImport(command: Command, shell: CliContext): void {
   );
 }
 
+/** The flags that say how files are read. */
+const fileFlags = [
+  ...([
+    'format',
+    'dataset',
+    'columns',
+    'where',
+    'timeUnit',
+    'truncateTime',
+    'priceScale',
+    'decimalComma',
+    'tz',
+  ] as const),
+  ...(['covers', 'prefer', 'allowRejected'] as const),
+];
+
 /** @throws UsageError if a flag for files is given */
 function toArchiveFlags(place: string, flags: ImportOptions): ImportFlags {
-  const ofRows = Object.values(keys).map(({ field }) => field);
-  const ofFiles = ['mapping', 'covers', 'prefer', 'allowRejected'] as const;
-  const name = [...ofRows, ...ofFiles].find((flag) => isGiven(flags[flag]));
+  const name = fileFlags.find((flag) => isGiven(flags[flag]));
   if (name !== undefined)
     throw new UsageError(
       `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not apply to ${place}: an archive is taken as it is.`,
     );
   const showPlan = (plan: ArchivePlan): void => void process.stdout.write(formatArchivePlan(plan, flags.json === true));
-  return { ...toImportFlags([], flags, {}), archive: { place, showPlan: flags.dryRun === true ? showPlan : null } };
+  return { ...toImportFlags([], flags), archive: { place, showPlan: flags.dryRun === true ? showPlan : null } };
 }
 
 /** Prints the result of a dry run. */
@@ -127,20 +145,22 @@ const createDryRunPrinter =
   (files) =>
     process.stdout.write(formatDryRun(files, json === true, getTerminalStyle(process.stdout)));
 
-function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: ImportMapping): ImportFlags {
+function toImportFlags(paths: readonly string[], flags: ImportOptions): ImportFlags {
   return {
     paths,
-    datasets: mapping.dataset === undefined ? null : (mapping.dataset.split(',') as ImportDataset[]),
-    format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
+    datasets: flags.dataset === undefined ? null : (flags.dataset.split(',') as ImportDataset[]),
+    format: flags.format ?? null,
     rows: {
-      zone: mapping.tz === undefined ? null : openTimeZone(mapping.tz),
-      unit: (mapping.timeUnit as TimeUnit | undefined) ?? 'ms',
-      truncates: mapping.truncateTime === true,
-      priceScale: mapping.priceScale === undefined ? null : readPriceScale(mapping.priceScale),
-      hasDecimalComma: mapping.decimalComma === true,
+      zone: flags.tz === undefined ? null : openTimeZone(flags.tz),
+      unit: flags.timeUnit ?? 'ms',
+      truncates: flags.truncateTime === true,
+      priceScale: flags.priceScale === undefined ? null : readPriceScale(flags.priceScale),
+      hasDecimalComma: flags.decimalComma === true,
     },
-    renames: (mapping.columns ?? []).filter(([name, column]) => name !== column),
-    filters: mapping.where ?? [],
+    renames: (flags.columns === undefined ? [] : parseRenames(flags.columns)).filter(
+      ([name, column]) => name !== column,
+    ),
+    filters: parseFilters(flags.where),
     rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
     showCheck: null,
     covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
@@ -151,25 +171,19 @@ function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: 
 function parseDatasets(value: string): string {
   const found = findDatasets(value);
   if (found === undefined)
-    throw new InvalidArgumentError(`Allowed choices are ${formatChoices(mappingChoices.dataset)}.`);
+    throw new InvalidArgumentError(`Allowed choices are ${formatChoices(importChoices.dataset)}.`);
   return found;
 }
 
 /** Whether a flag was given; one that can be repeated is an empty list otherwise. */
 const isGiven = (value: unknown): boolean => value !== undefined && !(Array.isArray(value) && value.length === 0);
 
-/** The flags that say how rows are read: those of the mapping file, replaced by those on the command line. */
-async function resolveMapping(flags: ImportOptions): Promise<ImportMapping> {
-  const fields = Object.values(keys).flatMap(({ field }) => (isGiven(flags[field]) ? [[field, flags[field]]] : []));
-  const given: ImportMapping = {
-    ...Object.fromEntries(fields),
-    ...(flags.columns !== undefined && { columns: parseRenames(flags.columns) }),
-    ...(flags.where.length > 0 && { where: flags.where.map(parseFilter) }),
-  };
-  const twice = given.where?.find(({ column }, i, all) => all.findIndex((other) => other.column === column) < i);
-  if (twice !== undefined)
-    throw new UsageError(`--where names ${twice.column} twice: a row has to match each --where, and has one value.`);
-  return flags.mapping === undefined ? given : { ...(await readMapping(flags.mapping)), ...given };
+/** @throws UsageError if a column is named twice */
+function parseFilters(values: readonly string[]): ColumnFilter[] {
+  const filters = values.map(parseFilter);
+  const twice = filters.find(({ column }, i) => filters.findIndex((other) => other.column === column) < i);
+  if (twice === undefined) return filters;
+  throw new UsageError(`--where names ${twice.column} twice: a row has to match each --where, and has one value.`);
 }
 
 function parseFilter(value: string): ColumnFilter {
@@ -254,40 +268,13 @@ const examples = `
   oddslake import --output lake ticks.csv.gz --tz America/New_York --prefer import
   oddslake import --output lake trades.csv --columns t=ts,symbol=ticker,p=cents --time-unit us --truncate-time --price-scale 0.01 --dry-run
   oddslake import --output lake feed.jsonl --where type=ticker --columns symbol=msg/market_ticker,t=msg/ts,p=msg/price
-  oddslake import --output lake feed.jsonl --mapping feed.yaml
   oddslake import --output lake wide.csv --dataset ticks,quotes --columns p=last,bid=yes_bid,ask=yes_ask --price-scale 0.01
   oddslake import --output lake trades.parquet --dataset trades --columns t=created_time,symbol=ticker,size=count,aggressor=taker_side
   oddslake import --output new-lake ticks.ndjson.zst --set source.name=https://example.org
   oddslake import --output lake markets.parquet --dataset markets --set 'source.field_paths.outcome=["resolved_yes"]'`;
 
-/** The flags of an import that say how the rows of a feed are read. Each is undefined unless given. */
-interface ImportMapping {
-  readonly format?: string;
-  readonly dataset?: string;
-  readonly columns?: readonly ColumnRename[];
-  readonly where?: readonly ColumnFilter[];
-  readonly timeUnit?: string;
-  readonly truncateTime?: boolean;
-  readonly priceScale?: string;
-  readonly decimalComma?: boolean;
-  readonly tz?: string;
-}
-
-/** The kind of value of each key in a mapping file, and the flag that it stands for. */
-const keys = {
-  format: { field: 'format', kind: 'text' },
-  dataset: { field: 'dataset', kind: 'text' },
-  columns: { field: 'columns', kind: 'pairs' },
-  where: { field: 'where', kind: 'pairs' },
-  time_unit: { field: 'timeUnit', kind: 'text' },
-  truncate_time: { field: 'truncateTime', kind: 'boolean' },
-  price_scale: { field: 'priceScale', kind: 'text' },
-  decimal_comma: { field: 'decimalComma', kind: 'boolean' },
-  tz: { field: 'tz', kind: 'text' },
-} as const satisfies Record<string, { field: keyof ImportMapping; kind: 'text' | 'boolean' | 'pairs' }>;
-
-/** Values that a text may have, for keys with few. */
-const mappingChoices = {
+/** Values that a flag may have. */
+const importChoices = {
   format: ['pages', 'csv', 'ndjson', 'parquet', 'raw'],
   dataset: ['ticks', 'quotes', 'ticks,quotes', 'trades', 'markets', 'orderbooks'],
   time_unit: ['s', 'ms', 'us', 'ns', 'auto'],
@@ -301,55 +288,9 @@ function findDatasets(text: string): string | undefined {
       .map((name) => name.trim())
       .sort()
       .join();
-  return mappingChoices.dataset.find((choice) => sort(choice) === sort(text));
+  return importChoices.dataset.find((choice) => sort(choice) === sort(text));
 }
 
 /** Lists choices, of which one may contain a comma. */
 const formatChoices = (choices: readonly string[]): string =>
   choices.map((choice) => (choice.includes(',') ? `"${choice}"` : choice)).join(', ');
-
-/**
- * Reads a mapping file: YAML with the keys `format`, `dataset`, `columns`, `where`, `time_unit`, `truncate_time`,
- * `price_scale`, `decimal_comma`, `tz`.
- * @throws UsageError that names the file and the key
- */
-async function readMapping(path: string): Promise<ImportMapping> {
-  // Loaded on demand: the help of a command lists the choices above.
-  const { parse } = await import('yaml');
-  let value: unknown;
-  try {
-    // Every scalar is text, as it is written: 007 is not 7, and a token ID of 77 digits keeps them.
-    value = parse(readFileSync(path, 'utf8'), { schema: 'failsafe', logLevel: 'error' });
-  } catch (error) {
-    const [reason] = (error as Error).message.split('\n');
-    throw new UsageError(`--mapping ${path}: cannot be read: ${reason}`, { cause: error });
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new UsageError(`--mapping ${path}: expected keys and values, e.g. "time_unit: us".`);
-  const fields = Object.entries(value).map(([key, given]) => {
-    if (!Object.hasOwn(keys, key))
-      throw new UsageError(`--mapping ${path}: unknown key ${key}. The keys are ${Object.keys(keys).join(', ')}.`);
-    const { field } = keys[key as keyof typeof keys];
-    return [field, parseValue(path, key as keyof typeof keys, given)];
-  });
-  return Object.fromEntries(fields) as ImportMapping;
-}
-
-function parseValue(path: string, key: keyof typeof keys, value: unknown): unknown {
-  const { kind } = keys[key];
-  const fail = (expected: string): never => {
-    throw new UsageError(`--mapping ${path}: ${key} is ${JSON.stringify(value)}, expected ${expected}.`);
-  };
-  if (kind === 'boolean') return value === 'true' || value === 'false' ? value === 'true' : fail('true or false');
-  if (kind === 'text') {
-    const text = typeof value === 'string' ? value : fail('text');
-    const choices: readonly string[] | undefined = mappingChoices[key as keyof typeof mappingChoices];
-    if (choices === undefined || choices.includes(text)) return text;
-    return (key === 'dataset' ? findDatasets(text) : undefined) ?? fail(`one of ${formatChoices(choices)}`);
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return fail('names and their columns');
-  return Object.entries(value).map(([name, own]) => {
-    if (typeof own !== 'string') return fail('names as text');
-    return key === 'columns' ? [name, own] : { column: name, value: own };
-  });
-}
