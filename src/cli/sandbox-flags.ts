@@ -15,19 +15,14 @@ const parseText = (text: string): string => text;
 /** Parses a duration with a unit, such as `300ms` or `90s`, or a plain number of milliseconds. */
 const parseMs = (text: string, flag: string): number => parseDuration(/^\d+$/.test(text) ? `${text}ms` : text, flag);
 
-/** Flags of what the simulated data depend on, which `sandbox files` has too. */
-export const sandboxDataFlags: readonly SandboxFlag[] = [
-  ['--now <time>', 'fixed current time of the sandbox (default: the system clock)', 'nowMs', parseTime],
-  ['--seed <n>', 'random seed (default: 1)', 'seed', Number],
-  ['--market-count <n>', 'number of concurrent simulated markets (default: 40)', 'markets', Number],
-  ['--ticks-per-day <n>', 'mean number of ticks per day and symbol (default: 400)', 'ticksPerDay', Number],
-];
-
 /** Flags for what people try. All other options of a sandbox are those of `--options`. */
 export const sandboxFlags: readonly SandboxFlag[] = [
   ['--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number],
   ['--key <key>', 'market data key that the sandbox accepts (default: sandbox-key)', 'key', parseText],
-  ...sandboxDataFlags,
+  ['--now <time>', 'fixed current time of the sandbox (default: the system clock)', 'nowMs', parseTime],
+  ['--seed <n>', 'random seed (default: 1)', 'seed', Number],
+  ['--market-count <n>', 'number of concurrent simulated markets (default: 40)', 'markets', Number],
+  ['--ticks-per-day <n>', 'mean number of ticks per day and symbol (default: 400)', 'ticksPerDay', Number],
   ['--retention <duration>', 'maximum age of ticks, e.g. 3d (default: unlimited)', 'retentionMs', parseDuration],
   ['--rate <n>', 'requests per second; others get status 429 (default: unlimited)', 'requestsPerSecond', Number],
   ['--latency <duration>', 'delay of each response, e.g. 300ms or 1s (default: none)', 'latencyMs', parseMs],

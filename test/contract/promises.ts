@@ -87,7 +87,6 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'backtest list': [],
   'backtest show': ['--out'],
   sandbox: [],
-  'sandbox files': ['--from', '--to', '--dataset', '--seed'],
   init: ['--no-check', '--order-books', '--nightly'],
   demo: [],
 };

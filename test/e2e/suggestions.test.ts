@@ -23,7 +23,6 @@ test('unknown names of every kind get the name that was probably meant', async (
     [['gaps', '--output', lake, '--dataset', 'tikcs'], 'Did you mean ticks?'],
     [['export', '--output', lake, '--out', join(lake, 'x.csv'), '--dataset', 'tikcs'], 'Did you mean ticks?'],
     [['keys', 'create', '--output', lake, '--name', 'a', '--dataset', 'qoutes'], 'Did you mean quotes?'],
-    [['sandbox', 'files', lake, ...window, '--dataset', 'tikcs'], 'Did you mean ticks?'],
     [['backtest', 'run', 'buy_and_hodl', '--output', lake, ...window], 'Did you mean buy_and_hold?'],
     [['backtest', 'run', 'buy_and_hold', '--output', lake, '--symbol', typo, ...window], `Did you mean ${symbol}?`],
     [['gaps', '--output', lake, '--symbol', typo], `Did you mean ${symbol}?`],
