@@ -11,6 +11,7 @@ import { type Context, InterruptedError } from '../context/context.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
 import type { SettingSources } from '../settings/load.ts';
 import { completeCommands } from './command-name.ts';
+import { requireOwner } from './require-owner.ts';
 import { getTerminalStyle, hasColours, type TerminalStyle } from './terminal-style.ts';
 
 /** The flags that every command has. */
@@ -213,6 +214,17 @@ export const withArchive = <T>(
 ): Promise<T> =>
   withContext(flags, version, false, (context) => withLocalArchive(context, (archive) => work(archive, context)));
 
+/** Like withArchive, for commands that write to the archive. */
+export const withOwnArchive = <T>(
+  flags: CommonFlags & SourceFlags,
+  version: string,
+  work: (archive: Archive, context: Context) => T | Promise<T>,
+): Promise<T> =>
+  withContext(flags, version, false, (context) => {
+    requireOwner(context.settings);
+    return withLocalArchive(context, (archive) => work(archive, context));
+  });
+
 /**
  * Adds the common flags and the action of a subcommand that changes the archive. Commander assigns a flag to the parent command
  * if both commands have it: optsWithGlobals reads both.
@@ -225,7 +237,7 @@ export function withArchiveAction<F extends CommonFlags, A>(
 ): void {
   withCommonFlags(subcommand, ['--no-progress', '--strict']).action((argument: A, _own: object, command: Command) => {
     const flags = command.optsWithGlobals<F>();
-    return withArchive(flags, version, getWork(argument, flags));
+    return withOwnArchive(flags, version, getWork(argument, flags));
   });
 }
 

@@ -28,6 +28,7 @@ import {
 } from '../command-context.ts';
 import { formatBacktestList, toBacktestListEntry } from '../format-lists.ts';
 import { withHelp, withTerms } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 import {
   createCsvSafeOption,
   createFromOption,
@@ -170,6 +171,7 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
       throw new UsageError(
         `--save stores the backtest with the archive, and ${bucketUrl} is in object storage. Leave it out, or pull the archive: oddslake pull ${bucketUrl} DIR`,
       );
+    if (flags.save === true && context.settings.service.databaseUrl === null) requireOwner(context.settings);
     await openReadableArchive(context, (archive) => runOnArchive(archive, context));
   });
 

@@ -12,13 +12,14 @@ import {
   type CliContext,
   type CommonFlags,
   printResult,
-  withArchive,
   withCommonFlags,
   withContext,
   withLocalArchive,
+  withOwnArchive,
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 
 interface PushFlags extends CommonFlags {
   readonly forceRestore?: boolean;
@@ -36,7 +37,7 @@ export function addPush(command: Command, shell: CliContext): void {
     );
   withHelp(command, pushNotes, pushExamples);
   withCommonFlags(command, ['--wait']).action((url: string | undefined, flags: PushFlags) =>
-    withArchive(flags, shell.version, async (archive, context) => {
+    withOwnArchive(flags, shell.version, async (archive, context) => {
       const result = await pushByUrl(context, archive, url, flags.forceRestore === true);
       if (flags.quiet !== true)
         for (const warning of result.warnings)
@@ -86,6 +87,7 @@ export function addPull(command: Command, shell: CliContext): void {
   withHelp(command, pullNotes, pullExamples);
   withCommonFlags(command, ['--output', '--strict']).action((url: string, folder: string, flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
+      requireOwner(context.settings, folder);
       const result = await withObjectStore(context, url, (store) => pullToFolder(context, store, folder));
       const { outcome, generation, downloaded, files } = result;
       printResult(flags, { version: shell.version, job: 'pull', exit_code: exitCodes.done, ...result }, () =>

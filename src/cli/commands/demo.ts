@@ -17,6 +17,7 @@ import {
 import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
 import { formatSummary, reportSummary } from '../print-summary.ts';
+import { requireOwner } from '../require-owner.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: runs the nightly job against the sandbox. */
@@ -42,6 +43,7 @@ export function addDemo(command: Command, shell: CliContext): void {
     try {
       const own = { ...others, config, output, set: [...flags.set, ...overrides] };
       await withContext(own, shell.version, true, async (context) => {
+        requireOwner(context.settings);
         const nightly = await shell.jobs.nightly();
         const summary = await nightly.run(context, { day: null });
         const root = context.settings.archive.output;

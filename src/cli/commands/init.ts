@@ -19,6 +19,7 @@ import { type CompleteCommands, createCommandCompleter, getCommandName } from '.
 import { formatDiagnosis } from '../format-doctor.ts';
 import { withNotes } from '../help.ts';
 import type { Prompter } from '../init-config.ts';
+import { requireOwner } from '../require-owner.ts';
 import { runJobCommand } from '../run-job.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
@@ -85,6 +86,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   try {
     const answers = await collectAnswers(dirname(file), givenLayers, terminal);
     const { archive, source, upstream } = answers.settings;
+    requireOwner(answers.settings);
     const { typedKey } = answers;
     const printLine = await createLinePrinter();
     if (upstream.apiKey === null)

@@ -18,6 +18,7 @@ import {
 } from '../command-context.ts';
 import { completeCommands } from '../command-name.ts';
 import { withHelp } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */
 export function addServe(command: Command, shell: CliContext): void {
@@ -28,7 +29,9 @@ export function addServe(command: Command, shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: CommonFlags & ListenFlags) =>
     withContext(flags, shell.version, false, (context) => {
       const { bucketUrl } = context.settings.archive;
+      const { live, databaseUrl } = context.settings.service;
       if (bucketUrl !== null) requireReadOnlyService(bucketUrl, context.settings);
+      else if (live.enabled || databaseUrl === null) requireOwner(context.settings);
       return openReadableArchive(context, async (archive) => {
         if (bucketUrl !== null) await prepareBucketService(context, archive);
         const { startService } = await import('../../server/run-service.ts');

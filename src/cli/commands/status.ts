@@ -15,6 +15,7 @@ import {
 } from '../command-context.ts';
 import { formatStatus } from '../format-archive.ts';
 import { withExamples, withHelp } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 import { createSourceOption } from '../shared-options.ts';
 import { escapeControls } from '../terminal-style.ts';
 
@@ -67,6 +68,7 @@ export function addReport(command: Command, shell: CliContext): void {
         throw new UsageError(
           `Where to? ${bucketUrl} is in object storage: name the file of the report with --out FILE.`,
         );
+      if (flags.out === undefined) requireOwner(context.settings);
       return openReadableArchive(context, async (archive) => {
         const { writeReport } = await import('../../report/write-report.ts');
         const { health, ...written } = await writeReport(archive, context, flags.out ?? null);
