@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { type SeriesColumns, sliceSeries } from '../../src/archive/format/series.ts';
+import { decompressPage } from '../../src/archive/parquet/page-decoder.ts';
 import { createFileRecord, createSymbolKeyReader, readFileKeys } from '../../src/archive/parquet/row-group-index.ts';
 import {
   type CellValue,
@@ -263,11 +264,11 @@ describe('a file of a series', () => {
         for (const [start, end] of ranges as [number, number][]) {
           columns.slice(2).forEach(({ name }, c) => {
             const expected = series.values[c]!.subarray(start, end);
-            const read = readIndexedColumn(file, index, name, start, end);
+            const read = readIndexedColumn(file, index, name, start, end, decompressPage);
             if (read === null) expect(expected.every(Number.isNaN)).toBe(true);
             else expect([...(read as Float64Array)]).toEqual([...expected]);
           });
-          expect(readIndexedColumn(file, index, 't', start, end)).toEqual(series.t.slice(start, end));
+          expect(readIndexedColumn(file, index, 't', start, end, decompressPage)).toEqual(series.t.slice(start, end));
         }
       }
     });
