@@ -136,9 +136,10 @@ function typeInto(
   flags: readonly string[],
   answers: readonly (string | NodeJS.Signals)[],
   key?: string,
+  terminal = 'xterm',
 ): Promise<string> {
   const command = `stty -a; ${[launcher, 'init', ...flags].map((word) => JSON.stringify(word)).join(' ')}; stty -a`;
-  const env = { ...processEnv, TERM: 'xterm', SHELL: '/bin/sh', ...(key !== undefined && { ODDSLAKE_API_KEY: key }) };
+  const env = { ...processEnv, TERM: terminal, SHELL: '/bin/sh', ...(key !== undefined && { ODDSLAKE_API_KEY: key }) };
   const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env });
   const left = [...answers];
   let shown = '';
@@ -201,6 +202,17 @@ describe('the key', () => {
       expect(again.stderr).toContain('Key accepted');
     },
   );
+
+  test('can be corrected on a terminal without cursor control', needsCommands('script'), async () => {
+    const box = await sandbox({ markets: 2, ticksPerDay: 5 });
+    const cwd = folder();
+    const flags = ['--base-url', box.url, '--rate', '2000', '--output', 'lake', '--name', 'box'];
+    const answers = ['sandbox-kex\u007fxy\u007f\u007fy\r', 'n\r', 'n\r'];
+    const shown = await typeInto(cwd, flags, answers, undefined, 'dumb');
+    expect(shown).toContain('Key accepted');
+    expect(shown).not.toContain('sandbox-k');
+    expect(readFileSync(join(cwd, 'oddslake.key'), 'utf8')).toBe('sandbox-key\n');
+  });
 
   test.each([
     ['Ctrl-C', '\u0003', /stopped by SIGINT/],

@@ -221,6 +221,12 @@ async function createLinePrinter(): Promise<(text: string) => void> {
   return (text) => void process.stderr.write(`${wrapText(text, width).join('\n')}\n`);
 }
 
+/** On a terminal without cursor control, TERM=dumb, readline keeps the character that should have erased the one before. */
+function applyErasures(text: string): string {
+  const erased = text.replace(/\P{Cc}\p{Cc}/u, '');
+  return erased === text ? text : applyErasures(erased);
+}
+
 const endingSignals = ['SIGHUP', 'SIGQUIT'] as const;
 
 /** Prompts go to standard error, because standard output is for results. */
@@ -239,7 +245,7 @@ async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal
   terminal.on('close', () => stop.abort(new UsageError('The input ended before all questions were answered.')));
   const ask = async (question: string): Promise<string> => {
     try {
-      return await terminal.question(question, { signal: stop.signal });
+      return applyErasures(await terminal.question(question, { signal: stop.signal }));
     } catch (error) {
       throw stop.signal.aborted ? stop.signal.reason : error;
     }
