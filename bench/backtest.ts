@@ -5,7 +5,7 @@ import type { Bench } from './bench.ts';
 import { backtests, faster } from './goals.ts';
 import { importArgv, type PagesInput } from './import.ts';
 import { CommandFailed, measure } from './measure.ts';
-import type { Comparison, Report } from './results.ts';
+import { type Comparison, mergeReports, type Report } from './results.ts';
 import { median, pairRatios } from './statistics.ts';
 
 /**
@@ -49,11 +49,7 @@ export async function benchBacktest(
         failed,
       };
     });
-    return {
-      comparisons: reports.flatMap(({ comparisons }) => comparisons),
-      timings: [],
-      failed: reports.flatMap(({ failed }) => failed),
-    };
+    return mergeReports(reports);
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
     bench.tell(`${error.message}: ${error.output}`);

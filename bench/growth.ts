@@ -35,10 +35,8 @@ export async function benchGrowth(bench: Bench, daysOf: readonly number[]): Prom
   const now = lastDay + (bench.runs + 2) * dayMs;
   const sandbox = await startSandbox({
     nowMs: now,
-    epochMs: feedOptions.epochMs,
     seed: bench.seed,
-    markets: feedOptions.markets,
-    ticksPerDay: feedOptions.ticksPerDay,
+    ...feedOptions,
   });
   const runs = new Map<number, Measured[]>(daysOf.map((days) => [days, []]));
   try {

@@ -1,6 +1,8 @@
 import { rmSync } from 'node:fs';
+import type { Bench } from './bench.ts';
 import { type Accounting, type Command, CommandFailed, type Measured, measure } from './measure.ts';
-import type { Timing } from './results.ts';
+import { publishedTotals } from './published.ts';
+import { type Comparison, countText, type Report, type Timing } from './results.ts';
 import { median, pairRatios, type Spread, spread } from './statistics.ts';
 
 export interface Contender {
@@ -13,6 +15,13 @@ export interface Contender {
   /** Counted runs at most: a program that is far slower than the others takes part in the first rounds only. */
   readonly runsMax?: number;
 }
+
+export const createContender = (
+  { folder, env }: Pick<Bench, 'folder' | 'env'>,
+  name: string,
+  argv: Command['argv'],
+  out: string | null = null,
+): Contender => ({ name, out, command: { argv, cwd: folder, env } });
 
 /**
  * The result of a contender: its runs in order, or why none counts. The reason completes a sentence that starts with
@@ -122,4 +131,38 @@ export function computeSpeedup(ours: readonly Measured[], theirs: readonly Measu
   const rounds = Math.min(ours.length, theirs.length);
   const wall = (of: readonly Measured[]): number[] => of.slice(0, rounds).map(({ wallMs }) => wallMs);
   return pairRatios(wall(theirs), wall(ours));
+}
+
+/** How fast two programs, oddslake first, read the published files of an archive. @param missing why the second does not take part */
+export async function compareReaders(
+  bench: Bench,
+  archive: string,
+  contenders: readonly Contender[],
+  { what, peer, missing, goal }: Pick<Comparison, 'what' | 'goal' | 'missing'> & { readonly peer: string },
+): Promise<Report> {
+  const outcomes = await alternate(contenders, bench);
+  const { files, bytes } = publishedTotals(archive);
+  const input = `${countText(files)} files, ${(bytes / 1e6).toFixed(0)} MB`;
+  const [ours, theirs] = outcomes.map((outcome) => (isMeasured(outcome) ? outcome.runs : undefined));
+  const speed = (runs: typeof ours): string => {
+    const megabytes = runs === undefined ? null : bytes / 1000 / summarise(runs).wallMs;
+    return megabytes === null ? '–' : `${megabytes.toFixed(megabytes < 100 ? 1 : 0)} MB/s`;
+  };
+  const ratio = ours !== undefined && theirs !== undefined ? computeSpeedup(ours, theirs) : null;
+  const failed = outcomes.flatMap((outcome) => (isMeasured(outcome) ? [] : [outcome]));
+  const comparison: Comparison = {
+    what,
+    input,
+    ours: speed(ours),
+    peer: { name: peer, figure: speed(theirs) },
+    ratio,
+    goal,
+    value: ratio?.median ?? null,
+    missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? missing,
+  };
+  return {
+    failed: failed.map(({ name }) => name),
+    comparisons: [comparison],
+    timings: processTimings(what, input, outcomes),
+  };
 }

@@ -2,7 +2,15 @@ import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from './bench.ts';
 import { atLeast, atMost, type ImportGoals, importBytes, noGoal } from './goals.ts';
-import { alternate, type Contender, computeSpeedup, isMeasured, processTimings, summarise } from './harness.ts';
+import {
+  alternate,
+  type Contender,
+  computeSpeedup,
+  createContender,
+  isMeasured,
+  processTimings,
+  summarise,
+} from './harness.ts';
 import type { Measured } from './measure.ts';
 import type { Peer, PeerName } from './peers.ts';
 import { type Comparison, type Report, timeText } from './results.ts';
@@ -97,13 +105,9 @@ export const importArgv = (launcher: string, pages: string, out: string): readon
   'source.name=bench',
 ];
 
-function contender(
-  { folder, env }: Bench,
-  name: string,
-  argv: (out: string) => readonly [string, ...string[]],
-): Contender {
-  const out = join(folder, `out-${name}`);
-  return { name, out, command: { argv: argv(out), cwd: folder, env } };
+function contender(bench: Bench, name: string, argv: (out: string) => readonly [string, ...string[]]): Contender {
+  const out = join(bench.folder, `out-${name}`);
+  return createContender(bench, name, argv(out), out);
 }
 
 function speed(

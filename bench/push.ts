@@ -4,10 +4,18 @@ import { join } from 'node:path';
 import { bucket, credentials, type ObjectServer, region, startServer } from '../test/bucket/server.ts';
 import type { Bench } from './bench.ts';
 import { atLeast, under } from './goals.ts';
-import { alternate, type Contender, computeSpeedup, isMeasured, processTimings, summarise } from './harness.ts';
+import {
+  alternate,
+  type Contender,
+  compareReaders,
+  createContender,
+  isMeasured,
+  processTimings,
+  summarise,
+} from './harness.ts';
 import { measure } from './measure.ts';
 import { publishedTotals } from './published.ts';
-import { type Comparison, countText, type Report, timeText } from './results.ts';
+import { type Comparison, countText, mergeReports, type Report, timeText } from './results.ts';
 import { createBenchArchive, ticksPerDay } from './tick-archive.ts';
 
 /**
@@ -48,11 +56,7 @@ export async function benchPush(bench: Bench, megabytes: number, days: number): 
       await withArchive(parts * days * ticksPerDay, days, async () => {
         const pushes = await comparePushes({ ...bench, runs: Math.min(bench.runs, 3) }, server, archive);
         const verified = await benchVerifyOfBucket(bench, server, archive);
-        return {
-          failed: [...pushes.failed, ...verified.failed],
-          comparisons: [...pushes.comparisons, ...verified.comparisons],
-          timings: [...pushes.timings, ...verified.timings],
-        };
+        return mergeReports([pushes, verified]);
       }),
     ];
   } finally {
@@ -77,13 +81,10 @@ const toEnvironment = ({ folder, env }: Bench, { endpoint }: ObjectServer): Node
   RCLONE_CONFIG_SERVER_NO_CHECK_BUCKET: 'true',
 });
 
-async function comparePushes(bench: Bench, server: ObjectServer, archive: string): Promise<Report> {
+function comparePushes(bench: Bench, server: ObjectServer, archive: string): Promise<Report> {
   const env = toEnvironment(bench, server);
-  const contender = (name: string, prefix: string, argv: Contender['command']['argv']): Contender => ({
-    name,
-    out: join(server.folder, prefix),
-    command: { argv, cwd: bench.folder, env },
-  });
+  const contender = (name: string, prefix: string, argv: Contender['command']['argv']): Contender =>
+    createContender({ ...bench, env }, name, argv, join(server.folder, prefix));
   const copy = ['copy', archive, `server:${bucket}/copied`, '--exclude', '.oddslake/**'];
   const rclone = findVersion();
   const contenders = [
@@ -92,31 +93,8 @@ async function comparePushes(bench: Bench, server: ObjectServer, archive: string
       ? []
       : [contender('rclone copy', 'copied', ['rclone', ...copy, '--transfers', `${uploadsConcurrent}`, ...noWaiting])]),
   ];
-  const outcomes = await alternate(contenders, bench);
-  const { files, bytes } = publishedTotals(archive);
-  const input = `${countText(files)} files, ${(bytes / 1e6).toFixed(0)} MB`;
-  const [ours, theirs] = outcomes.map((outcome) => (isMeasured(outcome) ? outcome.runs : undefined));
-  const speed = (runs: typeof ours): string =>
-    runs === undefined ? '–' : `${(bytes / 1000 / summarise(runs).wallMs).toFixed(1)} MB/s`;
-  const ratio = ours !== undefined && theirs !== undefined ? computeSpeedup(ours, theirs) : null;
-  const failed = outcomes.flatMap((outcome) => (isMeasured(outcome) ? [] : [outcome]));
-  const comparison: Comparison = {
-    what: 'push',
-    input,
-    ours: speed(ours),
-    peer: { name: rclone ?? 'rclone', figure: speed(theirs) },
-    ratio,
-    goal,
-    value: ratio?.median ?? null,
-    missing:
-      failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ??
-      (rclone === null ? 'rclone is not installed' : null),
-  };
-  return {
-    failed: failed.map(({ name }) => name),
-    comparisons: [comparison],
-    timings: processTimings('push', input, outcomes),
-  };
+  const missing = rclone === null ? 'rclone is not installed' : null;
+  return compareReaders(bench, archive, contenders, { what: 'push', peer: rclone ?? 'rclone', missing, goal });
 }
 
 /** `verify` of a bucket, by HEAD. */
@@ -125,10 +103,7 @@ async function benchVerifyOfBucket(bench: Bench, server: ObjectServer, archive: 
   const url = `s3://${bucket}/verified`;
   await measure({ argv: [bench.launcher, 'push', url, '--output', archive], cwd: bench.folder, env }, bench.accounting);
   const argv = [bench.launcher, 'verify', url] as const;
-  const outcomes = await alternate(
-    [{ name: 'oddslake verify', out: null, command: { argv, cwd: bench.folder, env } }],
-    bench,
-  );
+  const outcomes = await alternate([createContender({ ...bench, env }, 'oddslake verify', argv)], bench);
   const [outcome] = outcomes as [(typeof outcomes)[number]];
   const wallMs = isMeasured(outcome) ? summarise(outcome.runs).wallMs : null;
   const { files } = publishedTotals(archive);

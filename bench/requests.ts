@@ -9,7 +9,7 @@ import { atMost } from './goals.ts';
 import { summarise } from './harness.ts';
 import { type Measured, measure } from './measure.ts';
 import { nightly } from './nightly-command.ts';
-import type { Report } from './results.ts';
+import { mergeReports, type Report } from './results.ts';
 import { startSandbox } from './sandbox.ts';
 import { spread } from './statistics.ts';
 
@@ -28,11 +28,7 @@ const feedOptions = { markets: 40, ticksPerDay: 2000 };
 export async function benchRequests(bench: Bench): Promise<Report> {
   const reports: Report[] = [];
   for (const side of ['earliest', 'latest'] as const) reports.push(await benchSide(bench, side));
-  return {
-    comparisons: reports.flatMap(({ comparisons }) => comparisons),
-    timings: reports.flatMap(({ timings }) => timings),
-    failed: [],
-  };
+  return mergeReports(reports);
 }
 
 async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Report> {
@@ -42,8 +38,7 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
     cap,
     truncate: side,
     seed: bench.seed,
-    markets: feedOptions.markets,
-    ticksPerDay: feedOptions.ticksPerDay,
+    ...feedOptions,
   });
   const requests: number[] = [];
   const runs: Measured[] = [];

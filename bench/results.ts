@@ -142,6 +142,12 @@ ${tables.join('\n\n')}
 `;
 }
 
+export const mergeReports = (reports: readonly Report[]): Report => ({
+  comparisons: reports.flatMap(({ comparisons }) => comparisons),
+  timings: reports.flatMap(({ timings }) => timings),
+  failed: reports.flatMap(({ failed }) => failed),
+});
+
 /** The figures of a report, with the reason why its goals are not judged. */
 export const withoutVerdicts = (report: Report, missing: string): Report => ({
   ...report,

@@ -4,7 +4,7 @@ import { build } from '../bin/bundle.ts';
 import type { Bench } from './bench.ts';
 import { generatedPages } from './generated-pages.ts';
 import { startUp } from './goals.ts';
-import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';
+import { alternate, type Contender, createContender, isMeasured, processTimings, summarise } from './harness.ts';
 import { importArgv } from './import.ts';
 import { writePages } from './pages.ts';
 import { type Comparison, type Report, timeText } from './results.ts';
@@ -23,7 +23,8 @@ const cases = [
 ] as const;
 
 /** The commands of `cases`, of a launcher; writes their inputs. */
-export async function createStartUps({ folder, env, seed }: Bench, launcher: string, at: string): Promise<Contender[]> {
+export async function createStartUps(bench: Bench, launcher: string, at: string): Promise<Contender[]> {
+  const { folder, seed } = bench;
   const [pages, archive, out] = ['page', 'archive', 'out'].map((name) => join(folder, at, name)) as [
     string,
     string,
@@ -31,17 +32,12 @@ export async function createStartUps({ folder, env, seed }: Bench, launcher: str
   ];
   mkdirSync(join(folder, at), { recursive: true });
   await writePages(pages, generatedPages({ pages: 1, seed }));
-  const contender = (name: string, argv: Contender['command']['argv'], to: string | null = null): Contender => ({
-    name,
-    out: to,
-    command: { argv, cwd: folder, env },
-  });
   return [
-    contender('oddslake --help', [launcher, '--help']),
-    contender('oddslake status', [launcher, 'status', '--json', '--output', archive]),
-    contender('oddslake import', importArgv(launcher, pages, out), out),
+    createContender(bench, 'oddslake --help', [launcher, '--help']),
+    createContender(bench, 'oddslake status', [launcher, 'status', '--json', '--output', archive]),
+    createContender(bench, 'oddslake import', importArgv(launcher, pages, out), out),
     // Not measured: the archive that status reads.
-    contender('', importArgv(launcher, pages, archive)),
+    createContender(bench, '', importArgv(launcher, pages, archive)),
   ];
 }
 
@@ -58,15 +54,14 @@ async function installPackage(folder: string): Promise<string> {
 const root = join(import.meta.dirname, '..');
 
 export async function benchStartUp(bench: Bench): Promise<Report> {
-  const { folder: cwd, env } = bench;
-  const launchers = { checkout: bench.launcher, package: await installPackage(join(cwd, 'package')) };
+  const launchers = { checkout: bench.launcher, package: await installPackage(join(bench.folder, 'package')) };
   const contenders: Contender[] = [];
   for (const [form, launcher] of Object.entries(launchers)) {
     const created = await createStartUps(bench, launcher, `start-up-${form}`);
     await alternate([created.pop()!], { ...bench, runs: 0 });
     contenders.push(...created.map((one) => ({ ...one, name: `${one.name}, ${form}` })));
   }
-  const empty = { name: bare, out: null, command: { argv: [process.execPath, '--eval', '0'] as const, cwd, env } };
+  const empty = createContender(bench, bare, [process.execPath, '--eval', '0']);
   const outcomes = await alternate([...contenders, empty], bench);
   const cpuOf = (name: string): number[] | null => {
     const outcome = outcomes.find((one) => one.name === name)!;

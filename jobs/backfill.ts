@@ -14,14 +14,15 @@ export const job: Job<BackfillFlags> = {
       'backfill',
       { usesUpstream: true, symbols: requested, isDryRun: showPlan !== null },
       async (run, symbols) => {
-        if (symbols.length === 0 && readAllSymbols(run.archive.state.db, run.source).length === 0)
-          await pollMarketLists(run);
+        // A dry run sends no request.
+        const isFirst = symbols.length === 0 && readAllSymbols(run.archive.state.db, run.source).length === 0;
+        if (isFirst && showPlan === null) await pollMarketLists(run);
         const range = { from: window.from, to: Math.min(window.to, context.clock.nowMs()) };
         const { plans, facts } = createBackfillPlans(run, range, symbols, how);
         if (showPlan !== null) {
           const { source } = run;
           const rate = expectRequestRate(run.context, run.archive.state.db, source);
-          showPlan({ source, plans, rate, ...estimatePlans(run, plans, facts) });
+          showPlan({ source, plans, rate, isFirst, ...estimatePlans(run, plans, facts) });
           return;
         }
         await collectPlans(run, plans, 'backfill');

@@ -14,7 +14,7 @@ import { precedenceRanks } from './format/precedence.ts';
 import { parseManifestSelection, type Selections } from './format/selection.ts';
 import { insertCoverage, joinOldCoverage } from './journal/coverage-store.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
-import { acceptWindow, recordLost } from './journal/gap-records.ts';
+import { acceptWindows, recordLost } from './journal/gap-records.ts';
 import { restoreListings } from './journal/nightly-memory.ts';
 import { recordPrecedence } from './journal/precedence-store.ts';
 import { recordHashed } from './journal/published-files.ts';
@@ -82,7 +82,7 @@ export function rebuildState(
     recordLost(db, manifest.lost ?? [], manifest.created_at);
     // The user who accepted a window has already seen it reported.
     for (const { accepted_at: acceptedAt, ...window } of manifest.accepted ?? [])
-      acceptWindow(db, { ...window, acceptedAt, reportedAt: manifest.created_at });
+      acceptWindows(db, [{ ...window, acceptedAt, reportedAt: manifest.created_at }]);
     recordSelections(db, selections);
     setMeta(db, 'generation', String(manifest.generation));
     setMeta(db, evidenceSinceKey, String(evidenceSince));

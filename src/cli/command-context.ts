@@ -7,15 +7,17 @@ import type { Log } from '../base/ports.ts';
 import { systemClock, systemRandom } from '../base/system.ts';
 import { computeThreadsMax } from '../base/worker-threads.ts';
 import type { JobLoaders } from '../collector/job.ts';
-import { completeCommands } from '../context/command-name.ts';
+import { completeCommands, setRunRoot } from '../context/command-name.ts';
 import { type Context, InterruptedError } from '../context/context.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
 import type { SettingSources } from '../settings/load.ts';
+import { requireOwner } from './require-owner.ts';
 import { getTerminalStyle, hasColours, type TerminalStyle } from './terminal-style.ts';
 
 /** The flags that every command has. */
 export interface CommonFlags {
-  readonly config?: string;
+  /** Null: none, whatever the environment and the working folder have. */
+  readonly config?: string | null;
   readonly output?: string;
   readonly archive?: string;
   readonly set: readonly string[];
@@ -28,6 +30,12 @@ export interface CommonFlags {
   readonly verbose?: boolean;
 }
 
+/** The flags of `serve`. */
+export interface ListenFlags {
+  readonly host?: string;
+  readonly port?: string;
+}
+
 /** The flag of commands that select sources. `backtest` has another --source, the venue of a market. */
 export interface SourceFlags {
   readonly source?: readonly string[];
@@ -38,7 +46,7 @@ function appendValue(value: string, before: readonly string[]): string[] {
   return [...before, value];
 }
 
-/** Config file that `init` writes by default. It is read only if --config or ODDSLAKE_CONFIG names it. */
+/** Config file of the working folder, which `init` writes. It is read if neither --config nor ODDSLAKE_CONFIG names another one. */
 export const configFileDefault = 'oddslake.yaml';
 
 /** An option that can be repeated. */
@@ -78,7 +86,7 @@ export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = 
 function addCommonFlags(command: Command): void {
   command
     .optionsGroup('Common options:')
-    .option('--config <file>', 'config file (default: none); config/default.yaml lists every setting')
+    .option('--config <file>', 'config file (default: ODDSLAKE_CONFIG, or oddslake.yaml in the working folder)')
     .option('--output <dir>', "the archive's root (default: output/archive)")
     .option('--archive <dir>', 'another name of --output')
     .addOption(
@@ -118,18 +126,26 @@ export function mergeArchiveFlags({ archive, output }: Pick<CommonFlags, 'archiv
 }
 
 /** The sources of the settings of a command. */
-export const toSettingSources = (flags: CommonFlags): SettingSources => ({
-  env: readProcessEnvironment(),
-  cwd: process.cwd(),
-  config: flags.config,
-  output: mergeArchiveFlags(flags),
-  logLevel: flags.logLevel,
-  set: flags.set,
-});
+export function toSettingSources(flags: CommonFlags & ListenFlags): SettingSources {
+  const env = readProcessEnvironment();
+  const isUnnamed = flags.config === undefined && (env.ODDSLAKE_CONFIG?.trim() ?? '') === '';
+  return {
+    env,
+    cwd: process.cwd(),
+    config: isUnnamed && existsSync(configFileDefault) ? configFileDefault : flags.config,
+    set: flags.set,
+    output: mergeArchiveFlags(flags),
+    flags: [
+      ['log.level', flags.logLevel, '--log-level'],
+      ['service.host', flags.host, '--host'],
+      ['service.port', flags.port, '--port'],
+    ],
+  };
+}
 
 /** Runs a command with settings, log and signal handlers. */
 export async function withContext<T>(
-  flags: CommonFlags & SourceFlags,
+  flags: CommonFlags & SourceFlags & ListenFlags,
   version: string,
   mayCreate: boolean,
   work: (context: Context) => Promise<T>,
@@ -144,6 +160,7 @@ export async function withContext<T>(
     ]);
   const sources = toSettingSources(flags);
   const settings = await loadSettings(sources);
+  setRunRoot(settings.archive.output);
   const canDraw = process.stderr.isTTY && sources.env.TERM !== 'dumb';
   const log: Log = createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
@@ -154,10 +171,9 @@ export async function withContext<T>(
     secrets: listSecrets(settings),
     complete: completeCommands,
   });
-  const isUnconfigured =
-    settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
-  if (isUnconfigured && existsSync(configFileDefault))
-    log.warn({}, `${configFileDefault} exists but is not read: pass --config ${configFileDefault} to use it`);
+  // Nobody named it, so the same command in another folder may do something else.
+  if (sources.config === configFileDefault && flags.config === undefined && flags.json !== true)
+    log.info({}, `the settings are those of ${configFileDefault} in this folder`);
   for (const { name, meant } of findMisspelledVariables(sources.env))
     log.warn({}, `${name} is not a variable of oddslake and has no effect: did you mean ${meant}?`);
   const stop = new AbortController();
@@ -201,7 +217,35 @@ export const withArchive = <T>(
 ): Promise<T> =>
   withContext(flags, version, false, (context) => withLocalArchive(context, (archive) => work(archive, context)));
 
-async function withLocalArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
+/** Like withArchive, for commands that write to the archive. */
+export const withOwnArchive = <T>(
+  flags: CommonFlags & SourceFlags,
+  version: string,
+  work: (archive: Archive, context: Context) => T | Promise<T>,
+): Promise<T> =>
+  withContext(flags, version, false, (context) => {
+    requireOwner(context.settings);
+    return withLocalArchive(context, (archive) => work(archive, context));
+  });
+
+/**
+ * Adds the common flags and the action of a subcommand that changes the archive. Commander assigns a flag to the parent command
+ * if both commands have it: optsWithGlobals reads both.
+ * @param getWork checks the flags before the archive is opened, and returns the work
+ */
+export function withArchiveAction<F extends CommonFlags, A>(
+  subcommand: Command,
+  version: string,
+  getWork: (argument: A, flags: F) => (archive: Archive, context: Context) => Promise<void>,
+): void {
+  withCommonFlags(subcommand, ['--no-progress', '--strict']).action((argument: A, _own: object, command: Command) => {
+    const flags = command.optsWithGlobals<F>();
+    return withOwnArchive(flags, version, getWork(argument, flags));
+  });
+}
+
+/** Runs work with the archive of the settings open, which has to exist. */
+export async function withLocalArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
   const { openConfiguredArchive } = await import('../context/open-configured.ts');
   const archive = openConfiguredArchive(context, false);
   try {

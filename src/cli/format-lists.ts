@@ -1,3 +1,4 @@
+import type { AcceptedWindow } from '../archive/format/coverage.ts';
 import type { ListedSymbol, SymbolList } from '../archive/read/list-symbols.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatDay, formatIsoMinute, formatIsoUtc } from '../base/time.ts';
@@ -10,7 +11,7 @@ import type { ListedBacktest } from '../server/workspace/backtest-store.ts';
 import type { ApiKeyUsage } from '../server/workspace/key-usage.ts';
 import type { ListedTokenRevocation } from '../server/workspace/revoked-tokens.ts';
 import { renderList } from './table.ts';
-import type { TerminalStyle } from './terminal-style.ts';
+import { escapeControls, type TerminalStyle } from './terminal-style.ts';
 
 /** Formats the API keys as a table. */
 export function formatKeys(keys: readonly ListedApiKey[], nowMs: number, style: TerminalStyle): string {
@@ -178,4 +179,26 @@ export function formatBacktestList(rows: readonly BacktestListEntry[], hasMore: 
   const count = formatCount(rows.length, 'backtest');
   const counted = hasMore ? `the newest ${count}; to show more: --rows` : count;
   return renderList(rows, cells, style, counted, { value: 'number', strategy: 'text', user: 'text' });
+}
+
+const decidedMax = 20;
+
+/** The windows that `gaps accept` accepted or `gaps revoke` revoked, at most 20 of them, and their number. */
+export const toDecidedJson = (windows: readonly AcceptedWindow[], verb: 'accepted' | 'revoked'): object => ({
+  [verb]: windows
+    .slice(0, decidedMax)
+    .map(({ acceptedAt, reportedAt: _, ...window }) => ({ ...window, accepted_at: acceptedAt })),
+  [`${verb}_count`]: windows.length,
+});
+
+/** The same as text, one line each. */
+export function formatDecided(windows: readonly AcceptedWindow[], verb: 'accepted' | 'revoked'): string {
+  const lines = windows
+    .slice(0, decidedMax)
+    .map(
+      ({ symbol, from, to, reason }) =>
+        `${verb}: ${escapeControls(symbol)} ${formatIsoUtc(from)} … ${formatIsoUtc(to)}: ${escapeControls(reason)}\n`,
+    );
+  const more = windows.length - lines.length;
+  return `${lines.join('')}${more > 0 ? `… and ${formatNumber(more)} more (${formatCount(windows.length, 'window')})\n` : ''}`;
 }

@@ -25,7 +25,7 @@ interface ShownPlan {
   /** Other requests by what they are for, e.g. `market lists`. Empty for a backfill. */
   readonly others: readonly { readonly name: string; readonly requests: number }[];
   /** Whether the market lists were never polled, so that the symbols are unknown. */
-  readonly isFirst?: boolean;
+  readonly isFirst: boolean;
   /** Sentences. */
   readonly warnings?: readonly string[];
 }
@@ -37,24 +37,30 @@ export function formatPlan(
 ): string {
   const { symbols, windows, requests, unknownSymbols, groups } = ticks;
   const total = countAll({ ticks, others });
-  const atLeast = unknownSymbols > 0 || isFirst === true ? 'at least' : 'about';
+  const atLeast = unknownSymbols > 0 || isFirst ? 'at least' : 'about';
   const duration = formatDuration(computeExpectedSeconds(total, rate) * 1000);
   const rateText = `${formatRate(rate.perSecond)} per second`;
-  const head = [
-    `${source === null ? '' : `${source}: `}${formatCount(symbols, 'symbol')}, ${formatCount(windows, 'window')}, ${atLeast} ${formatCount(total, 'request')}${ticks.ticks === 0 ? '' : ` and ${formatNumber(roundCount(ticks.ticks))} ticks`}`,
+  const sourceText = source === null ? '' : `${source}: `;
+  const isUnknown = hasNoSymbols({ ticks, isFirst });
+  const figures = [
+    `${sourceText}${formatCount(symbols, 'symbol')}, ${formatCount(windows, 'window')}, ${atLeast} ${formatCount(total, 'request')}${ticks.ticks === 0 ? '' : ` and ${formatNumber(roundCount(ticks.ticks))} ticks`}`,
     rate.isMeasured
       ? `${atLeast} ${duration} at ${rateText}: the service allows more, but responded no faster in the last long run`
       : `${atLeast} ${duration} at the configured rate of ${rateText}`,
   ];
-  const parts = others.filter((one) => one.requests > 0);
+  const unknown = [
+    `${sourceText}which symbols exist is not known, nor what their ticks would take: no market list has been polled yet`,
+    `${style.complete('oddslake markets')} polls the lists, and then this plan has figures`,
+  ];
+  const parts = [...(isUnknown ? [] : [{ name: 'ticks', requests }]), ...others.filter((one) => one.requests > 0)];
   const lines = [
-    ...head,
-    ...(parts.length === 0
+    ...(isUnknown ? unknown : figures),
+    ...(parts.every(({ name }) => name === 'ticks')
       ? []
       : [
-          `requests: ${[{ name: 'ticks', requests }, ...parts].map((one) => `${one.name} ${formatNumber(one.requests)}`).join(', ')}`,
+          `${isUnknown ? 'other ' : ''}requests: ${parts.map((one) => `${one.name} ${formatNumber(one.requests)}`).join(', ')}`,
         ]),
-    ...(isFirst === true
+    ...(isFirst && !isUnknown
       ? ['the market lists were not polled yet: they will name symbols that are not counted here']
       : []),
     ...(unknownSymbols === 0
@@ -84,28 +90,32 @@ const roundCount = (count: number): number => (count < 100 ? count : Number(coun
 const countAll = ({ ticks, others }: Pick<ShownPlan, 'ticks' | 'others'>): number =>
   others.reduce((sum, { requests }) => sum + requests, ticks.requests);
 
-/** The same as JSON. Times are epoch ms; the groups are cut, with a count beside them. */
+const hasNoSymbols = ({ ticks, isFirst }: Pick<ShownPlan, 'ticks' | 'isFirst'>): boolean =>
+  isFirst && ticks.symbols === 0;
+
+/** The same as JSON. Times are epoch ms; the groups are cut, with a count beside them. Figures that are not known are null. */
 export function toPlanJson({ source, ticks, rate, others, isFirst, warnings = [] }: ShownPlan): object {
   const requests = countAll({ ticks, others });
+  const ifKnown = (figure: number): number | null => (hasNoSymbols({ ticks, isFirst }) ? null : figure);
   return {
     ...(source !== null && { source }),
-    symbols: ticks.symbols,
-    windows: ticks.windows,
-    expected_requests: requests,
-    expected_seconds: Math.round(computeExpectedSeconds(requests, rate) * 10) / 10,
-    expected_ticks: ticks.ticks,
+    symbols: ifKnown(ticks.symbols),
+    windows: ifKnown(ticks.windows),
+    expected_requests: ifKnown(requests),
+    expected_seconds: ifKnown(Math.round(computeExpectedSeconds(requests, rate) * 10) / 10),
+    expected_ticks: ifKnown(ticks.ticks),
     requests_per_second: rate.perSecond,
     ...(others.length > 0 && {
       requests: Object.fromEntries(
-        [{ name: 'ticks', requests: ticks.requests }, ...others].map((one) => [
+        [{ name: 'ticks', requests: ifKnown(ticks.requests) }, ...others].map((one) => [
           one.name.replaceAll(' ', '_'),
           one.requests,
         ]),
       ),
     }),
-    ...(isFirst !== undefined && { is_first: isFirst }),
+    is_first: isFirst,
     ...(warnings.length > 0 && { warnings }),
-    unknown_symbols: ticks.unknownSymbols,
+    unknown_symbols: ifKnown(ticks.unknownSymbols),
     groups: ticks.groups.slice(0, groupsShown).map((group) => ({
       windows: group.windows.slice(0, groupsShown).map(({ from, to }) => ({ from, to })),
       windows_count: group.windows.length,

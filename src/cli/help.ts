@@ -73,7 +73,7 @@ export function configureUsageErrors(program: Command): void {
  * @param command the command of the message
  */
 export function suggestChoice(command: Command, message: string): string {
-  const [first = '', ...rest] = message.split('\n');
+  const [first = '', ...rest] = hideValues(message).split('\n');
   const [, flag] = /unknown option '(--?[\w-]+)/.exec(first) ?? [];
   if (flag !== undefined) {
     // Below the suggestion of Commander stands where to find the usage.
@@ -101,6 +101,13 @@ export function suggestChoice(command: Command, message: string): string {
   return [first + advice, ...rest].join('\n');
 }
 
+/** Hides values that may be a key: those of unknown flags, surplus arguments, and whatever is longer than a command or a choice. */
+const hideValues = (message: string): string =>
+  message
+    .replace(/(unknown option '[^='\n]+)=.*'/s, "$1'")
+    .replace(/(too many arguments .* but got \d+): .{16,}$/m, '$1.')
+    .replace(/'(?!--)[^'\s]{16,}'/g, '(hidden)');
+
 const getHelpWidth = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
 
 const wrapNotes = (command: Command, text: string): string =>
@@ -127,6 +134,8 @@ const synonyms: readonly (readonly [given: readonly string[], meant: readonly st
   [['days', 'hours', 'last', 'lookback', 'period'], ['since']],
   [['start', 'begin', 'after', 'start-date', 'date-from', 'date'], ['from']],
   [['end', 'until', 'before', 'end-date', 'date-to'], ['to']],
+  [['p'], ['port']],
+  [['bind', 'listen', 'address', 'addr'], ['host']],
   [['csv'], ['format csv']],
   [['parquet'], ['format parquet']],
   [['format', 'csv', 'parquet'], ['json']],
@@ -141,8 +150,6 @@ const synonyms: readonly (readonly [given: readonly string[], meant: readonly st
 const collecting = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'schedule', 'doctor', 'demo'];
 /** Settings that other programs have flags for, by command. */
 const settings: readonly (readonly [given: readonly string[], commands: readonly string[], advice: string])[] = [
-  [['port', 'p'], ['serve'], 'set the port by --set service.port=8080'],
-  [['host', 'bind', 'listen', 'address', 'addr'], ['serve'], 'set the listen address by --set service.host=0.0.0.0'],
   [['port', 'p'], ['schedule'], 'set the health port by --set schedule.port=8081'],
   [['host', 'bind', 'listen', 'address', 'addr'], ['schedule'], 'set its address by --set schedule.host=0.0.0.0'],
   [['key', 'api-key', 'token', 'k'], ['serve'], 'create keys of the service by oddslake keys create'],

@@ -7,6 +7,7 @@ import type { Context } from '../context/context.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { defaultLayer, type Environment, parseTextLayer, type SettingsLayer } from '../settings/layers.ts';
 import { loadSettings } from '../settings/load.ts';
+import type { SettingError } from '../settings/setting-error.ts';
 import type { Settings } from '../settings/settings.ts';
 
 /** Comments above the settings in a config that `init` writes. */
@@ -44,7 +45,7 @@ export function formatConfig(chosen: ReadonlyMap<string, unknown>, folder = '/')
   }
   const head = [
     `# yaml-language-server: $schema=${formatSchemaReference(folder, findPackageFile('config/schema.json'))}`,
-    '# Settings of oddslake, for --config or ODDSLAKE_CONFIG. Paths are relative to the folder of this file.',
+    '# Settings of oddslake: for --config or ODDSLAKE_CONFIG, and oddslake.yaml without them in its folder. Paths start there.',
     `# All other settings have their defaults. All settings with units: ${findPackageFile('config/default.yaml')}`,
     ...(chosen.has('upstream.api_key_file') ? [] : ['# The market data key is read from ODDSLAKE_API_KEY.']),
   ];
@@ -88,6 +89,8 @@ export function formatSchemaReference(folder: string, schema: string): string {
 /** Asks a user on a terminal. */
 export interface Prompter {
   ask(question: string): Promise<string>;
+  /** Shows nothing of the answer. */
+  askHidden(question: string): Promise<string>;
   print(text: string): void;
 }
 
@@ -105,8 +108,8 @@ const settingPrompts: readonly SettingPrompt[] = [
     fallback: () => null,
   },
   {
-    path: 'upstream.api_key_file',
-    question: 'File that holds the market data key',
+    path: 'upstream.api_key',
+    question: 'Market data key, which is not shown while you type or paste it',
     fallback: () => 'none, from ODDSLAKE_API_KEY',
   },
   {
@@ -129,6 +132,8 @@ interface InitAnswers {
   readonly chosen: ReadonlyMap<string, unknown>;
   /** The resulting settings, with the API key if it is known. */
   readonly settings: Settings;
+  /** The key that was the answer to the hidden prompt, for a file of its own; null if there was none. */
+  readonly typedKey: string | null;
 }
 
 /**
@@ -172,13 +177,13 @@ export async function collectAnswers(
   // Always written, so that the archive does not depend on the working folder.
   if (!chosen.has('archive.output')) chosen.set('archive.output', getDefault('archive.output'));
   chosen.delete('upstream.api_key');
-  return { chosen, settings };
+  return { chosen, settings, typedKey: isGiven(given, 'upstream.api_key') ? null : settings.upstream.apiKey };
 }
 
-/** Whether a layer sets `path`. A given API key also makes the key file unnecessary. */
+/** Whether a layer sets `path`. A given key file also makes the API key unnecessary. */
 const isGiven = (layers: readonly SettingsLayer[], path: string): boolean =>
   layers.some(({ values }) => values.has(path)) ||
-  (path === 'upstream.api_key_file' && isGiven(layers, 'upstream.api_key'));
+  (path === 'upstream.api_key' && isGiven(layers, 'upstream.api_key_file'));
 
 async function askForSetting(
   prompter: Prompter,
@@ -188,17 +193,22 @@ async function askForSetting(
   load: (more: readonly SettingsLayer[]) => Promise<Settings>,
 ): Promise<SettingsLayer | null> {
   for (;;) {
-    const answer = (await prompter.ask(`${question}: `)).trim();
+    const ask = path === 'upstream.api_key' ? prompter.askHidden : prompter.ask;
+    const answer = (await ask(`${question}: `)).trim();
     if (answer === '' && defaultAnswer !== null) return null;
     try {
       const answerLayer = parseTextLayer(path, answer, 'your answer');
-      await load([answerLayer]);
+      const { upstream } = await load([answerLayer]);
+      const isKey = ask === prompter.ask && upstream.apiKey !== null && answer.includes(upstream.apiKey);
       // An empty text is parsed as null.
-      if (answerLayer.values.get(path) !== null) return answerLayer;
-      prompter.print('A value is required.');
+      if (answerLayer.values.get(path) !== null && !isKey) return answerLayer;
+      prompter.print(isKey ? 'That is the key, which is already known.' : 'A value is required.');
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      prompter.print(error.message);
+      // Without the answer, which may be a key that was pasted here.
+      const { expected, suggestion } = (error as Partial<SettingError>).parts ?? {};
+      const advice = suggestion ? `: did you mean ${suggestion}?` : '.';
+      prompter.print(expected ? `Expected ${expected}${advice}` : 'This cannot be used.');
     }
   }
 }

@@ -246,16 +246,11 @@ export function formatRemaining(ms: number): string {
   return minutes < 60 ? `${minutes}m` : `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
 }
 
-/** Recent growth rate of a value. Changes older than a few times `memoryMs` hardly count. */
-interface SpeedMeter {
-  /** Records the value at a time. Times must not decrease. */
-  record(nowMs: number, value: number): void;
-  /** Growth per second at a time; 0 before the first growth. Time without growth lowers it. */
-  perSecond(nowMs: number): number;
-}
-
-/** Exponentially weighted mean over time. Steps are weighted by their duration. */
-export function createSpeedMeter(startMs: number, memoryMs: number): SpeedMeter {
+/**
+ * Recent growth rate of a value: the exponentially weighted mean over time, with steps weighted by their duration. Changes older
+ * than a few times `memoryMs` hardly count.
+ */
+export function createSpeedMeter(startMs: number, memoryMs: number) {
   let lastMs = startMs;
   let last = 0;
   let mean = 0;
@@ -266,23 +261,19 @@ export function createSpeedMeter(startMs: number, memoryMs: number): SpeedMeter 
     return { mean: mean * decay + ((value - last) / ms) * (1 - decay), weight: weight * decay + (1 - decay) };
   };
   return {
-    record(nowMs, value) {
+    /** Records the value at a time. Times must not decrease. */
+    record(nowMs: number, value: number): void {
       // Steps at the same time are counted with the next one.
       if (nowMs <= lastMs) return;
       ({ mean, weight } = computeMean(nowMs, value));
       [lastMs, last] = [nowMs, value];
     },
-    perSecond(nowMs) {
+    /** Growth per second at a time; 0 before the first growth. Time without growth lowers it. */
+    perSecond(nowMs: number): number {
       const now = nowMs > lastMs ? computeMean(nowMs, last) : { mean, weight };
       return now.weight === 0 ? 0 : (now.mean / now.weight) * 1000;
     },
   };
-}
-
-/** A displayed remaining time that follows estimates without jumps. */
-interface RemainingMeter {
-  /** Returns the time to display, in ms. @param estimateMs the current estimate; null if there is none */
-  smooth(nowMs: number, estimateMs: number | null): number | null;
 }
 
 /**
@@ -299,12 +290,13 @@ const riseMsMin = 500;
  * Counts down with the clock and moves towards the estimates. If the work becomes slower, the time rises by at most 2 % per
  * second, or half a second, so that one slow response does not double it.
  */
-export function createRemainingMeter(): RemainingMeter {
+export function createRemainingMeter() {
   let shownMs: number | null = null;
   let firstMs = 0;
   let lastMs = 0;
   return {
-    smooth(nowMs, estimateMs) {
+    /** Returns the time to display, in ms. @param estimateMs the current estimate; null if there is none */
+    smooth(nowMs: number, estimateMs: number | null): number | null {
       if (estimateMs === null || shownMs === null) {
         shownMs = estimateMs;
         firstMs = nowMs;
@@ -323,14 +315,6 @@ export function createRemainingMeter(): RemainingMeter {
   };
 }
 
-/** Estimates the remaining time of a task from the share that is done at each update. */
-interface RemainingEstimator {
-  /** Notes the share, 0 to 1. Times must not decrease. */
-  note(nowMs: number, share: number): void;
-  /** The time to display, in ms; null if unknown. */
-  estimateMs(nowMs: number): number | null;
-}
-
 /** How long the speed is measured before the first estimate, in ms. */
 const estimateDelayMs = 2_000;
 const startDelayMsMax = 30_000;
@@ -340,19 +324,21 @@ const startDelayMsMax = 30_000;
  * responses of a slow service, with which the paging of the service is learned too. If the first progress took long, the
  * speed is measured for as long before the first estimate.
  */
-export function createRemainingEstimator(startMs: number, sendsRequests: boolean): RemainingEstimator {
+export function createRemainingEstimator(startMs: number, sendsRequests: boolean) {
   const remaining = createRemainingMeter();
   let doneShare = 0;
   const startMeasuring = (ms: number, share: number) => ({ ms, share, speed: createSpeedMeter(ms, remainingMemoryMs) });
   let first = sendsRequests ? null : startMeasuring(startMs, 0);
   return {
-    note(nowMs, share) {
+    /** Notes the share that is done, 0 to 1. Times must not decrease. */
+    note(nowMs: number, share: number): void {
       doneShare = share;
       if (share <= 0) return;
       first ??= startMeasuring(nowMs, share);
       first.speed.record(nowMs, share - first.share);
     },
-    estimateMs(nowMs) {
+    /** The time to display, in ms; null if unknown. */
+    estimateMs(nowMs: number): number | null {
       if (first === null) return null;
       const measuredMs = nowMs - first.ms;
       const isEarly = measuredMs < Math.min(startDelayMsMax, first.ms - startMs);

@@ -1,12 +1,15 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Summary } from '../archive/journal/run-summary.ts';
 import { exitCodes } from '../base/errors.ts';
 import type { Job } from '../collector/job.ts';
 import { emptyFacts, summarize } from '../collector/run/summary.ts';
 import type { Context } from '../context/context.ts';
-import { isSecretSetting } from '../settings/layers.ts';
 import { listSecrets } from '../settings/settings.ts';
 import { type CliContext, type CommonFlags, type SourceFlags, withContext } from './command-context.ts';
 import type { SummaryDetails } from './print-summary.ts';
+import { removeSecrets, requireOwner } from './require-owner.ts';
 
 /**
  * Runs a job and prints its summary, as text or as one JSON line.
@@ -16,7 +19,7 @@ import type { SummaryDetails } from './print-summary.ts';
 export async function runJobCommand<F>(
   shell: CliContext,
   name: string,
-  flags: CommonFlags & SourceFlags,
+  flags: CommonFlags & SourceFlags & { readonly dryRun?: boolean },
   load: () => Promise<Job<F>>,
   parse: () => F | Promise<F>,
   printsResult = false,
@@ -34,6 +37,7 @@ export async function runJobCommand<F>(
       requireLocalArchive(context.settings);
       const job = await load();
       try {
+        if (flags.dryRun !== true) requireOwner(context.settings);
         return await job.run({ ...context, argv: removeSecrets(listSecrets(context.settings), shell.args) }, jobFlags);
       } catch (error) {
         // The settings are known, so notifications can be sent even though the run did not start.
@@ -52,24 +56,20 @@ export async function runJobCommand<F>(
   reportSummary(shell, flags, summary, root, getDetails());
 }
 
-/**
- * Removes secret values from command line arguments, together with the `--set` before them. A secret that a later --set
- * overrides is in none of the settings, but remains a secret.
- */
-function removeSecrets(secrets: readonly string[], args: readonly string[]): string[] {
-  // A very short secret is in unrelated words, too.
-  const isSecret = (arg: string | undefined): boolean =>
-    secrets.some((secret) =>
-      secret.length >= 4 ? arg?.includes(secret) === true : arg === secret || arg?.endsWith(`=${secret}`) === true,
-    );
-  const setsSecret = (assignment: string | undefined): boolean =>
-    isSecret(assignment) || isSecretSetting(assignment?.split('=', 1)[0]?.trim() ?? '');
-  return args.filter((arg, i) => {
-    if (arg === '--set') return !setsSecret(args[i + 1]);
-    if (args[i - 1] === '--set') return !setsSecret(arg);
-    return !(arg.startsWith('--set=') ? setsSecret(arg.slice('--set='.length)) : isSecret(arg));
-  });
-}
+/** A dry run for a folder that has no archive yet uses one in a temporary folder, so that it creates none. */
+export const withScratchArchive = <F>(job: Job<F>): Job<F> => ({
+  ...job,
+  async run(context, flags) {
+    const { archive } = context.settings;
+    if (!archive.outputNamed || context.disk.list(archive.output).length > 0) return await job.run(context, flags);
+    const output = mkdtempSync(join(tmpdir(), 'oddslake-dry-run-'));
+    try {
+      return await job.run({ ...context, settings: { ...context.settings, archive: { ...archive, output } } }, flags);
+    } finally {
+      rmSync(output, { recursive: true, force: true });
+    }
+  },
+});
 
 /** Summary of a job that ended before it started. Times in epoch ms. */
 export const summarizeNotStarted = (

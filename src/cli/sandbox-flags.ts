@@ -2,78 +2,31 @@ import { UsageError } from '../base/errors.ts';
 import { parseDuration, parseTime } from '../base/time.ts';
 import { checkSandboxOptions, describeExpected, type SandboxOptions } from '../sandbox/sandbox-options.ts';
 
-/** A flag of `oddslake sandbox` and the option that it sets. */
-interface SandboxFlag {
-  readonly flags: string;
-  /** Ends with the default in words. */
-  readonly text: string;
-  readonly option: keyof SandboxOptions;
-  /** Parses the value; `flag` is for error messages. */
-  readonly parse: (text: string, flag: string) => unknown;
-}
+/** A flag of `oddslake sandbox`, its help with the default in words, the option that it sets, and the parser of its value. */
+type SandboxFlag = readonly [
+  flags: string,
+  text: string,
+  option: keyof SandboxOptions,
+  parse: (text: string, flag: string) => unknown,
+];
 
 const parseText = (text: string): string => text;
 
 /** Parses a duration with a unit, such as `300ms` or `90s`, or a plain number of milliseconds. */
 const parseMs = (text: string, flag: string): number => parseDuration(/^\d+$/.test(text) ? `${text}ms` : text, flag);
 
-/** Flags of what the simulated data depend on, which `sandbox files` has too. */
-export const sandboxDataFlags: readonly SandboxFlag[] = [
-  {
-    flags: '--now <time>',
-    text: 'fixed current time of the sandbox (default: the system clock)',
-    option: 'nowMs',
-    parse: parseTime,
-  },
-  { flags: '--seed <n>', text: 'random seed (default: 1)', option: 'seed', parse: Number },
-  {
-    flags: '--market-count <n>',
-    text: 'number of concurrent simulated markets (default: 40)',
-    option: 'markets',
-    parse: Number,
-  },
-  {
-    flags: '--ticks-per-day <n>',
-    text: 'mean number of ticks per day and symbol (default: 400)',
-    option: 'ticksPerDay',
-    parse: Number,
-  },
-];
-
 /** Flags for what people try. All other options of a sandbox are those of `--options`. */
 export const sandboxFlags: readonly SandboxFlag[] = [
-  { flags: '--port <n>', text: 'TCP port on 127.0.0.1 (default: a free one)', option: 'port', parse: Number },
-  {
-    flags: '--key <key>',
-    text: 'market data key that the sandbox accepts (default: sandbox-key)',
-    option: 'key',
-    parse: parseText,
-  },
-  ...sandboxDataFlags,
-  {
-    flags: '--retention <duration>',
-    text: 'maximum age of returned ticks, e.g. 3d (default: unlimited)',
-    option: 'retentionMs',
-    parse: parseDuration,
-  },
-  {
-    flags: '--rate <n>',
-    text: 'rate limit in requests per second; other requests get status 429 (default: unlimited)',
-    option: 'requestsPerSecond',
-    parse: Number,
-  },
-  {
-    flags: '--latency <duration>',
-    text: 'delay of each response, e.g. 300ms or 1s (default: none)',
-    option: 'latencyMs',
-    parse: parseMs,
-  },
-  {
-    flags: '--fault-share <share>',
-    text: 'share of requests that hit a fault (default: 0)',
-    option: 'faultShare',
-    parse: Number,
-  },
+  ['--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number],
+  ['--key <key>', 'market data key that the sandbox accepts (default: sandbox-key)', 'key', parseText],
+  ['--now <time>', 'fixed current time of the sandbox (default: the system clock)', 'nowMs', parseTime],
+  ['--seed <n>', 'random seed (default: 1)', 'seed', Number],
+  ['--market-count <n>', 'number of concurrent simulated markets (default: 40)', 'markets', Number],
+  ['--ticks-per-day <n>', 'mean number of ticks per day and symbol (default: 400)', 'ticksPerDay', Number],
+  ['--retention <duration>', 'maximum age of ticks, e.g. 3d (default: unlimited)', 'retentionMs', parseDuration],
+  ['--rate <n>', 'requests per second; others get status 429 (default: unlimited)', 'requestsPerSecond', Number],
+  ['--latency <duration>', 'delay of each response, e.g. 300ms or 1s (default: none)', 'latencyMs', parseMs],
+  ['--fault-share <share>', 'share of requests that hit a fault (default: 0)', 'faultShare', Number],
 ];
 
 /**
@@ -82,7 +35,7 @@ export const sandboxFlags: readonly SandboxFlag[] = [
  */
 export function parseSandboxOptions(values: Readonly<Record<string, unknown>>): SandboxOptions {
   const out: Record<string, unknown> = parseJsonOptions(values.options);
-  for (const { flags, option, parse } of sandboxFlags) {
+  for (const [flags, , option, parse] of sandboxFlags) {
     const flag = flags.split(' ')[0]!;
     const text = values[flag.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())];
     if (text === undefined) continue;

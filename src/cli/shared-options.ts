@@ -1,10 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/archive.ts';
 import type { SymbolFacts } from '../archive/format/market.ts';
-import { suggestSymbol } from '../archive/journal/symbol-names.ts';
-import { readSymbol } from '../archive/journal/symbol-store.ts';
+import { requireKnownSymbol } from '../archive/journal/symbol-names.ts';
 import { UsageError } from '../base/errors.ts';
-import { quoteShellWord } from '../base/shell-quote.ts';
 import { parseRelativeTime } from '../base/time.ts';
 import type { Window } from '../base/window.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
@@ -85,13 +84,7 @@ export function parseTimeWindow(flags: TimeRangeFlags, nowMs: number, what: stri
 
 /** Facts of the symbols given by `--symbol`, without duplicates. Throws UsageError for an unknown symbol. */
 export const findKnownSymbols = (archive: Archive, symbols: readonly string[]): SymbolFacts[] =>
-  [...new Set(symbols)].map((symbol) => {
-    const facts = readSymbol(archive.state.db, symbol);
-    if (facts !== undefined) return facts;
-    throw new UsageError(
-      `--symbol ${symbol} is not known in this archive.${suggestSymbol(archive.state.db, symbol)} Search for similar symbols: oddslake symbols ${quoteShellWord(symbol.slice(0, 20))}`,
-    );
-  });
+  [...new Set(symbols)].map((symbol) => requireKnownSymbol(archive.state.db, symbol, `--symbol ${symbol}`));
 
 /** Creates a parser of flags whose value is a whole number from `min` to `max`. */
 export const createIntegerParser =
@@ -104,16 +97,20 @@ export const createIntegerParser =
     );
   };
 
-/** Reads the symbols of `--symbols-file`, one per line. Throws UsageError if it cannot be read or is empty. */
-export async function readSymbolsFile(path: string): Promise<string[]> {
-  const { readFile } = await import('node:fs/promises');
-  let text: string;
+/** Reads a file that the user named. @param what the flag or the argument, for the UsageError if it cannot be read */
+export function readNamedFile(path: string, what: string): string {
   try {
-    text = await readFile(path, 'utf8');
+    return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new UsageError(`--symbols-file: ${formatErrorMessage(error)}`, { cause: error });
+    throw new UsageError(`${what}: ${formatErrorMessage(error)}`, { cause: error });
   }
-  const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+}
+
+/** Reads the symbols of `--symbols-file`, one per line. Throws UsageError if it cannot be read or is empty. */
+export function readSymbolsFile(path: string): string[] {
+  const symbols = readNamedFile(path, '--symbols-file')
+    .split(/\r?\n/)
+    .filter((line) => line.trim() !== '');
   if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} contains no symbol.`);
   return symbols;
 }

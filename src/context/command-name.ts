@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { delimiter, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { findOtherOwner } from '../archive/disk/owner.ts';
 import { quoteShellWord } from '../base/shell-quote.ts';
 import { readProcessEnvironment } from '../settings/environment.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -65,10 +66,20 @@ let runArgs: readonly string[] = [];
 export function setRunArgs(args: readonly string[]): void {
   runArgs = args;
 }
+export const getRunArgs = (): readonly string[] => runArgs;
+
+/** The root of this run's archive, once the settings are read; its owner alone may run commands that write there. */
+let runRoot: string | null = null;
+export function setRunRoot(root: string): void {
+  runRoot = root;
+}
 
 /** Completes the commands in a text of this run. Formatters receive it, so that they stay pure. */
 export const completeCommands: CompleteCommands = (text, gap) =>
-  createCommandCompleter(getCommandName, runArgs)(text, gap);
+  createCommandCompleter(() => (runRoot === null ? '' : getOwnerPrefix(runRoot)) + getCommandName(), runArgs)(
+    text,
+    gap,
+  );
 
 /**
  * Completes the commands in a text for a reader who is elsewhere, as of a notification: with the absolute paths of the
@@ -79,13 +90,19 @@ export const completeForElsewhere = ({
   archive,
 }: Pick<Settings, 'configFile' | 'archive'>): CompleteCommands =>
   createCommandCompleter(
-    () => quoteShellWord(launcherPath()),
+    () => `${getOwnerPrefix(archive.output)}${quoteShellWord(launcherPath())}`,
     [
       ...(configFile === null ? [] : ['--config', resolve(configFile)]),
       '--output',
       archive.bucketUrl ?? resolve(archive.output),
     ],
   );
+
+/** `sudo -u OWNER ` if the archive belongs to another user, who alone may write there. */
+const getOwnerPrefix = (root: string): string => {
+  const owner = findOtherOwner(root);
+  return owner === null ? '' : `sudo -u ${quoteShellWord(owner)} `;
+};
 
 const launcherPath = (): string => fileURLToPath(new URL('../../bin/oddslake', import.meta.url));
 
@@ -96,9 +113,9 @@ export const completeHelp = (text: string): string => createCommandCompleter(get
 const groups = 'backtest|config|gaps|keys|symbols|tokens';
 const commands =
   'backfill|changes|completion|demo|doctor|export|help|import|init|markets|nightly|orderbook|publish|pull|push|report|sandbox|schedule|serve|snapshot|sql|status|tail|ticks|verify';
-/** The name, the command, flags without a value, and whether other flags that select the archive follow. */
+/** Not a whole command line after sudo. The name, the command, flags without a value, and whether other flags that select the archive follow. */
 const commandPattern = new RegExp(
-  `(?<![\\w./-])oddslake(?: (?:(${commands})|(?:${groups})(?: (?:accept|check|create|files|forget|issue|list|retry|revoke|rotate|run|usage|show|watch))?)(?![\\w-])(?: --(?:dry-run|force|json|now|repair)(?![\\w-]))*| (?=--help))`,
+  `(?<![\\w./-]|sudo -u .*)oddslake(?: (?:(${commands})|(?:${groups})(?: (?:accept|check|create|forget|issue|list|retry|revoke|rotate|run|usage|show|watch))?)(?![\\w-])(?: --(?:dry-run|force|json|now|repair)(?![\\w-]))*| (?=--help))`,
   'g',
 );
 /** What may follow a command that is written out: flags with their values, and addresses. */

@@ -1,7 +1,8 @@
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Document } from 'yaml';
 import { UsageError } from '../base/errors.ts';
-import { parseDocumentLayer, type SettingsLayer } from './layers.ts';
+import { mayBeKey, parseDocumentLayer, type SettingsLayer } from './layers.ts';
 import { type ReportProblem, throwProblem } from './setting-error.ts';
 
 const configBytesMax = 4 * 1024 * 1024;
@@ -61,8 +62,17 @@ function findLines(document: Document, toLine: (offset: number) => number): Map<
   return lines;
 }
 
-/** Reads a key file. `setting` names it in messages. Throws UsageError if it is missing or unreadable. */
-export const readKeyFile = (path: string, setting: string): string => readText(path, setting, keyBytesMax);
+/**
+ * Reads a key file at `path`, which may be relative to the folder `base`. `setting` names it in messages, which hide the path if it
+ * may be the key itself: a long text without an extension whose first folder does not exist.
+ * @throws UsageError if the file is missing or unreadable
+ */
+export function readKeyFile(base: string, path: string, setting: string): string {
+  const [folder] = /^\/?[^/]+(?=\/)/.exec(path) ?? [];
+  const isPath = !mayBeKey(path) || /\.[a-z]{1,5}$/.test(path) || (folder && existsSync(resolve(base, folder)));
+  const file = resolve(base, path);
+  return readText(file, setting, keyBytesMax, isPath ? file : '(hidden), which has to be a file and not the key');
+}
 
 const readFailureReasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
@@ -70,13 +80,13 @@ const readFailureReasons: Readonly<Record<string, string>> = {
   EACCES: 'it cannot be read: permission denied',
 };
 
-function readText(path: string, what: string, bytesMax: number): string {
+function readText(path: string, what: string, bytesMax: number, shown = path): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(readBounded(path, bytesMax));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const why = readFailureReasons[code ?? ''] ?? `cannot be read (${code ?? message})`;
-    throw new UsageError(`${what} ${path}: ${why}`, { cause: error });
+    throw new UsageError(`${what} ${shown}: ${why}`, shown === path ? { cause: error } : {});
   }
 }
 

@@ -129,7 +129,9 @@ export function createBadValueError(
   expected: string,
   comparedWith: readonly string[] = [],
 ): UsageError {
-  const shown = formatSettingValue(path, value);
+  const { type = 'array' } = findSettingSchema(path)?.anyOf?.[0] ?? findSettingSchema(path) ?? {};
+  const isNoKey = /string|array/.test(type) || typeof value !== 'string' || !mayBeKey(value);
+  const shown = isNoKey ? formatSettingValue(path, value) : '(hidden)';
   const suggestion = suggestValue(path, value);
   const advice = suggestion === null ? '' : `: did you mean ${suggestion}?`;
   const parts = { from, key: path, value: shown, expected, suggestion, comparedWith };
@@ -181,7 +183,10 @@ function createUnknownKeyError(path: string, from: string): UsageError {
   }
   const suggestion = findNearestName(path, known) ?? null;
   const advice = suggestion === null ? 'config/default.yaml lists every setting' : `did you mean ${suggestion}?`;
-  return new SettingError(`${from}: unknown setting ${key}: ${advice}`, { from, key, suggestion });
+  const isSecret =
+    from === '--set' && suggestion === null && mayBeKey(path) && describeSection(path.split('.')[0]!) === null;
+  const name = isSecret ? '(hidden)' : key;
+  return new SettingError(`${from}: unknown setting ${name}: ${advice}`, { from, key: name, suggestion });
 }
 
 /** Formats a value for messages; `(hidden)` for a secret. */
@@ -190,6 +195,9 @@ export function formatSettingValue(path: string, value: unknown): string {
   // JSON has no NaN and no Infinity.
   return typeof value === 'number' ? String(value) : clipText(JSON.stringify(value) ?? String(value));
 }
+
+/** Whether a text may be a key that was pasted where something else was expected. Messages do not repeat it then. */
+export const mayBeKey = (text: string): boolean => text.trim().length >= 16;
 
 /** Whether a setting is a secret. Messages and files must not contain secrets. */
 export const isSecretSetting = (path: string): boolean => findSettingSchema(path)?.isSecret === true;

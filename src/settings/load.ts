@@ -26,7 +26,6 @@ import {
   parseServiceUrl,
   type Settings,
   type SourceSettings,
-  suggestServiceUrl,
   type UpstreamOrigins,
 } from './settings.ts';
 
@@ -44,14 +43,14 @@ export interface SettingSources {
   readonly env: Environment;
   /** Absolute path of the working folder. */
   readonly cwd: string;
-  /** `--config`; overrides ODDSLAKE_CONFIG. */
-  readonly config?: string | undefined;
-  /** `--output`; overrides a `--set archive.output=…`. */
-  readonly output?: string | undefined;
-  /** `--log-level`; overrides a `--set log.level=…`. */
-  readonly logLevel?: string | undefined;
+  /** `--config`; overrides ODDSLAKE_CONFIG. Null: no config file. */
+  readonly config?: string | null | undefined;
   /** The values of `--set key.path=value`, in order. If a key occurs more than once, the last value is used. */
   readonly set?: readonly string[] | undefined;
+  /** `--output`; overrides a `--set archive.output=…`. */
+  readonly output?: string | undefined;
+  /** Other short forms of `--set`, which override it. A flag that was not given has no text. */
+  readonly flags?: readonly (readonly [path: string, text: string | undefined, flag: string])[] | undefined;
   /** Settings from the flags of a command. They override all other sources. */
   readonly layers?: readonly SettingsLayer[] | undefined;
 }
@@ -226,6 +225,7 @@ export async function loadMergedSettings(
 
 /** Absolute path of the config file; null if none is named. */
 export function findConfigFile({ config, env, cwd }: SettingSources): string | null {
+  if (config === null) return null;
   if (config === '') throw new UsageError('--config "": expected the path of a config file');
   const named = config ?? env.ODDSLAKE_CONFIG?.trim() ?? '';
   return named === '' ? null : resolve(cwd, named);
@@ -239,18 +239,16 @@ export function parseSetOption(text: string): SettingsLayer {
   return parseTextLayer(text.slice(0, at).trim(), text.slice(at + 1), '--set');
 }
 
-function parseFlagLayers({ set = [], output, logLevel }: SettingSources, report: ReportProblem): SettingsLayer[] {
-  const flags = [
-    ['archive.output', output, '--output'],
-    ['log.level', logLevel, '--log-level'],
-  ] as const;
-  return [
-    ...set.flatMap((text) => attemptStep(report, () => parseSetOption(text)) ?? []),
-    ...flags.flatMap(([path, text, flag]) =>
-      text === undefined ? [] : (attemptStep(report, () => parseTextLayer(path, text, flag)) ?? []),
-    ),
-  ];
-}
+/** Parses `--set` and its short forms. */
+export const parseFlagLayers = (
+  { set = [], output, flags = [] }: Pick<SettingSources, 'set' | 'output' | 'flags'>,
+  report: ReportProblem = throwProblem,
+): SettingsLayer[] => [
+  ...set.flatMap((text) => attemptStep(report, () => parseSetOption(text)) ?? []),
+  ...[['archive.output', output, '--output'] as const, ...flags].flatMap(([path, text, flag]) =>
+    text === undefined ? [] : (attemptStep(report, () => parseTextLayer(path, text, flag)) ?? []),
+  ),
+];
 
 /** The setting of the file that may have the value of this setting instead. */
 const toFileSetting = (path: string): string => `${path}_file`;
@@ -331,13 +329,13 @@ function resolveValues(own: MergedSettings, base: string, report: ReportProblem)
     const file = own.get(toFileSetting(setting));
     if (typeof file?.value === 'string') {
       const keyFile = resolve(base, file.value);
-      const key = parseKey(readKeyFile(keyFile, file.path), keyFile, path);
+      const key = parseKey(readKeyFile(base, file.value, file.path), keyFile, path);
       return kind === 'secret-url' ? parseUrl(path, key, file.from) : key;
     }
     if (typeof value !== 'string') return value;
     switch (kind) {
       case 'address':
-        return parseAddress(path, value, from);
+        return parseServiceUrl(value, from, path);
       case 'key':
         return parseKey(value, from, path);
       case 'secret-url':
@@ -359,17 +357,6 @@ function resolveValues(own: MergedSettings, base: string, report: ReportProblem)
   return new Map(
     [...own].map(([path, sourced]) => [path, attemptStep(report, () => resolveValue(path, sourced)) ?? null]),
   );
-}
-
-function parseAddress(path: string, text: string, from: string): string {
-  try {
-    return parseServiceUrl(text, `${from}: ${path}`);
-  } catch (error) {
-    const shown = /[@?#]/.test(text) ? '(hidden)' : formatSettingValue(path, text);
-    const expected = 'an http or https URL without credentials, query or fragment';
-    const parts = { from, key: path, value: shown, expected, suggestion: suggestServiceUrl(text) };
-    throw new SettingError((error as Error).message, parts);
-  }
 }
 
 /** Validates the URL of a webhook, of a ping or of a link. */

@@ -1,6 +1,7 @@
 import { UsageError } from '../base/errors.ts';
 import { isSymbolOf } from '../base/source-name.ts';
-import { nameVariables, settingSchemas } from './layers.ts';
+import { mayBeKey, nameVariables, settingSchemas } from './layers.ts';
+import { SettingError } from './setting-error.ts';
 import type { SchemaValues, settingsSchema } from './setting-table.ts';
 
 /** The values of all settings, with camelCase names. */
@@ -133,26 +134,28 @@ interface SettingsBranch {
 const toCamelCase = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * Parses the address of a service and removes trailing slashes. `what` names the source of the text for the error message.
- * @throws UsageError if it is not an http or https URL, or has credentials, a query or a fragment
+ * Parses the address of a service and removes trailing slashes.
+ * @param from the source of the text, for the error
+ * @param key the setting that the text is of; null: the source says it all
+ * @throws SettingError if it is not an http or https URL, or has credentials, a query or a fragment
  */
-export function parseServiceUrl(input: string, what: string): string {
+export function parseServiceUrl(input: string, from: string, key: string | null = null): string {
   const text = input.trim();
   const url = URL.parse(text);
   const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
   if (usable && url.search === '' && url.hash === '') return url.href.replace(/\/+$/, '');
-  const shown = /[@?#]/.test(text) ? '(hidden)' : JSON.stringify(text);
   const suggestion = suggestServiceUrl(text);
+  const isSecret = /[@?#]/.test(text) || (suggestion === null && !text.includes('://') && mayBeKey(text));
+  const value = isSecret ? '(hidden)' : JSON.stringify(text);
+  const expected = 'an http or https URL without credentials, query or fragment';
   const advice = suggestion === null ? '' : `: did you mean ${suggestion}?`;
-  throw new UsageError(
-    `${what} is ${shown}: expected an http or https URL without credentials, query or fragment${advice}`,
-  );
+  const message = `${key === null ? from : `${from}: ${key}`} is ${value}: expected ${expected}${advice}`;
+  throw new SettingError(message, { from, key: key ?? from, value, expected, suggestion });
 }
 
 /** The address that is probably meant by one without a scheme; null if there is none. */
-export function suggestServiceUrl(input: string): string | null {
-  const text = input.trim();
-  if (!/^[\w.-]+(?::\d+)?(?:\/[^@?#\s]*)?$/.test(text) || !/[.:]|^localhost/.test(text)) return null;
+function suggestServiceUrl(text: string): string | null {
+  if (!/^[a-z\d.-]+(?::\d+)?(?:\/[^@?#\s]*)?$/.test(text) || !/[.:]|^localhost/.test(text)) return null;
   const isLocal = /^(?:localhost|127\.|0\.0\.0\.0)/.test(text);
   return URL.canParse(`http://${text}`) ? `${isLocal ? 'http' : 'https'}://${text}` : null;
 }

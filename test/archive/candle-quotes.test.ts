@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -12,9 +12,10 @@ import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { findWrongCandles } from './candle-files.ts';
-import { repairNow } from './damaged.ts';
+import { flip, repairNow } from './damaged.ts';
 import { appendQuotes, publishedQuotes, type Quote, quote, quoteAnswer } from './quotes.ts';
 import {
   answer,
@@ -33,9 +34,6 @@ import {
 } from './scratch.ts';
 
 // Candles are computed from ticks, coverage and quotes, whichever of them a publish changes.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`candle quotes: SEED=${seed}`);
 
 const missing = Number.NaN;
 const candlePaths = 'candles_1{h,d}/**/*.parquet';
@@ -277,23 +275,12 @@ test('candles equal those of the published ticks, coverage and quotes after ever
     return candles(root);
   };
   const cases = fc.array(fc.tuple(anyRecord, fc.nat()), { minLength: 1, maxLength: 6 });
-  await fc.assert(
-    fc.asyncProperty(cases, async (drawn) => {
-      const atOnce = await published([drawn.map(([record]) => record)]);
-      const shuffled = drawn.toSorted(([, a], [, b]) => a - b).map(([record]) => [record]);
-      expect(await published(shuffled)).toEqual(atOnce);
-    }),
-    { seed, numRuns: Math.ceil(share * 20) },
-  );
+  await checkAsyncProperty([cases], share * 20, async (drawn) => {
+    const atOnce = await published([drawn.map(([record]) => record)]);
+    const shuffled = drawn.toSorted(([, a], [, b]) => a - b).map(([record]) => [record]);
+    expect(await published(shuffled)).toEqual(atOnce);
+  });
 });
-
-/** Flips a bit in the first row group of a file. Returns the bytes before. */
-function damage(root: string, path: string): Uint8Array {
-  const at = join(root, path);
-  const bytes = readFileSync(at);
-  writeFileSync(at, bytes.with(20, bytes[20]! ^ 4));
-  return bytes;
-}
 
 describe('candles and damage', () => {
   const part = partOf(one);
@@ -318,7 +305,7 @@ describe('candles and damage', () => {
     appendQuotes(archive, quoteAnswer(one, quotes));
     await publishNow(archive);
     // The third tick of the day is in the second row group.
-    damage(root, toDayPath('ticks', day0, part));
+    flip(join(root, toDayPath('ticks', day0, part)), 20);
     await repairNow(archive);
     expect(sidesOf(root, 'candles_1h')).toEqual(expectedHours.slice(2));
     expect(findWrongCandles(archive)).toEqual([]);
@@ -328,7 +315,7 @@ describe('candles and damage', () => {
     const root = scratchFolder();
     const archive = await filled(root, ['ticks', 'publish']);
     const path = toDayPath('ticks', day0, part);
-    const bytes = damage(root, path);
+    const bytes = flip(join(root, path), 20);
     appendQuotes(archive, quoteAnswer(one, quotes), quoteAnswer(other, quotes));
     for (const record of [[], [answer(one, [[day0 + 50, 0.1]])]]) {
       append(archive, ...record);
@@ -353,7 +340,7 @@ describe('candles and damage', () => {
     const archive = opened({ root });
     append(archive, answer(one, ticks));
     await publishNow(archive, now, 'run', { candles: [] });
-    damage(root, toDayPath('ticks', day0, part));
+    flip(join(root, toDayPath('ticks', day0, part)), 20);
     appendQuotes(archive, quoteAnswer(one, quotes));
     append(archive, answer(one, [[day0 + 50, 0.1]]));
     const { refused } = await publishNow(archive, now, 'run', { candles: [] });
@@ -389,7 +376,7 @@ describe('candles and damage', () => {
     const root = scratchFolder();
     const archive = await filled(root, ['quotes', 'ticks', 'publish']);
     const path = toDayPath('quotes', day0, part);
-    const bytes = damage(root, path);
+    const bytes = flip(join(root, path), 20);
     append(archive, answer(one, [[day0 + 50, 0.1]]), answer(other, [[day0, 0.1]]));
     const before = hashes(root, `ticks/**/part-0${part}.parquet`);
     const { refused, manifest } = await publishNow(archive);

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { TickRecord } from '../../src/archive/journal/journal.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import {
   answer,
   append,
@@ -20,9 +21,6 @@ import {
   rowHashes,
   scratchFolder,
 } from './scratch.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`archive candles: SEED=${seed}`);
 
 const candles = (root: string) => rowHashes(root, 'candles_1{h,d}/**/*.parquet');
 const paths = (files: readonly { readonly path: string }[], folder: RegExp) =>
@@ -94,14 +92,15 @@ describe('the candles of a publish', () => {
       }
       return candles(root);
     };
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyAnswer, { minLength: 1, maxLength: 6 }), fc.nat(), async (records, cut) => {
+    await checkAsyncProperty(
+      [fc.array(anyAnswer, { minLength: 1, maxLength: 6 }), fc.nat()],
+      12,
+      async (records, cut) => {
         const at = cut % records.length;
         const atOnce = await published([records]);
         expect(await published(records.toReversed().map((record) => [record]))).toEqual(atOnce);
         expect(await published([records.slice(at), records.slice(0, at)])).toEqual(atOnce);
-      }),
-      { seed, numRuns: 12 },
+      },
     );
   });
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { encodeNumberChunk, noDefinitionLevels, type PageRange } from '../../src/archive/parquet/column-chunk.ts';
 import { computeBounds } from '../../src/archive/parquet/column-statistics.ts';
 import { encodings } from '../../src/archive/parquet/metadata.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { day0 } from './scratch.ts';
 
@@ -47,15 +48,12 @@ describe('times', () => {
 
 test('the bounds of numbers are those of a sort, without NaN', () => {
   const numbers = fc.array(fc.double(), { maxLength: 9 });
-  fc.assert(
-    fc.property(numbers, (values) => {
-      const sorted = Float64Array.from(values.filter((value) => !Number.isNaN(value))).sort();
-      const expected =
-        sorted.length === 0
-          ? { min: Number.POSITIVE_INFINITY, max: Number.NEGATIVE_INFINITY }
-          : { min: sorted[0], max: sorted.at(-1) };
-      expect(computeBounds(Float64Array.from(values))).toEqual(expected);
-    }),
-    { numRuns: Math.ceil(share * 2000) },
-  );
+  checkProperty([numbers], share * 2000, (values) => {
+    const sorted = Float64Array.from(values.filter((value) => !Number.isNaN(value))).sort();
+    const expected =
+      sorted.length === 0
+        ? { min: Number.POSITIVE_INFINITY, max: Number.NEGATIVE_INFINITY }
+        : { min: sorted[0], max: sorted.at(-1) };
+    expect(computeBounds(Float64Array.from(values))).toEqual(expected);
+  });
 });

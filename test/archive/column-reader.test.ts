@@ -10,13 +10,13 @@ import {
   encodeRowsWithArrow,
 } from '../../src/archive/parquet/rows.ts';
 import { drawFrom } from '../faults/seeds.ts';
+import { checkProperty, printSeed } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { day0 } from './scratch.ts';
 
 // Rows decoded from pages, tested against Arrow and parquet-wasm.
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`row-pages: SEED=${seed}`);
+const seed = printSeed('row-pages');
 
 const types = ['string', 'timestamp', 'double', 'int32', 'int64', 'boolean'] as const satisfies readonly ColumnType[];
 const columns: readonly Column[] = types.flatMap((type) =>
@@ -51,28 +51,22 @@ const arbitraryRows = fc.record({
 
 describe('rows without lists', () => {
   test('decode as written, completely or by row groups, some columns or all', () => {
-    fc.assert(
-      fc.property(arbitraryRows, fc.subarray([...columns], { minLength: 1 }), (of, some) => {
-        const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
-        const bytes = encodeRows(columns, rows, of.group);
-        expect(decodeFlatRows(columns, bytes)).toEqual(rows);
-        expect(decodeFlatRows(some, bytes)).toEqual(decodeRowsWithArrow(some, bytes));
-        const last = Math.ceil(of.count / of.group) - 1;
-        for (const groups of [[], ...(last < 0 ? [] : [[0], [last], [0, last]])])
-          expect(decodeFlatRows(columns, bytes, groups)).toEqual(decodeRowsWithArrow(columns, bytes, groups));
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
-    );
+    checkProperty([arbitraryRows, fc.subarray([...columns], { minLength: 1 })], share * 20, (of, some) => {
+      const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
+      const bytes = encodeRows(columns, rows, of.group);
+      expect(decodeFlatRows(columns, bytes)).toEqual(rows);
+      expect(decodeFlatRows(some, bytes)).toEqual(decodeRowsWithArrow(some, bytes));
+      const last = Math.ceil(of.count / of.group) - 1;
+      for (const groups of [[], ...(last < 0 ? [] : [[0], [last], [0, last]])])
+        expect(decodeFlatRows(columns, bytes, groups)).toEqual(decodeRowsWithArrow(columns, bytes, groups));
+    });
   });
 
   test('from parquet-wasm decode to the same values', () => {
-    fc.assert(
-      fc.property(arbitraryRows, (of) => {
-        const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
-        expect(decodeRows(columns, encodeRowsWithArrow(columns, rows, of.group))).toEqual(rows);
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
-    );
+    checkProperty([arbitraryRows], share * 20, (of) => {
+      const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
+      expect(decodeRows(columns, encodeRowsWithArrow(columns, rows, of.group))).toEqual(rows);
+    });
   });
 
   test('decode from more than one page', () => {

@@ -8,6 +8,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { countJournaledTicks } from '../../src/archive/journal/journal-rows.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
+import { flip } from './damaged.ts';
 import {
   answer,
   append,
@@ -39,12 +40,6 @@ async function filled(root: string): Promise<Archive> {
   appendMarkets(archive.state, polled, []);
   await publishNow(archive);
   return archive;
-}
-
-function flip(path: string): void {
-  const bytes = readFileSync(path);
-  bytes[bytes.length >> 1]! ^= 4;
-  writeFileSync(path, bytes);
 }
 
 describe('damaged candles', () => {

@@ -147,8 +147,10 @@ export function damagedLake(): { readonly lake: () => Lake; readonly template: (
   return { lake, template: () => template };
 }
 
-export function flip(path: string, at: number): void {
+/** Flips a bit of a file, by default in its middle. Returns its bytes before. */
+export function flip(path: string, at?: number): Uint8Array {
   const bytes = readFileSync(path);
-  bytes[at]! ^= 4;
-  writeFileSync(path, bytes);
+  const place = at ?? bytes.length >> 1;
+  writeFileSync(path, bytes.with(place, bytes[place]! ^ 4));
+  return bytes;
 }

@@ -9,6 +9,7 @@ import {
   toCoverageRows,
   toMarketRows,
 } from '../../src/archive/publish/day-tables.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { fullDetails } from './format/facts.ts';
 import { market } from './scratch.ts';
 
@@ -24,25 +25,23 @@ test('conflicts are sorted by symbol, time, moment and price, with one row a key
     dropped: fc.constantFrom(0.1, 0.2),
     seenAt: fc.nat(1),
   });
-  fc.assert(
-    fc.property(fc.array(conflict, { maxLength: 30 }), (conflicts) => {
-      const wanted = symbols.flatMap((symbol) =>
-        [0, 1, 2].flatMap((t) =>
-          [0, 1].flatMap((seenAt) =>
-            [0.1, 0.2]
-              .flatMap((dropped) => {
-                const last = conflicts.findLast(
-                  (c) => c.symbol === symbol && c.t === t && c.seenAt === seenAt && c.dropped === dropped,
-                );
-                return last === undefined ? [] : [[symbol, t, last.kept, dropped, seenAt]];
-              })
-              .map((row, seq) => [...row, seq]),
-          ),
+  checkProperty([fc.array(conflict, { maxLength: 30 })], 100, (conflicts) => {
+    const wanted = symbols.flatMap((symbol) =>
+      [0, 1, 2].flatMap((t) =>
+        [0, 1].flatMap((seenAt) =>
+          [0.1, 0.2]
+            .flatMap((dropped) => {
+              const last = conflicts.findLast(
+                (c) => c.symbol === symbol && c.t === t && c.seenAt === seenAt && c.dropped === dropped,
+              );
+              return last === undefined ? [] : [[symbol, t, last.kept, dropped, seenAt]];
+            })
+            .map((row, seq) => [...row, seq]),
         ),
-      );
-      expect(toConflictRows(conflicts)).toEqual(wanted);
-    }),
-  );
+      ),
+    );
+    expect(toConflictRows(conflicts)).toEqual(wanted);
+  });
 });
 
 test('rows of markets are sorted by market, symbol and first sight, with their fields in the order of the columns', () => {
@@ -58,11 +57,9 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
   const sorted = toMarketRows(rows);
   const keys = (of: typeof sorted) => of.map((values) => [values[0], values[1], values[11]]);
   expect(keys(sorted)).toEqual(rows.map(({ canonicalId, symbol, firstSeen }) => [canonicalId, symbol, firstSeen]));
-  fc.assert(
-    fc.property(fc.shuffledSubarray(rows, { minLength: rows.length }), (shuffled) => {
-      expect(toMarketRows(shuffled)).toEqual(sorted);
-    }),
-  );
+  checkProperty([fc.shuffledSubarray(rows, { minLength: rows.length })], 100, (shuffled) => {
+    expect(toMarketRows(shuffled)).toEqual(sorted);
+  });
   const full = {
     canonicalId: 'id',
     symbol: 'S',
@@ -112,31 +109,29 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
       })),
   );
   const ofSymbols = fc.uniqueArray(fc.tuple(symbol, stretches), { selector: ([name]) => name });
-  fc.assert(
-    fc.property(ofSymbols, ofSymbols, ofSymbols, ofSymbols, (ticks, orderbooks, quotes, trades) => {
-      const coverage = {
-        ticks: new Map(ticks),
-        orderbooks: new Map(orderbooks),
-        quotes: new Map(quotes),
-        trades: new Map(trades),
-      };
-      const rows = toCoverageRows(coverage);
-      const wanted = (dataset: 'ticks' | 'orderbooks' | 'quotes' | 'trades') =>
-        symbols.flatMap((name) =>
-          (coverage[dataset].get(name) ?? []).map((s) => [
-            dataset,
-            name,
-            s.from,
-            s.to,
-            s.ticks,
-            7,
-            'poll',
-            'confirmed',
-            null,
-          ]),
-        );
-      expect(rows).toEqual([...wanted('orderbooks'), ...wanted('quotes'), ...wanted('ticks'), ...wanted('trades')]);
-      expect(parseCoverageRows(rows)).toEqual(coverage);
-    }),
-  );
+  checkProperty([ofSymbols, ofSymbols, ofSymbols, ofSymbols], 100, (ticks, orderbooks, quotes, trades) => {
+    const coverage = {
+      ticks: new Map(ticks),
+      orderbooks: new Map(orderbooks),
+      quotes: new Map(quotes),
+      trades: new Map(trades),
+    };
+    const rows = toCoverageRows(coverage);
+    const wanted = (dataset: 'ticks' | 'orderbooks' | 'quotes' | 'trades') =>
+      symbols.flatMap((name) =>
+        (coverage[dataset].get(name) ?? []).map((s) => [
+          dataset,
+          name,
+          s.from,
+          s.to,
+          s.ticks,
+          7,
+          'poll',
+          'confirmed',
+          null,
+        ]),
+      );
+    expect(rows).toEqual([...wanted('orderbooks'), ...wanted('quotes'), ...wanted('ticks'), ...wanted('trades')]);
+    expect(parseCoverageRows(rows)).toEqual(coverage);
+  });
 });

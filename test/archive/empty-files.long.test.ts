@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type Column, type DatasetName, datasetNames, datasets, isDated } from '../../src/archive/format/datasets.ts';
 import { hasRows, listManifestFiles } from '../../src/archive/format/manifest.ts';
@@ -418,7 +418,6 @@ describe('a repair', () => {
     expect(readOpenIntent(archive.state.db)).toBeDefined();
     archive.close();
     const again = opened({ root, create: false, mends: true });
-    onTestFinished(() => again.close());
     await publishWithoutCandles(again);
     expect(existsSync(join(root, quotesPath))).toBe(true);
     expect(await findingsOf(again)).toEqual([]);

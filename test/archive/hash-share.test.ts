@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { chooseHashShare, type HashableFile, type HashShare } from '../../src/archive/integrity/daily-hash-share.ts';
 import { computeVerifiedThrough } from '../../src/archive/journal/published-files.ts';
 import { dayMs } from '../../src/base/window.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 const now = Date.UTC(2026, 6, 1);
 const every = 30 * dayMs;
@@ -44,26 +45,26 @@ test('carries over what is due for a file that is too large for one share', () =
 });
 
 test('hashes every file again within the interval, on any schedule', () => {
-  fc.assert(
-    fc.property(
+  checkProperty(
+    [
       fc.array(fc.integer({ min: 1, max: 1000 }), { minLength: 1, maxLength: 40 }),
       fc.array(fc.integer({ min: 1, max: 72 }), { minLength: 200, maxLength: 200 }),
-      (sizes, hours) => {
-        const all = sizes.map((bytes, i) => ({ bytes, i, hashedAt: now - i }));
-        let nowMs = now;
-        let to: number | null = now;
-        for (const gap of hours) {
-          nowMs += gap * 3_600_000;
-          const share: HashShare<(typeof all)[number]> = chooseHashShare(all, to, nowMs, every);
-          for (const file of share.files) file.hashedAt = nowMs;
-          to = share.hashedTo(share.files.length);
-          // The longest interval between two runs, and a rounding.
-          const msMax = every + 72 * 3_600_000;
-          for (const file of all) expect(nowMs - file.hashedAt).toBeLessThanOrEqual(msMax);
-        }
-      },
-    ),
-    { numRuns: 30 },
+    ],
+    30,
+    (sizes, hours) => {
+      const all = sizes.map((bytes, i) => ({ bytes, i, hashedAt: now - i }));
+      let nowMs = now;
+      let to: number | null = now;
+      for (const gap of hours) {
+        nowMs += gap * 3_600_000;
+        const share: HashShare<(typeof all)[number]> = chooseHashShare(all, to, nowMs, every);
+        for (const file of share.files) file.hashedAt = nowMs;
+        to = share.hashedTo(share.files.length);
+        // The longest interval between two runs, and a rounding.
+        const msMax = every + 72 * 3_600_000;
+        for (const file of all) expect(nowMs - file.hashedAt).toBeLessThanOrEqual(msMax);
+      }
+    },
   );
 });
 

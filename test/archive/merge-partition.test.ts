@@ -16,13 +16,11 @@ import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-
 import { openSpillFile, sliceSpilled } from '../../src/archive/publish/spill-file.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { dayMs } from '../../src/base/window.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
 import { encodeTicksWithArrow } from './arrow-ticks.ts';
 import { toSeriesColumns } from './format/series-columns.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`part tasks: SEED=${seed}`);
 
 const day = Date.UTC(2026, 6, 11);
 const minutes = 60_000;
@@ -110,23 +108,20 @@ const inputs = fc.record({
 });
 
 test('a part comes out the same, byte for byte, whatever lots of symbols it is merged in', () => {
-  fc.assert(
-    fc.property(inputs, fc.constantFrom(0, 1, 7, 40), ({ before, ...rest }, ticksMax) => {
-      const first = taskOf({
-        old: null,
-        chunks: before,
-        coverage: new Map(),
-        answers: rest.answers,
-        withdrawn: new Map(),
-        lost: new Map(),
-      });
-      const published = mergePartition(first, nothing);
-      const old = published.files.find(({ dataset }) => dataset === 'ticks')?.bytes ?? null;
-      const task = taskOf({ old, coverage: published.coverage, ...rest });
-      expect(mergePartition(task, nothing, ticksMax)).toEqual(mergePartition(task, nothing));
-    }),
-    { seed, numRuns: Math.ceil(share * 100) },
-  );
+  checkProperty([inputs, fc.constantFrom(0, 1, 7, 40)], share * 100, ({ before, ...rest }, ticksMax) => {
+    const first = taskOf({
+      old: null,
+      chunks: before,
+      coverage: new Map(),
+      answers: rest.answers,
+      withdrawn: new Map(),
+      lost: new Map(),
+    });
+    const published = mergePartition(first, nothing);
+    const old = published.files.find(({ dataset }) => dataset === 'ticks')?.bytes ?? null;
+    const task = taskOf({ old, coverage: published.coverage, ...rest });
+    expect(mergePartition(task, nothing, ticksMax)).toEqual(mergePartition(task, nothing));
+  });
 });
 
 test('a merged part has the same bytes as an encoding of all its rows, with or without row groups to keep', () => {
@@ -141,27 +136,24 @@ test('a merged part has the same bytes as an encoding of all its rows, with or w
     series,
   });
   let kept = 0;
-  fc.assert(
-    fc.property(late, draw, ({ before, chunks, ...rest }, [encode, rowsBefore, ticksMax]) => {
-      const plain = { coverage: new Map(), ...rest };
-      const published = mergePartition(taskOf({ ...plain, old: null, chunks: before }), nothing);
-      const bytes = ticksOf(published);
-      // Nothing is kept of a file with other row groups, or of another writer.
-      const old = bytes === undefined ? null : encode(decodeTicks(bytes), rowsBefore);
-      const merged = ticksOf(mergePartition(taskOf({ ...plain, old, chunks }), nothing, ticksMax));
-      if (merged === undefined) return;
-      const rows = decodeTicks(merged);
-      expect(Buffer.compare(merged, encodeTicks(rows, 16))).toBe(0);
-      const first = chunks.map((one) => one.symbol).sort(compareUtf8)[0]!;
-      if (old === null || compareUtf8(rows.symbols[0]!, first) >= 0) return;
-      const unchanged = decodeTicks(old).offsets[rows.symbols.findIndex((name) => compareUtf8(name, first) >= 0)]!;
-      const found = findKeptRowGroups(old, datasets.ticks.columns, unchanged, 16);
-      const isKept = encode === encodeTicks && (rowsBefore === 16 || decodeTicks(old).t.length <= 16);
-      expect(found?.rows ?? 0).toBe(isKept ? Math.floor(unchanged / 16) * 16 : 0);
-      kept += found?.rows ?? 0;
-    }),
-    { seed, numRuns: Math.ceil(share * 150) },
-  );
+  checkProperty([late, draw], share * 150, ({ before, chunks, ...rest }, [encode, rowsBefore, ticksMax]) => {
+    const plain = { coverage: new Map(), ...rest };
+    const published = mergePartition(taskOf({ ...plain, old: null, chunks: before }), nothing);
+    const bytes = ticksOf(published);
+    // Nothing is kept of a file with other row groups, or of another writer.
+    const old = bytes === undefined ? null : encode(decodeTicks(bytes), rowsBefore);
+    const merged = ticksOf(mergePartition(taskOf({ ...plain, old, chunks }), nothing, ticksMax));
+    if (merged === undefined) return;
+    const rows = decodeTicks(merged);
+    expect(Buffer.compare(merged, encodeTicks(rows, 16))).toBe(0);
+    const first = chunks.map((one) => one.symbol).sort(compareUtf8)[0]!;
+    if (old === null || compareUtf8(rows.symbols[0]!, first) >= 0) return;
+    const unchanged = decodeTicks(old).offsets[rows.symbols.findIndex((name) => compareUtf8(name, first) >= 0)]!;
+    const found = findKeptRowGroups(old, datasets.ticks.columns, unchanged, 16);
+    const isKept = encode === encodeTicks && (rowsBefore === 16 || decodeTicks(old).t.length <= 16);
+    expect(found?.rows ?? 0).toBe(isKept ? Math.floor(unchanged / 16) * 16 : 0);
+    kept += found?.rows ?? 0;
+  });
   expect(kept).toBeGreaterThan(0);
 });
 
@@ -198,27 +190,24 @@ test('nothing is kept of a file with a changed footer, and a damaged one is an e
 
 test('what was put aside comes out as what was handed over, days cut apart', () => {
   let files = 0;
-  fc.assert(
-    fc.property(fc.array(chunk, { minLength: 1, maxLength: 6 }), (chunks) => {
-      const spill = openSpillFile(join(folder, `${files++}`));
-      // Once more, a day later: a page that reaches over midnight.
-      const spilled = chunks.map(({ t, p, ...rest }): SpilledChunk => {
-        const both = { t: Float64Array.of(...t, ...t.map((at) => at + dayMs)), p: Float64Array.of(...p, ...p) };
-        const days = splitTicksByDay(both);
-        expect(days).toEqual([
-          [day, 0],
-          [day + dayMs, t.length],
-        ]);
-        return { ...rest, spilled: sliceSpilled(spill.append(both), 0, days[1]![1]) };
-      });
-      spill.close();
-      const rest = { old: null, coverage: new Map(), answers: new Map(), withdrawn: new Map(), lost: new Map() };
-      expect(mergePartition(taskOf({ chunks: spilled, ...rest }), nothing)).toEqual(
-        mergePartition(taskOf({ chunks, ...rest }), nothing),
-      );
-    }),
-    { seed, numRuns: Math.ceil(share * 100) },
-  );
+  checkProperty([fc.array(chunk, { minLength: 1, maxLength: 6 })], share * 100, (chunks) => {
+    const spill = openSpillFile(join(folder, `${files++}`));
+    // Once more, a day later: a page that reaches over midnight.
+    const spilled = chunks.map(({ t, p, ...rest }): SpilledChunk => {
+      const both = { t: Float64Array.of(...t, ...t.map((at) => at + dayMs)), p: Float64Array.of(...p, ...p) };
+      const days = splitTicksByDay(both);
+      expect(days).toEqual([
+        [day, 0],
+        [day + dayMs, t.length],
+      ]);
+      return { ...rest, spilled: sliceSpilled(spill.append(both), 0, days[1]![1]) };
+    });
+    spill.close();
+    const rest = { old: null, coverage: new Map(), answers: new Map(), withdrawn: new Map(), lost: new Map() };
+    expect(mergePartition(taskOf({ chunks: spilled, ...rest }), nothing)).toEqual(
+      mergePartition(taskOf({ chunks, ...rest }), nothing),
+    );
+  });
 });
 
 test.each([

@@ -4,11 +4,11 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { type PriceLevel, toBookSide } from '../../src/archive/format/order-book.ts';
 import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import { printSeed } from '../harness/properties.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from './scratch.ts';
 import { inFolder, type Row, readBoth, readOwn } from './views-folder.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`order book views: SEED=${seed}`);
+const seed = printSeed('order book views');
 
 /** Prices in thousandths and quantities in quarters, so that the expected values are computed with integers. */
 interface Book {

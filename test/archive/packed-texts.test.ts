@@ -8,13 +8,11 @@ import { indexJournal } from '../../src/archive/journal/journal-check.ts';
 import { readSeriesBin } from '../../src/archive/journal/journal-series.ts';
 import { openSpillFile, openSpillReader } from '../../src/archive/publish/spill-file.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { appendQuotes } from './quotes.ts';
 import { day0, opened, scratchFolder } from './scratch.ts';
 import { listTexts } from './texts.ts';
 import { trade, tradeAnswer } from './trades.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`packed texts: SEED=${seed}`);
 
 const anyText = fc.option(
   fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '"', '\\', '\u0000', '😀', '\ufeff')),
@@ -35,12 +33,9 @@ const anyTexts = fc
   );
 
 test('texts are the same after packing', () => {
-  fc.assert(
-    fc.property(anyTexts, ([rows, texts]) => {
-      expect(unpackTexts(packTexts(texts.map(encodeTexts)), rows).map(listTexts)).toEqual(texts);
-    }),
-    { seed, numRuns: 200 },
-  );
+  checkProperty([anyTexts], 200, ([rows, texts]) => {
+    expect(unpackTexts(packTexts(texts.map(encodeTexts)), rows).map(listTexts)).toEqual(texts);
+  });
 });
 
 test('texts of a development version are read, and an unknown form is an error', () => {
@@ -56,22 +51,19 @@ test('texts of a development version are read, and an unknown form is an error',
 const listRows = ({ texts, ...rows }: SeriesRows) => ({ ...rows, texts: texts.map(listTexts) });
 
 test('rows with texts are the same after a scratch file, wherever they are in it', () => {
-  fc.assert(
-    fc.property(fc.array(anyTexts, { minLength: 1, maxLength: 5 }), (drawn) => {
-      const file = openSpillFile(join(scratchFolder(), 'rows'));
-      const written = drawn.map(([rows, texts], i): SeriesRows => {
-        const numbers = (salt: number): Float64Array => Float64Array.from({ length: rows }, (_, row) => row * salt + i);
-        return { t: numbers(1), values: [numbers(2), numbers(0.1)], texts: texts.map(encodeTexts) };
-      });
-      const spilled = written.map((rows) => file.appendRows(rows));
-      file.close();
-      const reader = openSpillReader();
-      for (const i of [...spilled.keys()].reverse())
-        expect(listRows(reader.readRows(spilled[i]!))).toEqual(listRows(written[i]!));
-      reader.close();
-    }),
-    { seed, numRuns: 30 },
-  );
+  checkProperty([fc.array(anyTexts, { minLength: 1, maxLength: 5 })], 30, (drawn) => {
+    const file = openSpillFile(join(scratchFolder(), 'rows'));
+    const written = drawn.map(([rows, texts], i): SeriesRows => {
+      const numbers = (salt: number): Float64Array => Float64Array.from({ length: rows }, (_, row) => row * salt + i);
+      return { t: numbers(1), values: [numbers(2), numbers(0.1)], texts: texts.map(encodeTexts) };
+    });
+    const spilled = written.map((rows) => file.appendRows(rows));
+    file.close();
+    const reader = openSpillReader();
+    for (const i of [...spilled.keys()].reverse())
+      expect(listRows(reader.readRows(spilled[i]!))).toEqual(listRows(written[i]!));
+    reader.close();
+  });
 });
 
 test('journaled trades are the same when they are read', () => {

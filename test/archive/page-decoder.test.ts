@@ -9,11 +9,9 @@ import {
   readColumnValues,
   visitIndexes,
 } from '../../src/archive/parquet/page-decoder.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 // Pages are built from the format's description, with widths, runs and blocks that our writer does not produce too.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`page-values: SEED=${seed}`);
 
 function varint(value: number): number[] {
   return value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))];
@@ -115,12 +113,13 @@ describe('page values', () => {
         return deltas.map((delta) => (value += delta - Math.floor(2 ** (width - 2))));
       }),
     );
-    fc.assert(
-      fc.property(values, fc.constantFrom(1, 2, 4), fc.constantFrom(8, 32), anyRanges, (times, minis, size, ranges) => {
+    checkProperty(
+      [values, fc.constantFrom(1, 2, 4), fc.constantFrom(8, 32), anyRanges],
+      300,
+      (times, minis, size, ranges) => {
         const page = { plain: deltaPage(times, minis, size), rows: times.length, encoding: 5 };
         expectRanges(fileOf([page, { ...page, plain: deltaPage(times, 4, 8) }]), 'int64', [...times, ...times], ranges);
-      }),
-      { seed, numRuns: 300 },
+      },
     );
   });
 
@@ -137,17 +136,14 @@ describe('page values', () => {
         .map((runs) => ({ plain: indexPage(width, runs), runs }));
     });
     const dictionary = Float64Array.from({ length: 4096 }, (_, i) => i / 8);
-    fc.assert(
-      fc.property(fc.array(pageOf, { minLength: 1, maxLength: 3 }), anyRanges, (drawn, ranges) => {
-        const all = drawn.map(({ runs }) =>
-          runs.flatMap((run) => ('count' in run ? Array<number>(run.count).fill(run.index) : run.indexes)),
-        );
-        const made = drawn.map(({ plain }, i) => ({ plain, rows: all[i]!.length, encoding: i % 2 === 0 ? 8 : 2 }));
-        const values = all.flat().map((index) => dictionary[index]!);
-        expectRanges(fileOf(made, dictionary), 'double', values, ranges);
-      }),
-      { seed, numRuns: 200 },
-    );
+    checkProperty([fc.array(pageOf, { minLength: 1, maxLength: 3 }), anyRanges], 200, (drawn, ranges) => {
+      const all = drawn.map(({ runs }) =>
+        runs.flatMap((run) => ('count' in run ? Array<number>(run.count).fill(run.index) : run.indexes)),
+      );
+      const made = drawn.map(({ plain }, i) => ({ plain, rows: all[i]!.length, encoding: i % 2 === 0 ? 8 : 2 }));
+      const values = all.flat().map((index) => dictionary[index]!);
+      expectRanges(fileOf(made, dictionary), 'double', values, ranges);
+    });
   });
 
   test('decode from PLAIN as doubles and times', () => {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TickRecord } from '../../src/archive/journal/journal.ts';
 import { readRunCounts } from '../../src/archive/journal/runs.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import {
   answer,
@@ -17,9 +18,6 @@ import {
   rowHashes,
   scratchFolder,
 } from './scratch.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`publish: SEED=${seed}`);
 
 /**
  * One answer of few ticks around two midnights, with prices that repeat and differ. It covers just their moments: where
@@ -53,46 +51,39 @@ describe('publishing any answers', () => {
       minLength: 1,
       maxLength: 8,
     });
-    await fc.assert(
-      fc.asyncProperty(cases, async (drawn) => {
-        const atOnce = await published([drawn.map(([record]) => record)]);
-        const shuffled = [...drawn].sort(([, , a], [, , b]) => a - b);
-        const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
-        expect(await published(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
-      }),
-      { seed, numRuns: Math.ceil(share * 25) },
-    );
+    await checkAsyncProperty([cases], share * 25, async (drawn) => {
+      const atOnce = await published([drawn.map(([record]) => record)]);
+      const shuffled = [...drawn].sort(([, , a], [, , b]) => a - b);
+      const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
+      expect(await published(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+    });
   });
 
   test('keeps every tick once: rows added are the accepted ones, and the counts of a run add up', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.array(anyAnswer, { minLength: 1, maxLength: 4 }), { maxLength: 4 }),
-        async (batches) => {
-          const root = scratchFolder();
-          const archive = opened({ root, parts: 2 });
-          for (const [i, batch] of batches.entries()) {
-            const runId = `run ${i}`;
-            const before = publishedTicks(root).length;
-            append(archive, ...batch.map((record) => ({ ...record, runId })));
-            await publishNow(archive, now, runId, { candles: [] });
-            const counts = readRunCounts(archive.state.db, runId);
-            expect(publishedTicks(root).length - before).toBe(counts.accepted);
-            expect(counts.fetched).toBe(counts.accepted + counts.duplicates + counts.conflicts + counts.quarantined);
-            expect(counts.recovered).toBe(0);
-          }
-          archive.close();
-          const keys = publishedTicks(root).map((line) => line.slice(0, line.lastIndexOf(' ')));
-          expect(new Set(keys).size).toBe(keys.length);
-          for (const row of publishedRows(root, 'symbols')) {
-            const times = keys
-              .filter((key) => key.startsWith(`${row[0]} `))
-              .map((key) => Number(key.split(' ').at(-1)));
-            expect(row.slice(12, 15)).toEqual([Math.min(...times), Math.max(...times), times.length]);
-          }
-        },
-      ),
-      { seed, numRuns: Math.ceil(share * 15) },
+    await checkAsyncProperty(
+      [fc.array(fc.array(anyAnswer, { minLength: 1, maxLength: 4 }), { maxLength: 4 })],
+      share * 15,
+      async (batches) => {
+        const root = scratchFolder();
+        const archive = opened({ root, parts: 2 });
+        for (const [i, batch] of batches.entries()) {
+          const runId = `run ${i}`;
+          const before = publishedTicks(root).length;
+          append(archive, ...batch.map((record) => ({ ...record, runId })));
+          await publishNow(archive, now, runId, { candles: [] });
+          const counts = readRunCounts(archive.state.db, runId);
+          expect(publishedTicks(root).length - before).toBe(counts.accepted);
+          expect(counts.fetched).toBe(counts.accepted + counts.duplicates + counts.conflicts + counts.quarantined);
+          expect(counts.recovered).toBe(0);
+        }
+        archive.close();
+        const keys = publishedTicks(root).map((line) => line.slice(0, line.lastIndexOf(' ')));
+        expect(new Set(keys).size).toBe(keys.length);
+        for (const row of publishedRows(root, 'symbols')) {
+          const times = keys.filter((key) => key.startsWith(`${row[0]} `)).map((key) => Number(key.split(' ').at(-1)));
+          expect(row.slice(12, 15)).toEqual([Math.min(...times), Math.max(...times), times.length]);
+        }
+      },
     );
   });
 });

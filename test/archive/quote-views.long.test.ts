@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import { printSeed } from '../harness/properties.ts';
 import { appendQuotes, type Quote, quote } from './quote-records.ts';
 import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder } from './scratch.ts';
 import { inFolder, type Row, readBoth, readOwn } from './views-folder.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`quote views: SEED=${seed}`);
+const seed = printSeed('quote views');
 
 interface Tick {
   readonly symbol: string;

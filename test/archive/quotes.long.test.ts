@@ -1,4 +1,4 @@
-import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
@@ -11,6 +11,7 @@ import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { finishRun, readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
 import { encodeSeries } from '../../src/archive/parquet/series-file.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
+import { flip } from './damaged.ts';
 import {
   appendQuotes,
   countQuotes,
@@ -422,13 +423,6 @@ describe('an interrupted run', () => {
     expect(db.all("select * from series_counts where run_id = 'old'")).toEqual([]);
   });
 });
-
-/** Flips a bit in the middle of a file. Returns its bytes before. */
-function flip(path: string): Uint8Array {
-  const bytes = readFileSync(path);
-  writeFileSync(path, bytes.with(bytes.length >> 1, bytes[bytes.length >> 1]! ^ 4));
-  return bytes;
-}
 
 describe('beside a damaged file', () => {
   /** Two days of quotes and ticks in one part, with a conflict each. */

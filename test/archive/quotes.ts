@@ -2,14 +2,14 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Archive } from '../../src/archive/archive.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import type { SeriesColumns } from '../../src/archive/format/series.ts';
 import type { SeriesDataset } from '../../src/archive/format/series-datasets.ts';
 import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
 import { appendSeries, type SeriesRecord } from '../../src/archive/journal/journal-series.ts';
-import { startRun } from '../../src/archive/journal/runs.ts';
 import { readSeriesCounts, type SeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
 import type { Window } from '../../src/base/window.ts';
-import { now, publishedRows } from './scratch.ts';
+import { now, publishedRows, startRuns } from './scratch.ts';
 
 // Quotes in the tests of the archive. A missing number is NaN in memory and null in files.
 
@@ -18,51 +18,67 @@ export type Quote = readonly [t: number, bid: number, ask: number, bidSize: numb
 /** A quote without sizes. */
 export const quote = (t: number, bid: number, ask = Number.NaN): Quote => [t, bid, ask, Number.NaN, Number.NaN];
 
-/** An import of quotes that covers `windows`, by default nothing. */
-export function quoteAnswer(
+type Rest = Partial<SeriesRecord> & { readonly windows?: readonly Window[] };
+
+/** An import of rows of a series that covers `windows`, by default nothing. */
+export function seriesAnswer(
+  dataset: SeriesDataset,
   symbol: string,
-  quotes: readonly Quote[],
-  { windows = [], ...rest }: Partial<SeriesRecord> & { windows?: readonly Window[] } = {},
+  rows: SeriesRecord['rows'],
+  { windows = [], ...rest }: Rest = {},
 ): SeriesRecord {
   const observedAt = rest.observedAt ?? now;
-  const column = (index: number): Float64Array => Float64Array.from(quotes, (row) => row[index]!);
   return {
     runId: 'run',
-    dataset: 'quotes',
+    dataset,
     symbol,
     observedAt,
     origin: 'import',
     rank: precedenceRanks.import,
-    rows: sortSeriesByTime({ t: column(0), values: [1, 2, 3, 4].map(column), texts: [] }),
+    rows: sortSeriesByTime(rows),
     rejected: [],
     covered: windows.map((window) => ({ ...window, fetchedAt: observedAt, evidence: 'declared' })),
     ...rest,
   };
 }
 
+export function quoteAnswer(symbol: string, quotes: readonly Quote[], rest?: Rest): SeriesRecord {
+  const column = (index: number): Float64Array => Float64Array.from(quotes, (row) => row[index]!);
+  return seriesAnswer('quotes', symbol, { t: column(0), values: [1, 2, 3, 4].map(column), texts: [] }, rest);
+}
+
 /** Makes rows of series durable, in one transaction, for runs that are then known. */
 export function appendQuotes(archive: Archive, ...records: SeriesRecord[]): void {
-  for (const runId of new Set(records.map((record) => record.runId))) {
-    if (archive.state.db.one('select 1 from runs where run_id = ?', runId) === undefined)
-      startRun(archive.state.db, runId, 'test', process.pid, now);
-  }
+  startRuns(archive, records);
   appendSeries(archive.state, records);
 }
 
-/** Every published quote as `[symbol, t, bid, ask, bid_size, ask_size]`, in the order of the files. */
-export const publishedQuotes = (root: string): (string | number | null)[][] =>
-  globSync('quotes/date=*/*.parquet', { cwd: root })
+type Cell = string | number | null;
+
+/** Every published row of a series as `decodeSeries` reads it: symbol, t and some cells, in the order of the files. */
+export const decodedRows = (
+  root: string,
+  dataset: SeriesDataset,
+  readCells: (columns: SeriesColumns, row: number) => Cell[],
+): Cell[][] =>
+  globSync(`${dataset}/date=*/*.parquet`, { cwd: root })
     .sort()
     .flatMap((path) => {
-      const { symbols, offsets, t, values } = decodeSeries('quotes', readFileSync(join(root, path)));
+      const columns = decodeSeries(dataset, readFileSync(join(root, path)));
+      const { symbols, offsets, t } = columns;
       return symbols.flatMap((symbol, s) =>
         Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
           const row = offsets[s]! + i;
-          const numbers = values.map((column) => (Number.isNaN(column[row]!) ? null : column[row]!));
-          return [symbol, t[row]!, ...numbers];
+          return [symbol, t[row]!, ...readCells(columns, row)];
         }),
       );
     });
+
+/** Every published quote as `[symbol, t, bid, ask, bid_size, ask_size]`. */
+export const publishedQuotes = (root: string): Cell[][] =>
+  decodedRows(root, 'quotes', ({ values }, row) =>
+    values.map((column) => (Number.isNaN(column[row]!) ? null : column[row]!)),
+  );
 
 /** Published rows of `quote_conflicts`. */
 export const quoteConflicts = (root: string) => publishedRows(root, 'quote_conflicts');

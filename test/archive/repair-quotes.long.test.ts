@@ -17,6 +17,7 @@ import { openArchive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
 import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
 import { covers, subtract, union, type Window } from '../../src/base/window.ts';
+import { printSeed } from '../harness/properties.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
 import { findWrongCandles } from './candle-files.ts';
@@ -47,8 +48,7 @@ import {
 } from './scratch.ts';
 import { publishedTrades, trade, tradeAnswer, tradeCoverage } from './trades.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`repair-quotes: SEED=${seed}`);
+const seed = printSeed('repair-quotes');
 
 const groupRows = 8;
 const parts = 2;

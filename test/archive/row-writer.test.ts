@@ -7,13 +7,13 @@ import { type Column, type ColumnType, datasets } from '../../src/archive/format
 import { type CellValue, decodeRows, encodeRows, encodeRowsWithArrow } from '../../src/archive/parquet/rows.ts';
 import { encodeCandles } from '../../src/archive/parquet/ticks-file.ts';
 import { drawFrom } from '../faults/seeds.ts';
+import { checkAsyncProperty, checkProperty, printSeed } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { day0, scratchFolder } from './scratch.ts';
 
 // Rows of our own writer, tested against parquet-wasm and DuckDB.
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`row-file: SEED=${seed}`);
+const seed = printSeed('row-file');
 
 const types = ['string', 'timestamp', 'double', 'int32', 'int64', 'boolean'] as const satisfies readonly ColumnType[];
 /** A nullable and a required column of each type. */
@@ -62,15 +62,12 @@ const groupRows = fc.constantFrom(8, 50, 1000);
 
 describe('rows of every type but lists', () => {
   test('decode with parquet-wasm as written, including nulls', () => {
-    fc.assert(
-      fc.property(kind, counts, groupRows, fc.nat(), (made, count, group, from) => {
-        const rows = rowsOf(count, made, from);
-        const bytes = encodeRows(columns, rows, group);
-        expect(decodeRows(columns, bytes)).toEqual(rows);
-        expect(Buffer.compare(encodeRows(columns, rows, group), bytes)).toBe(0);
-      }),
-      { seed, numRuns: Math.ceil(share * 50) },
-    );
+    checkProperty([kind, counts, groupRows, fc.nat()], share * 50, (made, count, group, from) => {
+      const rows = rowsOf(count, made, from);
+      const bytes = encodeRows(columns, rows, group);
+      expect(decodeRows(columns, bytes)).toEqual(rows);
+      expect(Buffer.compare(encodeRows(columns, rows, group), bytes)).toBe(0);
+    });
   });
 
   test.each(share === 1 ? [20_480, 20_481] : [20_481])('decode from more than one page: %i', (count) => {
@@ -92,30 +89,27 @@ describe('rows of every type but lists', () => {
     const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
     const described = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
     let file = 0;
-    await fc.assert(
-      fc.asyncProperty(kind, counts, groupRows, fc.nat(), async (made, count, group, from) => {
-        const rows = rowsOf(count, made, from);
-        const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
-        writeFileSync(native, encodeRows(columns, rows, group));
-        writeFileSync(reference, encodeRowsWithArrow(columns, rows, group));
-        for (const query of [
-          `describe from '%'`,
-          `from '%'`,
-          `select name, type, repetition_type, converted_type, logical_type from parquet_schema('%') offset 1`,
-          `select row_group_id, path_in_schema, stats_null_count, num_values from parquet_metadata('%') order by all`,
-        ])
-          expect(await described(query.replace('%', native)), query).toEqual(
-            await described(query.replace('%', reference)),
-          );
-        for (const { name } of columns) {
-          const query = `select min(${name}), max(${name}), count(${name}) from '%'`;
-          // 0 and -0 are equal, so either may be the minimum. JSON has one zero.
-          const text = async (path: string) => JSON.stringify(await described(query.replace('%', path)));
-          expect(await text(native), query).toBe(await text(reference));
-        }
-      }),
-      { seed, numRuns: Math.ceil(share * 15) },
-    );
+    await checkAsyncProperty([kind, counts, groupRows, fc.nat()], share * 15, async (made, count, group, from) => {
+      const rows = rowsOf(count, made, from);
+      const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
+      writeFileSync(native, encodeRows(columns, rows, group));
+      writeFileSync(reference, encodeRowsWithArrow(columns, rows, group));
+      for (const query of [
+        `describe from '%'`,
+        `from '%'`,
+        `select name, type, repetition_type, converted_type, logical_type from parquet_schema('%') offset 1`,
+        `select row_group_id, path_in_schema, stats_null_count, num_values from parquet_metadata('%') order by all`,
+      ])
+        expect(await described(query.replace('%', native)), query).toEqual(
+          await described(query.replace('%', reference)),
+        );
+      for (const { name } of columns) {
+        const query = `select min(${name}), max(${name}), count(${name}) from '%'`;
+        // 0 and -0 are equal, so either may be the minimum. JSON has one zero.
+        const text = async (path: string) => JSON.stringify(await described(query.replace('%', path)));
+        expect(await text(native), query).toBe(await text(reference));
+      }
+    });
     duckdb.closeSync();
   });
 

@@ -16,10 +16,10 @@ import { type CellValue, decodeRows, encodeRows } from '../../src/archive/parque
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import { checkProperty, printSeed } from '../harness/properties.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`parquet: SEED=${seed}`);
+const seed = printSeed('parquet');
 
 /** Text as venues have it: dots, spaces, quotes, characters beyond the basic plane, empty. */
 const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '🚀', 'é', 'a\'b"c', '\u0000x', 'A.B-C?'));
@@ -40,14 +40,11 @@ const rowOf = (columns: readonly Column[]): fc.Arbitrary<CellValue[]> =>
 describe('every dataset', () => {
   test.each(datasetNames)('%s decodes from Parquet as written, with nulls, emoji and lists', (name: DatasetName) => {
     const { columns }: DatasetDefinition = datasets[name];
-    fc.assert(
-      fc.property(fc.array(rowOf(columns), { minLength: 1, maxLength: 12 }), (rows) => {
-        const bytes = encodeRows(columns, rows);
-        expect(decodeRows(columns, bytes)).toEqual(rows);
-        expect(Buffer.compare(bytes, encodeRows(columns, rows))).toBe(0);
-      }),
-      { seed, numRuns: 25 },
-    );
+    checkProperty([fc.array(rowOf(columns), { minLength: 1, maxLength: 12 })], 25, (rows) => {
+      const bytes = encodeRows(columns, rows);
+      expect(decodeRows(columns, bytes)).toEqual(rows);
+      expect(Buffer.compare(bytes, encodeRows(columns, rows))).toBe(0);
+    });
   });
 
   test.each(datasetNames)('%s has the column types of the contract in DuckDB', async (name) => {
@@ -105,21 +102,18 @@ describe('a part of ticks', () => {
       minLength: 1,
       maxLength: 40,
     });
-    fc.assert(
-      fc.property(symbol, ticks, fc.integer({ min: 1, max: 12 }), (symbols, partArbitrary, groupRows) => {
-        const times = [...new Set(partArbitrary.map(([t]) => t))].sort((a, b) => a - b);
-        expectSame(
-          partOf(
-            symbols,
-            times.length,
-            (i) => day0 + times[i]!,
-            (i) => partArbitrary[i % partArbitrary.length]![1],
-          ),
-          groupRows,
-        );
-      }),
-      { seed, numRuns: 60 },
-    );
+    checkProperty([symbol, ticks, fc.integer({ min: 1, max: 12 })], 60, (symbols, partArbitrary, groupRows) => {
+      const times = [...new Set(partArbitrary.map(([t]) => t))].sort((a, b) => a - b);
+      expectSame(
+        partOf(
+          symbols,
+          times.length,
+          (i) => day0 + times[i]!,
+          (i) => partArbitrary[i % partArbitrary.length]![1],
+        ),
+        groupRows,
+      );
+    });
   });
 
   test.each([

@@ -96,12 +96,17 @@ export function answer(symbol: string, pairs: Pairs, rest: Partial<TickRecord> &
   return record;
 }
 
-/** Makes answers durable, in one transaction, for runs that are then known. */
-export function append(archive: Archive, ...records: TickRecord[]): void {
+/** Starts the runs of records that are not known yet. */
+export function startRuns(archive: Archive, records: readonly { readonly runId: string }[]): void {
   for (const runId of new Set(records.map((record) => record.runId))) {
     if (archive.state.db.one('select 1 from runs where run_id = ?', runId) === undefined)
       startRun(archive.state.db, runId, 'test', process.pid, now);
   }
+}
+
+/** Makes answers durable, in one transaction, for runs that are then known. */
+export function append(archive: Archive, ...records: TickRecord[]): void {
+  startRuns(archive, records);
   appendTicks(archive.state, records);
   // Each is a poll that was carried through.
   for (const { symbol, origin, covered } of records)

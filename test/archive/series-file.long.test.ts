@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { type SeriesColumns, sliceSeries } from '../../src/archive/format/series.ts';
+import { decompressPage } from '../../src/archive/parquet/page-decoder.ts';
 import { createFileRecord, createSymbolKeyReader, readFileKeys } from '../../src/archive/parquet/row-group-index.ts';
 import {
   type CellValue,
@@ -17,13 +18,13 @@ import { indexSymbolRows, readIndexedColumn } from '../../src/archive/parquet/sy
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { drawFrom } from '../faults/draw.ts';
+import { checkAsyncProperty, checkProperty, printSeed } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { day0, scratchFolder } from './scratch.ts';
 
 // Files of a series, tested against parquet-wasm and DuckDB.
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`series-file: SEED=${seed}`);
+const seed = printSeed('series-file');
 
 const pageRows = 20_480;
 
@@ -149,12 +150,9 @@ const anyShape: fc.Arbitrary<Shape> = fc.record({
 
 describe('a file of a series', () => {
   test('decodes with both readers in any row groups', () => {
-    fc.assert(
-      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
-        expectRoundTrip(createSeries(shape, from), rows);
-      }),
-      { seed, numRuns: Math.ceil(share * 60) },
-    );
+    checkProperty([anyShape, anyGroupRows, fc.nat()], share * 60, (shape, rows, from) => {
+      expectRoundTrip(createSeries(shape, from), rows);
+    });
   });
 
   test.each(Object.keys(patterns) as Pattern[])('decodes with %s of the numbers missing', (pattern) => {
@@ -188,8 +186,10 @@ describe('a file of a series', () => {
   });
 
   test('decodes any of its row groups', () => {
-    fc.assert(
-      fc.property(anyShape, fc.constantFrom(7, 8, 9, 50), fc.nat(), fc.nat(), (shape, rows, from, mask) => {
+    checkProperty(
+      [anyShape, fc.constantFrom(7, 8, 9, 50), fc.nat(), fc.nat()],
+      share * 40,
+      (shape, rows, from, mask) => {
         const series = createSeries(shape, from);
         const bytes = encodeSeries('quotes', series, rows);
         const all = Array.from({ length: Math.ceil(series.t.length / rows) }, (_, i) => i);
@@ -202,109 +202,91 @@ describe('a file of a series', () => {
         if (groups.length > 0)
           expect(decodeRowsWithArrow(datasets.quotes.columns, bytes, groups)).toEqual(toRows(expected));
         expect(() => decodeSeries('quotes', bytes, [all.length])).toThrow();
-      }),
-      { seed, numRuns: Math.ceil(share * 40) },
+      },
     );
   });
 
   test('decodes if parquet-wasm wrote it, whose nulls are stored in runs', () => {
-    fc.assert(
-      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
-        const series = createSeries(shape, from);
-        expectEqual(decodeSeries('quotes', encodeRowsWithArrow(datasets.quotes.columns, toRows(series), rows)), series);
-      }),
-      { seed, numRuns: Math.ceil(share * 30) },
-    );
+    checkProperty([anyShape, anyGroupRows, fc.nat()], share * 30, (shape, rows, from) => {
+      const series = createSeries(shape, from);
+      expectEqual(decodeSeries('quotes', encodeRowsWithArrow(datasets.quotes.columns, toRows(series), rows)), series);
+    });
   });
 
   test('has the rows that other readers of ours get', () => {
-    fc.assert(
-      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
-        const series = createSeries(shape, from);
-        expect(decodeRows(datasets.quotes.columns, encodeSeries('quotes', series, rows))).toEqual(toRows(series));
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
-    );
+    checkProperty([anyShape, anyGroupRows, fc.nat()], share * 20, (shape, rows, from) => {
+      const series = createSeries(shape, from);
+      expect(decodeRows(datasets.quotes.columns, encodeSeries('quotes', series, rows))).toEqual(toRows(series));
+    });
   });
 
   test('has the same bytes however its symbols are added', () => {
-    fc.assert(
-      fc.property(
-        anyShape,
-        anyGroupRows,
-        fc.nat(),
-        fc.array(fc.nat(8), { maxLength: 8 }),
-        (shape, rows, from, cuts) => {
-          const series = createSeries(shape, from);
-          const ends = [0, ...new Set(cuts.map((cut) => Math.min(cut, series.symbols.length))), series.symbols.length];
-          ends.sort((a, b) => a - b);
-          const file = openSeriesFileWriter('quotes', rows);
-          const reused = series.values.map(() => new Float64Array(series.t.length));
-          for (const [i, end] of ends.entries()) {
-            if (i === 0 || end === ends[i - 1]) continue;
-            const part = sliceSeries(series, ends[i - 1]!, end);
-            // A caller may reuse its columns after it added them.
-            const values = part.values.map((column, c) => {
-              reused[c]!.fill(7);
-              reused[c]!.set(column);
-              return reused[c]!.subarray(0, column.length);
-            });
-            file.add({ ...part, t: part.t.slice(), values });
-          }
-          for (const column of reused) column.fill(8);
-          expect(Buffer.compare(file.end(), encodeSeries('quotes', series, rows))).toBe(0);
-        },
-      ),
-      { seed, numRuns: Math.ceil(share * 40) },
+    checkProperty(
+      [anyShape, anyGroupRows, fc.nat(), fc.array(fc.nat(8), { maxLength: 8 })],
+      share * 40,
+      (shape, rows, from, cuts) => {
+        const series = createSeries(shape, from);
+        const ends = [0, ...new Set(cuts.map((cut) => Math.min(cut, series.symbols.length))), series.symbols.length];
+        ends.sort((a, b) => a - b);
+        const file = openSeriesFileWriter('quotes', rows);
+        const reused = series.values.map(() => new Float64Array(series.t.length));
+        for (const [i, end] of ends.entries()) {
+          if (i === 0 || end === ends[i - 1]) continue;
+          const part = sliceSeries(series, ends[i - 1]!, end);
+          // A caller may reuse its columns after it added them.
+          const values = part.values.map((column, c) => {
+            reused[c]!.fill(7);
+            reused[c]!.set(column);
+            return reused[c]!.subarray(0, column.length);
+          });
+          file.add({ ...part, t: part.t.slice(), values });
+        }
+        for (const column of reused) column.fill(8);
+        expect(Buffer.compare(file.end(), encodeSeries('quotes', series, rows))).toBe(0);
+      },
     );
   });
 
   test('gives the rows of one symbol, or any of its rows, without reading the others', () => {
     const { columns } = datasets.quotes;
-    fc.assert(
-      fc.property(anyShape, anyGroupRows, fc.nat(), fc.nat(), fc.nat(), (shape, rows, from, a, b) => {
-        const series = createSeries(shape, from);
-        const files = [encodeSeries('quotes', series, rows), encodeRowsWithArrow(columns, toRows(series), rows)];
-        for (const file of files) {
-          const index = indexSymbolRows(columns, ['symbol'], file);
-          expect([...index.keyIndexes.keys()]).toEqual(series.symbols);
-          expect([...index.offsets]).toEqual([...series.offsets]);
-          const [first, last] = [a % (series.t.length + 1), b % (series.t.length + 1)].sort((x, y) => x - y) as [
-            number,
-            number,
-          ];
-          const ranges = [[first, last], ...series.symbols.map((_, s) => [series.offsets[s]!, series.offsets[s + 1]!])];
-          for (const [start, end] of ranges as [number, number][]) {
-            columns.slice(2).forEach(({ name }, c) => {
-              const expected = series.values[c]!.subarray(start, end);
-              const read = readIndexedColumn(file, index, name, start, end);
-              if (read === null) expect(expected.every(Number.isNaN)).toBe(true);
-              else expect([...(read as Float64Array)]).toEqual([...expected]);
-            });
-            expect(readIndexedColumn(file, index, 't', start, end)).toEqual(series.t.slice(start, end));
-          }
+    checkProperty([anyShape, anyGroupRows, fc.nat(), fc.nat(), fc.nat()], share * 40, (shape, rows, from, a, b) => {
+      const series = createSeries(shape, from);
+      const files = [encodeSeries('quotes', series, rows), encodeRowsWithArrow(columns, toRows(series), rows)];
+      for (const file of files) {
+        const index = indexSymbolRows(columns, ['symbol'], file);
+        expect([...index.keyIndexes.keys()]).toEqual(series.symbols);
+        expect([...index.offsets]).toEqual([...series.offsets]);
+        const [first, last] = [a % (series.t.length + 1), b % (series.t.length + 1)].sort((x, y) => x - y) as [
+          number,
+          number,
+        ];
+        const ranges = [[first, last], ...series.symbols.map((_, s) => [series.offsets[s]!, series.offsets[s + 1]!])];
+        for (const [start, end] of ranges as [number, number][]) {
+          columns.slice(2).forEach(({ name }, c) => {
+            const expected = series.values[c]!.subarray(start, end);
+            const read = readIndexedColumn(file, index, name, start, end, decompressPage);
+            if (read === null) expect(expected.every(Number.isNaN)).toBe(true);
+            else expect([...(read as Float64Array)]).toEqual([...expected]);
+          });
+          expect(readIndexedColumn(file, index, 't', start, end, decompressPage)).toEqual(series.t.slice(start, end));
         }
-      }),
-      { seed, numRuns: Math.ceil(share * 40) },
-    );
+      }
+    });
   });
 
   test('has a record of its row groups that equals the one that a verification makes', () => {
-    fc.assert(
-      fc.property(anyShape, anyGroupRows, fc.nat(), (shape, rows, from) => {
-        const series = createSeries(shape, from);
-        const bytes = encodeSeries('quotes', series, rows);
-        const record = createFileRecord(
-          'quotes/x',
-          bytes,
-          'x',
-          createSymbolKeyReader(series, (row) => [series.t[row]!]),
-        );
-        expect(createFileRecord('quotes/x', bytes, 'x', readFileKeys('quotes', bytes))).toEqual(record);
-        expect(record.groups.map((group) => group.rows).reduce((a, b) => a + b)).toBe(series.t.length);
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
-    );
+    checkProperty([anyShape, anyGroupRows, fc.nat()], share * 20, (shape, rows, from) => {
+      const series = createSeries(shape, from);
+      const bytes = encodeSeries('quotes', series, rows);
+      const record = createFileRecord(
+        'quotes/x',
+        bytes,
+        'x',
+        createSymbolKeyReader(series, (row) => [series.t[row]!]),
+      );
+      expect(createFileRecord('quotes/x', bytes, 'x', readFileKeys('quotes', bytes))).toEqual(record);
+      expect(record.groups.map((group) => group.rows).reduce((a, b) => a + b)).toBe(series.t.length);
+    });
   });
 });
 
@@ -313,57 +295,54 @@ test('DuckDB reads the same rows, types and nulls as from parquet-wasm, and no b
   const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
   const query = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
   let file = 0;
-  await fc.assert(
-    fc.asyncProperty(anyShape, anyGroupRows, fc.nat(), async (shape, rows, from) => {
-      const series = createSeries(shape, from);
-      const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
-      writeFileSync(native, encodeSeries('quotes', series, rows));
-      writeFileSync(reference, encodeRowsWithArrow(datasets.quotes.columns, toRows(series), rows));
-      for (const sql of [
-        `describe from '%'`,
-        `from '%'`,
-        `select name, type, repetition_type, converted_type, logical_type from parquet_schema('%') offset 1`,
-        `select row_group_id, path_in_schema, stats_null_count, num_values from parquet_metadata('%') order by all`,
-        `select count(bid), count(ask), count(bid_size), count(ask_size) from '%'`,
-      ])
+  await checkAsyncProperty([anyShape, anyGroupRows, fc.nat()], share * 15, async (shape, rows, from) => {
+    const series = createSeries(shape, from);
+    const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
+    writeFileSync(native, encodeSeries('quotes', series, rows));
+    writeFileSync(reference, encodeRowsWithArrow(datasets.quotes.columns, toRows(series), rows));
+    for (const sql of [
+      `describe from '%'`,
+      `from '%'`,
+      `select name, type, repetition_type, converted_type, logical_type from parquet_schema('%') offset 1`,
+      `select row_group_id, path_in_schema, stats_null_count, num_values from parquet_metadata('%') order by all`,
+      `select count(bid), count(ask), count(bid_size), count(ask_size) from '%'`,
+    ])
+      expect(await query(sql.replace('%', native)), sql).toEqual(await query(sql.replace('%', reference)));
+    // What is missing is null for SQL, never NaN.
+    expect(
+      await query(
+        `select count(*) from '${native}' where isnan(bid) or isnan(ask) or isnan(bid_size) or isnan(ask_size)`,
+      ),
+    ).toEqual([['0']]);
+    for (const name of ['bid', 'ask', 'bid_size', 'ask_size']) {
+      for (const where of [
+        `${name} is null`,
+        `${name} is not null`,
+        `${name} >= 0.5`,
+        `${name} = 0`,
+        `${name} < 0`,
+        `${name} > 1e299`,
+      ]) {
+        const sql = `select count(*) from '%' where ${where}`;
         expect(await query(sql.replace('%', native)), sql).toEqual(await query(sql.replace('%', reference)));
-      // What is missing is null for SQL, never NaN.
-      expect(
-        await query(
-          `select count(*) from '${native}' where isnan(bid) or isnan(ask) or isnan(bid_size) or isnan(ask_size)`,
-        ),
-      ).toEqual([['0']]);
-      for (const name of ['bid', 'ask', 'bid_size', 'ask_size']) {
-        for (const where of [
-          `${name} is null`,
-          `${name} is not null`,
-          `${name} >= 0.5`,
-          `${name} = 0`,
-          `${name} < 0`,
-          `${name} > 1e299`,
-        ]) {
-          const sql = `select count(*) from '%' where ${where}`;
-          expect(await query(sql.replace('%', native)), sql).toEqual(await query(sql.replace('%', reference)));
-        }
-        // Bounds of each row group include its numbers.
-        const outside = await query(
-          `with bounds as (
+      }
+      // Bounds of each row group include its numbers.
+      const outside = await query(
+        `with bounds as (
              select row_group_id as g, stats_min_value::double as lo, stats_max_value::double as hi
              from parquet_metadata('${native}') where path_in_schema = '${name}'),
            rows as (select file_row_number // ${rows} as g, ${name} as v from read_parquet('${native}', file_row_number = true))
            select count(*) from rows join bounds using (g) where v is not null and (lo is null or v < lo or v > hi)`,
-        );
-        expect(outside).toEqual([['0']]);
-      }
-      const row = from % series.t.length;
-      const symbol = series.symbols[series.offsets.findLastIndex((offset) => offset <= row)]!;
-      if (!symbol.includes('\0')) {
-        const where = `symbol = '${symbol.replaceAll("'", "''")}' and t = make_timestamptz(${series.t[row]! * 1000})`;
-        expect(await query(`select count(*) from '${native}' where ${where}`)).toEqual([['1']]);
-      }
-    }),
-    { seed, numRuns: Math.ceil(share * 15) },
-  );
+      );
+      expect(outside).toEqual([['0']]);
+    }
+    const row = from % series.t.length;
+    const symbol = series.symbols[series.offsets.findLastIndex((offset) => offset <= row)]!;
+    if (!symbol.includes('\0')) {
+      const where = `symbol = '${symbol.replaceAll("'", "''")}' and t = make_timestamptz(${series.t[row]! * 1000})`;
+      expect(await query(`select count(*) from '${native}' where ${where}`)).toEqual([['1']]);
+    }
+  });
   duckdb.closeSync();
 });
 

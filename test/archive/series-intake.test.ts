@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -13,7 +13,9 @@ import { startRun } from '../../src/archive/journal/runs.ts';
 import { type ImportBuffer, openImportBuffer } from '../../src/archive/publish/import-buffer.ts';
 import type { SpilledSeriesChunk } from '../../src/archive/publish/series-intake.ts';
 import { openSpillFile } from '../../src/archive/publish/spill-file.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
+import { flip } from './damaged.ts';
 import {
   appendQuotes,
   countQuotes,
@@ -28,9 +30,6 @@ import {
 import { clockAt, day0, dayMs, hashes, hourMs, now, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // Quotes of an import, which a publish takes from scratch files instead of the journal.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`series-intake: SEED=${seed}`);
 
 /** The input of a publish with these quotes, all of them of one run and with the rank of an import. */
 function createIntake({ state }: Archive, records: readonly SeriesRecord[], runId = 'run'): ImportBuffer {
@@ -72,8 +71,10 @@ const files = '{quotes,coverage}/**/*.parquet';
 
 describe('quotes of an import', () => {
   test('give the same bytes and counts from scratch files as from the journal, or from both', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(anyQuotes, fc.boolean()), { minLength: 1, maxLength: 8 }), async (drawn) => {
+    await checkAsyncProperty(
+      [fc.array(fc.tuple(anyQuotes, fc.boolean()), { minLength: 1, maxLength: 8 })],
+      share * 20,
+      async (drawn) => {
         const records = drawn.map(([record]) => record);
         const journaled = opened({ parts: 2 });
         appendQuotes(journaled, ...records);
@@ -95,8 +96,7 @@ describe('quotes of an import', () => {
         }
         expect(countQuotes(taken)).toEqual(countQuotes(journaled));
         for (const archive of [journaled, taken, both]) archive.close();
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
+      },
     );
   });
 
@@ -120,8 +120,7 @@ describe('quotes of an import', () => {
       const { root } = archive.layout;
       await publishIntake(archive, [quoteAnswer('A', [quote(day0, 0.4)], { windows: [{ from: day0, to: day0 + 1 }] })]);
       const at = join(root, toDayPath(dataset, day0, 0));
-      const bytes = readFileSync(at);
-      writeFileSync(at, bytes.with(bytes.length >> 1, bytes[bytes.length >> 1]! ^ 1));
+      const bytes = flip(at);
       const { refused } = await publishIntake(archive, twoDays, 'import');
       expect(refused).toHaveLength(1);
       // Whole bins of rows and coverage: the damaged day's, and no other.

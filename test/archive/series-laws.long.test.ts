@@ -20,6 +20,7 @@ import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
 import { floorToDay } from '../../src/base/window.ts';
 import { listCounted, pickWinningRow } from '../faults/simulation/series-model.ts';
 import { createRow, keyRows, seqColumn, toSeriesRow } from '../faults/simulation/series-rows.ts';
+import { checkAsyncProperty, printSeed } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { appendQuotes, findSeriesCountErrors, type Quote, quoteAnswer } from './quotes.ts';
 import {
@@ -39,8 +40,7 @@ import { type Trade, trade, tradeAnswer } from './trades.ts';
 
 // Any quotes and trades, beside ticks and order books, in any batches.
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`series laws: SEED=${seed}`);
+const seed = printSeed('series laws');
 
 const symbols = ['AAA', 'BBB', '🚀 x', '\u{e000}'];
 const anyNumber = fc.constantFrom(Number.NaN, 0, -0, 0.1, 0.1 + Number.EPSILON, 0.5);
@@ -200,18 +200,15 @@ async function checkFiles(archive: Archive): Promise<void> {
 
 test('any records give the same bytes for any batching and order, and counts that add up', async () => {
   const cases = fc.array(fc.tuple(anyRecord, fc.integer({ min: 0, max: 3 }), fc.nat()), { minLength: 1, maxLength: 8 });
-  await fc.assert(
-    fc.asyncProperty(cases, async (drawn) => {
-      const atOnce = await publishBatches([drawn.map(([record]) => record)]);
-      const shuffled = drawn.toSorted(([, , a], [, , b]) => a - b);
-      const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
-      expect(await publishBatches(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
-      // Dataset after dataset.
-      const byDataset = [...Map.groupBy(shuffled, ([record]) => datasetOf(record)).values()];
-      expect(await publishBatches(byDataset.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
-    }),
-    { seed, numRuns: Math.ceil(share * 20) },
-  );
+  await checkAsyncProperty([cases], share * 20, async (drawn) => {
+    const atOnce = await publishBatches([drawn.map(([record]) => record)]);
+    const shuffled = drawn.toSorted(([, , a], [, , b]) => a - b);
+    const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
+    expect(await publishBatches(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+    // Dataset after dataset.
+    const byDataset = [...Map.groupBy(shuffled, ([record]) => datasetOf(record)).values()];
+    expect(await publishBatches(byDataset.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+  });
 });
 
 /** The cells of a row in the order of the file, without symbol and seq. */
@@ -227,8 +224,10 @@ test.each(seriesDatasets)(
   '%s are those of a plain model: the greatest rank, time of observation and content of each key; all others are conflicts',
   async (dataset) => {
     const any = dataset === 'quotes' ? anyQuotes : anyTrades;
-    await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(any, fc.nat(2)), { minLength: 1, maxLength: 8 }), async (drawn) => {
+    await checkAsyncProperty(
+      [fc.array(fc.tuple(any, fc.nat(2)), { minLength: 1, maxLength: 8 })],
+      share * 20,
+      async (drawn) => {
         const root = scratchFolder();
         const archive = opened({ root, parts: 3 });
         for (const batch of [0, 1, 2]) {
@@ -255,8 +254,7 @@ test.each(seriesDatasets)(
           JSON.stringify([symbol, t, ...facts]),
         );
         for (const { text } of seen) if (!kept.includes(text)) expect(dropped).toContain(text);
-      }),
-      { seed, numRuns: Math.ceil(share * 20) },
+      },
     );
   },
 );

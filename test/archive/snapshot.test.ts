@@ -16,7 +16,7 @@ import { hasRows, listManifestFiles } from '../../src/archive/format/manifest.ts
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { closeDraft, openDraft } from '../../src/archive/read/export-file.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
-import { repairNow } from './damaged.ts';
+import { flip, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 const everything = '**/*';
@@ -109,9 +109,7 @@ test('rejects a damaged part file, even if its size is right', async () => {
   const archive = await published();
   const parent = scratchFolder();
   const { path } = archive.readManifest().datasets.candles_1h.files[0]!;
-  const bytes = readFileSync(join(archive.layout.root, path));
-  bytes[bytes.length >> 1]! ^= 1;
-  writeFileSync(join(archive.layout.root, path), bytes);
+  flip(join(archive.layout.root, path));
   await expect(takeSnapshot(archive, join(parent, 'snap'), { id: 'a' })).rejects.toMatchObject({
     exitCode: 6,
     message: `${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`,

@@ -5,7 +5,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
-import { repairNow } from './damaged.ts';
+import { flip, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // The state is damaged and the published files are intact.
@@ -76,9 +76,7 @@ test('a repair restores a damaged coverage file before it reports damage of the 
   const root = scratchFolder();
   const archive = await createFilledArchive(root);
   const path = toDayPath('coverage', day0, 0);
-  const bytes = readFileSync(join(root, path));
-  bytes[bytes.length >> 1]! ^= 4;
-  writeFileSync(join(root, path), bytes);
+  flip(join(root, path));
   expect(await verifyArchive(archive, null)).toMatchObject({
     findings: [{ path, kind: 'checksum mismatch' }],
     state: null,

@@ -5,9 +5,7 @@ import { type Column, datasets } from '../../src/archive/format/datasets.ts';
 import { type CellValue, decodeArrowTable, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { type RowChunk, streamArrow, streamParquet } from '../../src/archive/parquet/streaming-writer.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`stream-file: SEED=${seed}`);
+import { checkAsyncProperty } from '../harness/properties.ts';
 
 const noDelta = () => ({ deltaColumns: [] });
 
@@ -46,8 +44,10 @@ const formatRows = (table: Table): string[] =>
 
 describe('a streamed file', () => {
   test('holds every value of every type, with nulls, in Parquet and Arrow', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(rowOf, { maxLength: 70 }), fc.integer({ min: 1, max: 30 }), async (rows, size) => {
+    await checkAsyncProperty(
+      [fc.array(rowOf, { maxLength: 70 }), fc.integer({ min: 1, max: 30 })],
+      40,
+      async (rows, size) => {
         const parquet = await readAll(streamParquet(everyType, chunked(everyType, rows, size), noDelta));
         expect(decodeRows(everyType, parquet)).toEqual(rows);
         const table = tableFromIPC(await readAll(streamArrow(everyType, chunked(everyType, rows, size))));
@@ -55,8 +55,7 @@ describe('a streamed file', () => {
         const asParquet = decodeArrowTable(parquet);
         expect(table.schema.fields.map(String)).toEqual(asParquet.schema.fields.map(String));
         expect(formatRows(table)).toEqual(formatRows(asParquet));
-      }),
-      { seed, numRuns: 40 },
+      },
     );
   });
 

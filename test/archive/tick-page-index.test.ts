@@ -8,9 +8,9 @@ import { createRecordBatch, toArrowData, toArrowSchema } from '../../src/archive
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks, encodeTicks, indexTickFile, readSymbolTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import { checkProperty, printSeed } from '../harness/properties.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`ticks-index: SEED=${seed}`);
+const seed = printSeed('ticks-index');
 
 interface Drawn {
   readonly sizes: readonly number[];
@@ -74,10 +74,7 @@ test("reading a symbol's pages equals decoding the whole part", () => {
     start: fc.constantFrom(946_684_800_000, 1_780_272_000_000, 4_102_444_000_000),
     from: fc.nat(),
   });
-  fc.assert(
-    fc.property(drawn, ({ from, ...rest }) => expectSame(partOf(rest, draws(from)))),
-    { seed, numRuns: 40 },
-  );
+  checkProperty([drawn], 40, ({ from, ...rest }) => expectSame(partOf(rest, draws(from))));
 });
 
 test('it does over many pages and row groups, with dictionaries abandoned halfway', () => {

@@ -1,14 +1,9 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Archive } from '../../src/archive/archive.ts';
-import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { sortSeriesByTime } from '../../src/archive/format/series-rows.ts';
 import { encodeTexts, readText } from '../../src/archive/format/text-columns.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { readSeriesCounts, type SeriesCounts } from '../../src/archive/journal/series-counts.ts';
-import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
-import type { Window } from '../../src/base/window.ts';
-import { now, publishedRows } from './scratch.ts';
+import { decodedRows, seriesAnswer } from './quotes.ts';
+import { publishedRows } from './scratch.ts';
 
 // Trades in the tests of the archive.
 
@@ -41,53 +36,32 @@ export const trade = (t: number, id: string, price = 0.5, size = 1, rest: Partia
 export function tradeAnswer(
   symbol: string,
   trades: readonly Trade[],
-  { windows = [], ...rest }: Partial<SeriesRecord> & { windows?: readonly Window[] } = {},
+  rest?: Parameters<typeof seriesAnswer>[3],
 ): SeriesRecord {
-  const observedAt = rest.observedAt ?? now;
-  return {
-    runId: 'run',
-    dataset: 'trades',
-    symbol,
-    observedAt,
-    origin: 'import',
-    rank: precedenceRanks.import,
-    rows: sortSeriesByTime({
-      t: Float64Array.from(trades, ({ t }) => t),
-      values: [
-        Float64Array.from(trades, ({ price }) => price),
-        Float64Array.from(trades, ({ size }) => size),
-        Float64Array.from(trades, ({ block }) => (block === null ? Number.NaN : Number(block))),
-      ],
-      texts: [
-        trades.map(({ id }) => id),
-        trades.map(({ aggressor }) => aggressor),
-        trades.map(({ hash }) => hash),
-        trades.map(({ priceText }) => priceText),
-        trades.map(({ sizeText }) => sizeText),
-      ].map(encodeTexts),
-    }),
-    rejected: [],
-    covered: windows.map((window) => ({ ...window, fetchedAt: observedAt, evidence: 'declared' })),
-    ...rest,
+  const rows = {
+    t: Float64Array.from(trades, ({ t }) => t),
+    values: [
+      Float64Array.from(trades, ({ price }) => price),
+      Float64Array.from(trades, ({ size }) => size),
+      Float64Array.from(trades, ({ block }) => (block === null ? Number.NaN : Number(block))),
+    ],
+    texts: [
+      trades.map(({ id }) => id),
+      trades.map(({ aggressor }) => aggressor),
+      trades.map(({ hash }) => hash),
+      trades.map(({ priceText }) => priceText),
+      trades.map(({ sizeText }) => sizeText),
+    ].map(encodeTexts),
   };
+  return seriesAnswer('trades', symbol, rows, rest);
 }
 
 /** Every published trade as a row of the dataset, in the order of the files. */
 export const publishedTrades = (root: string) => publishedRows(root, 'trades');
 
 /** The same as `decodeSeries` reads them: `[symbol, t, trade_id]`. */
-export const decodedTrades = (root: string): unknown[][] =>
-  globSync('trades/date=*/*.parquet', { cwd: root })
-    .sort()
-    .flatMap((path) => {
-      const { symbols, offsets, t, texts } = decodeSeries('trades', readFileSync(join(root, path)));
-      return symbols.flatMap((symbol, s) =>
-        Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
-          const row = offsets[s]! + i;
-          return [symbol, t[row]!, readText(texts[0]!, row)];
-        }),
-      );
-    });
+export const decodedTrades = (root: string) =>
+  decodedRows(root, 'trades', ({ texts }, row) => [readText(texts[0]!, row)]);
 
 /** Published rows of `trade_conflicts`. */
 export const tradeConflicts = (root: string) => publishedRows(root, 'trade_conflicts');

@@ -12,13 +12,12 @@ import { startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import type { CellValue } from '../../src/archive/parquet/rows.ts';
 import { union } from '../../src/base/window.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
 import { answer, append, day0, hashes, hourMs, market, now, opened, publishNow } from './scratch.ts';
 import { trade, tradeAnswer } from './trades.ts';
 import { contentsOf, copyOf, united } from './united.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`unite: SEED=${seed}`);
 const numRuns = Number(process.env.SEEDS ?? 6);
 
 const evidenceColumn = datasets.coverage.columns.findIndex(({ name }) => name === 'evidence');
@@ -157,40 +156,34 @@ const history = fc.array(fc.array(observation, { minLength: 1, maxLength: 6 }), 
 
 describe('archives of any history', () => {
   test('unite to the same rows, whichever takes the other, and once more changes no byte', async () => {
-    await fc.assert(
-      fc.asyncProperty(history, history, fc.constantFrom(1, 2, 4), async (a, b, parts) => {
-        const [one, two] = [await archiveOf(a), await archiveOf(b, parts)];
-        const [ab, ba] = [await united(copyOf(one), [two]), await united(copyOf(two), [one])];
-        expect(contentsOf(ab)).toEqual(contentsOf(ba));
-        const before = hashes(ab, '**/*');
-        await united(ab, [two, one, ba, two]);
-        expect(hashes(ab, '**/*')).toEqual(before);
-        const archive = opened({ root: ab });
-        expect((await verifyArchive(archive, null)).findings).toEqual([]);
-        archive.close();
-      }),
-      { seed, numRuns },
-    );
+    await checkAsyncProperty([history, history, fc.constantFrom(1, 2, 4)], numRuns, async (a, b, parts) => {
+      const [one, two] = [await archiveOf(a), await archiveOf(b, parts)];
+      const [ab, ba] = [await united(copyOf(one), [two]), await united(copyOf(two), [one])];
+      expect(contentsOf(ab)).toEqual(contentsOf(ba));
+      const before = hashes(ab, '**/*');
+      await united(ab, [two, one, ba, two]);
+      expect(hashes(ab, '**/*')).toEqual(before);
+      const archive = opened({ root: ab });
+      expect((await verifyArchive(archive, null)).findings).toEqual([]);
+      archive.close();
+    });
   });
 
   test('have every row and every covered moment of three, in any order', async () => {
-    await fc.assert(
-      fc.asyncProperty(history, history, history, async (...histories) => {
-        const [first, second, third] = histories;
-        const [a, b, c] = [await archiveOf(first!), await archiveOf(second!, 1), await archiveOf(third!, 2)];
-        // A window is published once: what was inferred after a withdrawal may be hidden by a proof from before it.
-        const isWithdrawn = histories.flat(2).some(({ kind }) => kind === 'withdrawal');
-        const outcomes = [
-          await united(copyOf(a), [b, c]),
-          await united(copyOf(c), [a, b]),
-          await united(copyOf(b), [await united(copyOf(c), [a])]),
-          // Without its state, it is rebuilt first.
-          await united(copyOf(a, false), [await united(copyOf(b, false), [c])]),
-        ].map((root) => summarize(root, !isWithdrawn));
-        for (const outcome of outcomes) expect(outcome).toEqual(outcomes[0]);
-      }),
-      { seed, numRuns },
-    );
+    await checkAsyncProperty([history, history, history], numRuns, async (...histories) => {
+      const [first, second, third] = histories;
+      const [a, b, c] = [await archiveOf(first!), await archiveOf(second!, 1), await archiveOf(third!, 2)];
+      // A window is published once: what was inferred after a withdrawal may be hidden by a proof from before it.
+      const isWithdrawn = histories.flat(2).some(({ kind }) => kind === 'withdrawal');
+      const outcomes = [
+        await united(copyOf(a), [b, c]),
+        await united(copyOf(c), [a, b]),
+        await united(copyOf(b), [await united(copyOf(c), [a])]),
+        // Without its state, it is rebuilt first.
+        await united(copyOf(a, false), [await united(copyOf(b, false), [c])]),
+      ].map((root) => summarize(root, !isWithdrawn));
+      for (const outcome of outcomes) expect(outcome).toEqual(outcomes[0]);
+    });
   });
 });
 

@@ -3,7 +3,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { commitIdKey, setMeta } from '../../src/archive/journal/database.ts';
-import { acceptWindow, recordLost, revokeGaps } from '../../src/archive/journal/gap-records.ts';
+import { acceptWindows, recordLost, revokeGaps } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { union } from '../../src/base/window.ts';
 import {
@@ -123,7 +123,7 @@ describe('two archives', () => {
     const gap = { symbol: 'A', ...hours(8, 10), reason: 'known', reportedAt: null };
     const accepting = async (acceptedAt: number): Promise<string> => {
       const archive = opened({ root: await answered({ windows: [hours(0, 6)] }) });
-      acceptWindow(archive.state.db, { ...gap, acceptedAt });
+      acceptWindows(archive.state.db, [{ ...gap, acceptedAt }]);
       await publishNow(archive, now, 'run', { judges: true });
       archive.close();
       return archive.layout.root;
@@ -256,7 +256,9 @@ describe('two archives', () => {
     const accepting = async (from: number, reason: string, acceptedAt: number): Promise<string> => {
       const root = await answered({ windows: [hours(0, 6)] });
       const archive = opened({ root });
-      acceptWindow(archive.state.db, { symbol: 'A', ...hours(from, from + 4), reason, acceptedAt, reportedAt: null });
+      acceptWindows(archive.state.db, [
+        { symbol: 'A', ...hours(from, from + 4), reason, acceptedAt, reportedAt: null },
+      ]);
       await publishNow(archive, now, 'run', { judges: true });
       archive.close();
       return root;

@@ -6,11 +6,9 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { listManifestFiles, type PublishedFile } from '../../src/archive/format/manifest.ts';
 import { openHashPrefetcher, verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`verify in threads: SEED=${seed}`);
 
 const symbols = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];
 
@@ -63,26 +61,23 @@ describe('hashing in threads', () => {
   const forgotten = fc.array(fc.nat(), { maxLength: 4 });
 
   test('finds and records the same as one thread', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(damaged, { maxLength: 6 }), forgotten, async (all, unnoted) => {
-        const archive = await published();
-        const files = listManifestFiles(archive.readManifest());
-        const struck = new Map(all.map((one) => [files[one.file % files.length]!.path, one]));
-        for (const [path, { kind, where }] of struck) damages[kind]!(at(archive, path), where);
-        const { db } = archive.state;
-        const checked = async (threadedBytes: number) => {
-          for (const n of unnoted) db.run('delete from row_groups where path = ?', files[n % files.length]!.path);
-          const progress: number[] = [];
-          const findings = await verifyArchive(archive, null, (done) => progress.push(done), undefined, threadedBytes);
-          return { found: findings, reported: progress, noted: db.all('select * from row_groups order by path') };
-        };
-        const inThreads = await checked(0);
-        expect(inThreads).toEqual(await checked(Number.POSITIVE_INFINITY));
-        expect(inThreads.reported).toEqual(files.map((_, i) => i + 1));
-        archive.close();
-      }),
-      { seed, numRuns: Math.ceil(share * 15) },
-    );
+    await checkAsyncProperty([fc.array(damaged, { maxLength: 6 }), forgotten], share * 15, async (all, unnoted) => {
+      const archive = await published();
+      const files = listManifestFiles(archive.readManifest());
+      const struck = new Map(all.map((one) => [files[one.file % files.length]!.path, one]));
+      for (const [path, { kind, where }] of struck) damages[kind]!(at(archive, path), where);
+      const { db } = archive.state;
+      const checked = async (threadedBytes: number) => {
+        for (const n of unnoted) db.run('delete from row_groups where path = ?', files[n % files.length]!.path);
+        const progress: number[] = [];
+        const findings = await verifyArchive(archive, null, (done) => progress.push(done), undefined, threadedBytes);
+        return { found: findings, reported: progress, noted: db.all('select * from row_groups order by path') };
+      };
+      const inThreads = await checked(0);
+      expect(inThreads).toEqual(await checked(Number.POSITIVE_INFINITY));
+      expect(inThreads.reported).toEqual(files.map((_, i) => i + 1));
+      archive.close();
+    });
   });
 
   test('stops on abort', async () => {

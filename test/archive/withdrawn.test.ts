@@ -6,6 +6,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { findUnprovenOf, readPublishedCoverage, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readJournalEnd } from '../../src/archive/journal/journal.ts';
 import { union, type Window } from '../../src/base/window.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
 
@@ -155,41 +156,38 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
 });
 
 test('gives the same coverage for any order of appends, withdrawals and publishes', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(anyStep, { minLength: 2, maxLength: 14 }), async (steps) => {
-      const archive = opened();
-      const { db } = archive.state;
-      const symbols = ['A', 'B'];
-      const model = symbols.map(() => new Array<boolean>(size).fill(false));
-      const expected = (i: number): Window[] =>
-        union(model[i]!.flatMap((isCovered, at) => (isCovered ? [windowOf({ from: at, to: at + 1 })] : [])));
-      let publishing: Promise<unknown> = Promise.resolve();
-      for (const [n, step] of steps.entries()) {
-        if (step.kind === 'publish') {
-          // The next steps run during the publish.
-          await publishing;
-          publishing = publishNow(archive);
-          for (let turn = 0; turn < step.turns; turn++) await new Promise((resolve) => setImmediate(resolve));
-          continue;
-        }
-        const window = windowOf(step.window);
-        model[step.symbol]!.fill(step.kind === 'cover', step.window.from, step.window.to);
-        const covered = [{ ...window, fetchedAt: now + n, evidence: step.evidence }];
-        const rest = step.kind === 'cover' ? { covered } : { covered: [], withdrawn: [window] };
-        append(archive, answer(symbols[step.symbol]!, [], { requestedWindow: window, ...rest }));
-        for (const [i, symbol] of symbols.entries()) expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
+  await checkAsyncProperty([fc.array(anyStep, { minLength: 2, maxLength: 14 })], 100 * share, async (steps) => {
+    const archive = opened();
+    const { db } = archive.state;
+    const symbols = ['A', 'B'];
+    const model = symbols.map(() => new Array<boolean>(size).fill(false));
+    const expected = (i: number): Window[] =>
+      union(model[i]!.flatMap((isCovered, at) => (isCovered ? [windowOf({ from: at, to: at + 1 })] : [])));
+    let publishing: Promise<unknown> = Promise.resolve();
+    for (const [n, step] of steps.entries()) {
+      if (step.kind === 'publish') {
+        // The next steps run during the publish.
+        await publishing;
+        publishing = publishNow(archive);
+        for (let turn = 0; turn < step.turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+        continue;
       }
-      await publishing;
-      await publishNow(archive);
-      for (const [i, symbol] of symbols.entries()) {
-        expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
-        expect(union(readPublishedCoverage(db, symbol))).toEqual(expected(i));
-        expect(published(archive, symbol)).toEqual(expected(i));
-      }
-      expect(db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
-      expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
-      archive.close();
-    }),
-    { numRuns: Math.ceil(100 * share) },
-  );
+      const window = windowOf(step.window);
+      model[step.symbol]!.fill(step.kind === 'cover', step.window.from, step.window.to);
+      const covered = [{ ...window, fetchedAt: now + n, evidence: step.evidence }];
+      const rest = step.kind === 'cover' ? { covered } : { covered: [], withdrawn: [window] };
+      append(archive, answer(symbols[step.symbol]!, [], { requestedWindow: window, ...rest }));
+      for (const [i, symbol] of symbols.entries()) expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
+    }
+    await publishing;
+    await publishNow(archive);
+    for (const [i, symbol] of symbols.entries()) {
+      expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
+      expect(union(readPublishedCoverage(db, symbol))).toEqual(expected(i));
+      expect(published(archive, symbol)).toEqual(expected(i));
+    }
+    expect(db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
+    expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
+    archive.close();
+  });
 });

@@ -6,13 +6,12 @@ import { intersect, union } from '../../src/base/window.ts';
 import type { Strategy } from '../../src/contract/strategy-language.ts';
 import type { Trade } from '../../src/contract/trade-fields.ts';
 import { tradingStrategy } from '../contract/strategy-values.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { span, symbol } from './arbitrary-series.ts';
 import { listBooks, plainTrades } from './plain-engine.ts';
 import { strategyOf } from './series.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 const numRuns = Number(process.env.RUNS ?? 300);
-console.log(`engine against the plain one: SEED=${seed}`);
 
 const numbers = ['contracts', 'entry_price', 'exit_price', 'entry_fees', 'exit_fees', 'pnl'] as const;
 
@@ -27,15 +26,12 @@ function expectSame(real: readonly Trade[], plain: readonly Trade[]): void {
 let played = 0;
 
 test('makes the same trades as a plain engine without look-ahead', () => {
-  fc.assert(
-    fc.property(symbol, tradingStrategy, span, (series, json, window) => {
-      const strategy = strategyOf(json);
-      const trades = simulate(series, strategy, window);
-      played += trades.length;
-      expectSame(trades, plainTrades(series, strategy, window));
-    }),
-    { seed, numRuns },
-  );
+  checkProperty([symbol, tradingStrategy, span], numRuns, (series, json, window) => {
+    const strategy = strategyOf(json);
+    const trades = simulate(series, strategy, window);
+    played += trades.length;
+    expectSame(trades, plainTrades(series, strategy, window));
+  });
   // The test would be void without trades.
   expect(played).toBeGreaterThan(numRuns / 2);
 });
@@ -117,26 +113,23 @@ const withoutDroppedOrders = (strategy: Strategy): Strategy =>
 
 test('decisions and fills do not depend on later data', () => {
   let [kept, waited, differing] = [0, 0, 0];
-  fc.assert(
-    fc.property(symbol, symbol, tradingStrategy, span, fc.nat(100), (past, other, json, window, percent) => {
-      const moment = past.t.length === 0 ? 0 : past.t[Math.floor((percent / 100) * (past.t.length - 1))]! + 1;
-      // A later settlement belongs to the future.
-      const [one, two] = [past, other].map((future) => spliced(past, future, moment));
-      const strategy = withoutDroppedOrders(strategyOf(json));
-      const [a, b] = [one!, two!].map((series) => simulate(series, strategy, window));
-      expect(doneBefore(b!, moment)).toEqual(doneBefore(a!, moment));
-      const next = filledNext(b!, moment);
-      for (const [what, decided] of filledNext(a!, moment)) {
-        const other = next.get(what);
-        if (other === undefined || (other >= moment && decided >= moment)) continue;
-        expect(other, what).toBe(decided);
-        waited++;
-      }
-      kept += doneBefore(a!, moment).entries.length;
-      if (JSON.stringify(a) !== JSON.stringify(b)) differing++;
-    }),
-    { seed, numRuns },
-  );
+  checkProperty([symbol, symbol, tradingStrategy, span, fc.nat(100)], numRuns, (past, other, json, window, percent) => {
+    const moment = past.t.length === 0 ? 0 : past.t[Math.floor((percent / 100) * (past.t.length - 1))]! + 1;
+    // A later settlement belongs to the future.
+    const [one, two] = [past, other].map((future) => spliced(past, future, moment));
+    const strategy = withoutDroppedOrders(strategyOf(json));
+    const [a, b] = [one!, two!].map((series) => simulate(series, strategy, window));
+    expect(doneBefore(b!, moment)).toEqual(doneBefore(a!, moment));
+    const next = filledNext(b!, moment);
+    for (const [what, decided] of filledNext(a!, moment)) {
+      const other = next.get(what);
+      if (other === undefined || (other >= moment && decided >= moment)) continue;
+      expect(other, what).toBe(decided);
+      waited++;
+    }
+    kept += doneBefore(a!, moment).entries.length;
+    if (JSON.stringify(a) !== JSON.stringify(b)) differing++;
+  });
   // The past is not empty, and the futures differ.
   expect(kept).toBeGreaterThan(numRuns / 4);
   expect(waited).toBeGreaterThan(numRuns / 30);

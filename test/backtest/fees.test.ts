@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createFeeModel, type Fill, type OrderAction } from '../../src/backtest/engine/fees.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { ruled } from './series.ts';
 
 const modelOf = (fees: object, parameters: object = {}) => createFeeModel(ruled({}, { fees, parameters }));
@@ -73,16 +74,13 @@ const ceilDiv = (n: bigint, d: bigint): bigint => (n + d - 1n) / d;
 const cents = fc.integer({ min: 0, max: 100 });
 
 test('Kalshi rounds whole contracts at prices in cents up to the next cent', () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 1, max: 1_000_000_000 }), cents, fc.boolean(), (contracts, price, isNo) => {
-      const { computeFee } = modelOf({ schedule: 'kalshi' });
-      const expected = ceilDiv(7n * BigInt(contracts) * BigInt(price) * BigInt(100 - price), 10_000n);
-      // The same price, with and without the error of a difference.
-      const fill = fillOf([contracts, isNo ? 1 - (100 - price) / 100 : price / 100]);
-      for (const action of ['buy', 'sell'] as const) expect(computeFee(fill, action)).toBe(Number(`${expected}e-2`));
-    }),
-    { numRuns: 2000 },
-  );
+  checkProperty([fc.integer({ min: 1, max: 1_000_000_000 }), cents, fc.boolean()], 2000, (contracts, price, isNo) => {
+    const { computeFee } = modelOf({ schedule: 'kalshi' });
+    const expected = ceilDiv(7n * BigInt(contracts) * BigInt(price) * BigInt(100 - price), 10_000n);
+    // The same price, with and without the error of a difference.
+    const fill = fillOf([contracts, isNo ? 1 - (100 - price) / 100 : price / 100]);
+    for (const action of ['buy', 'sell'] as const) expect(computeFee(fill, action)).toBe(Number(`${expected}e-2`));
+  });
 });
 
 /** Levels in hundredths of a contract and ten-thousandths of a dollar, the finest that the venues have. */
@@ -94,26 +92,26 @@ type Levels = readonly (readonly [hundredths: number, price: number])[];
 const toFill = (all: Levels): Fill => fillOf(...all.map(([count, price]) => [count / 100, price / 10_000] as const));
 
 test('Kalshi charges the smallest fee that aligns the balance', () => {
-  fc.assert(
-    fc.property(
+  checkProperty(
+    [
       levels,
       fc.constantFrom('buy', 'sell'),
       fc.constantFrom('taker', 'maker'),
       fc.constantFrom('cent', 'centicent'),
       fc.constantFrom(0, 50, 100, 200),
-      (all, action, liquidity, rounding, percent) => {
-        const fees = { schedule: 'kalshi', liquidity, rounding, multiplier: percent / 100 };
-        const fee = modelOf(fees).computeFee(toFill(all), action as OrderAction);
-        // In millionths of a dollar, found by trying one after the other.
-        const variance = all.reduce((sum, [c, p]) => sum + BigInt(c) * BigInt(p) * BigInt(10_000 - p), 0n);
-        const [notional, step] = [all.reduce((sum, [c, p]) => sum + BigInt(c) * BigInt(p), 0n), 10_000n];
-        let expected = ceilDiv(kalshiRates[liquidity] * BigInt(percent) * variance, 10n ** 10n);
-        const aligned = rounding === 'cent' ? step : step / 100n;
-        while ((action === 'buy' ? notional + expected : notional - expected) % aligned !== 0n) expected++;
-        expect(fee).toBe(Number(`${expected}e-6`));
-      },
-    ),
-    { numRuns: 1000 },
+    ],
+    1000,
+    (all, action, liquidity, rounding, percent) => {
+      const fees = { schedule: 'kalshi', liquidity, rounding, multiplier: percent / 100 };
+      const fee = modelOf(fees).computeFee(toFill(all), action as OrderAction);
+      // In millionths of a dollar, found by trying one after the other.
+      const variance = all.reduce((sum, [c, p]) => sum + BigInt(c) * BigInt(p) * BigInt(10_000 - p), 0n);
+      const [notional, step] = [all.reduce((sum, [c, p]) => sum + BigInt(c) * BigInt(p), 0n), 10_000n];
+      let expected = ceilDiv(kalshiRates[liquidity] * BigInt(percent) * variance, 10n ** 10n);
+      const aligned = rounding === 'cent' ? step : step / 100n;
+      while ((action === 'buy' ? notional + expected : notional - expected) % aligned !== 0n) expected++;
+      expect(fee).toBe(Number(`${expected}e-6`));
+    },
   );
 });
 
@@ -135,15 +133,16 @@ test('Polymarket charges the fees of its published tables', () => {
 });
 
 test('Polymarket rounds down to 0.00001 dollars', () => {
-  fc.assert(
-    fc.property(levels, fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 1, max: 4 }), (all, rate, exponent) => {
+  checkProperty(
+    [levels, fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 1, max: 4 })],
+    1000,
+    (all, rate, exponent) => {
       const fees = { schedule: 'polymarket', rate: rate / 10_000, exponent };
       const sum = all.reduce((s, [c, p]) => s + BigInt(c) * (BigInt(p) * BigInt(10_000 - p)) ** BigInt(exponent), 0n);
       // 1e-4 of the rate, 1e-2 of the contracts and 1e-8 of each pair of prices, in steps of 1e-5.
       const expected = (BigInt(rate) * sum) / 10n ** BigInt(4 + 2 + 8 * exponent - 5);
       expect(modelOf(fees).computeFee(toFill(all), 'sell')).toBe(Number(`${expected}e-5`));
-    }),
-    { numRuns: 1000 },
+    },
   );
 });
 

@@ -4,6 +4,7 @@ import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
 import { strategyLimits } from '../../src/contract/strategy-language.ts';
 import { tradingStrategy } from '../contract/strategy-values.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { strategyOf } from './series.ts';
 
 const rule = { side: 'yes', entry: { measure: 'price', below: 0.2 }, size: { contracts: 1 } };
@@ -192,12 +193,6 @@ const requestJson = {
 
 test('invalid input gives faults and never throws', () => {
   const isRead = (read: object): boolean => ('faults' in read ? (read.faults as unknown[]).length > 0 : true);
-  fc.assert(
-    fc.property(fc.oneof(anyJson, nearly(tradingStrategy)), (json) => isRead(parseStrategy(json))),
-    { numRuns: 2000 },
-  );
-  fc.assert(
-    fc.property(fc.oneof(anyJson, nearly(fc.constant(requestJson))), (json) => isRead(parseBacktestSpec(json))),
-    { numRuns: 2000 },
-  );
+  checkProperty([fc.oneof(anyJson, nearly(tradingStrategy))], 2000, (json) => isRead(parseStrategy(json)));
+  checkProperty([fc.oneof(anyJson, nearly(fc.constant(requestJson)))], 2000, (json) => isRead(parseBacktestSpec(json)));
 });

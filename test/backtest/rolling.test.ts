@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { computeRollingColumn, createRollingWindow } from '../../src/backtest/engine/rolling-window.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`rolling: SEED=${seed}`);
+import { checkProperty } from '../harness/properties.ts';
 
 /** Direct computation for one tick. A mean of differences has less rounding error than a mean of prices. */
 function directly(t: Float64Array, p: Float64Array, windowMs: number, i: number) {
@@ -38,22 +36,22 @@ const prices = fc.array(
 );
 
 test('computes mean and deviation of the window', () => {
-  fc.assert(
-    fc.property(
+  checkProperty(
+    [
       prices,
       fc.infiniteStream(fc.integer({ min: 1, max: 30 })),
       fc.integer({ min: 1, max: 200 }),
       fc.infiniteStream(fc.boolean()),
-      (values, steps, windowMs, isRead) => {
-        let time = 0;
-        const t = Float64Array.from(values, () => {
-          time += steps.next().value!;
-          return time;
-        });
-        expectDirect(t, Float64Array.from(values), windowMs, () => isRead.next().value!);
-      },
-    ),
-    { seed, numRuns: 500 },
+    ],
+    500,
+    (values, steps, windowMs, isRead) => {
+      let time = 0;
+      const t = Float64Array.from(values, () => {
+        time += steps.next().value!;
+        return time;
+      });
+      expectDirect(t, Float64Array.from(values), windowMs, () => isRead.next().value!);
+    },
   );
 });
 
@@ -92,8 +90,8 @@ test('recomputes a window that was skipped', () => {
 });
 
 test('a column has the numbers of a window that is advanced tick by tick, to the last bit', () => {
-  fc.assert(
-    fc.property(
+  checkProperty(
+    [
       fc.array(
         fc.record({
           gap: fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 5000 })),
@@ -107,32 +105,32 @@ test('a column has the numbers of a window that is advanced tick by tick, to the
         { maxLength: 300 },
       ),
       fc.oneof(fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 20_000 })),
-      (steps, windowMs) => {
-        const t: number[] = [];
-        const p: number[] = [];
-        let at = 0;
-        for (const { gap, price, times } of steps)
-          for (let k = 0; k < times; k++) {
-            at += gap;
-            t.push(at);
-            p.push(price);
-          }
-        const [times, prices] = [Float64Array.from(t), Float64Array.from(p)];
-        const [means, scores] = (['moving_average', 'z_score'] as const).map((measure) =>
-          computeRollingColumn(times, prices, windowMs, measure),
-        );
-        const [ofMeans, ofScores] = [0, 1].map(() => createRollingWindow(times, prices, windowMs));
-        for (let i = 0; i < t.length; i++) {
-          ofMeans!.advanceTo(i);
-          ofScores!.advanceTo(i);
-          const isFull = ofMeans!.isFull();
-          const deviation = isFull ? ofScores!.getDeviation() : 0;
-          const score = deviation > 0 ? (prices[i]! - ofScores!.getMean()) / deviation : Number.NaN;
-          expect(Object.is(means![i], isFull ? ofMeans!.getMean() : Number.NaN), `mean at ${i}`).toBe(true);
-          expect(Object.is(scores![i], score), `z-score at ${i}`).toBe(true);
+    ],
+    300,
+    (steps, windowMs) => {
+      const t: number[] = [];
+      const p: number[] = [];
+      let at = 0;
+      for (const { gap, price, times } of steps)
+        for (let k = 0; k < times; k++) {
+          at += gap;
+          t.push(at);
+          p.push(price);
         }
-      },
-    ),
-    { seed, numRuns: 300 },
+      const [times, prices] = [Float64Array.from(t), Float64Array.from(p)];
+      const [means, scores] = (['moving_average', 'z_score'] as const).map((measure) =>
+        computeRollingColumn(times, prices, windowMs, measure),
+      );
+      const [ofMeans, ofScores] = [0, 1].map(() => createRollingWindow(times, prices, windowMs));
+      for (let i = 0; i < t.length; i++) {
+        ofMeans!.advanceTo(i);
+        ofScores!.advanceTo(i);
+        const isFull = ofMeans!.isFull();
+        const deviation = isFull ? ofScores!.getDeviation() : 0;
+        const score = deviation > 0 ? (prices[i]! - ofScores!.getMean()) / deviation : Number.NaN;
+        expect(Object.is(means![i], isFull ? ofMeans!.getMean() : Number.NaN), `mean at ${i}`).toBe(true);
+        expect(Object.is(scores![i], score), `z-score at ${i}`).toBe(true);
+      }
+    },
   );
 });

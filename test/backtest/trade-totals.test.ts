@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { simulate } from '../../src/backtest/engine/simulate.ts';
 import {
@@ -11,6 +10,7 @@ import {
 } from '../../src/backtest/engine/trade-totals.ts';
 import type { Trade } from '../../src/contract/trade-fields.ts';
 import { tradingStrategy } from '../contract/strategy-values.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { span, symbol } from './arbitrary-series.ts';
 import { at, day, hour, minute, priced, ruled, start, strategyOf } from './series.ts';
 
@@ -87,20 +87,17 @@ function directly(trades: readonly Trade[], { t, p }: { t: Float64Array; p: Floa
 }
 
 test('every sample is the sum of earlier trades', () => {
-  fc.assert(
-    fc.property(symbol, tradingStrategy, span, (series, json, window) => {
-      const { equity, trades, samples, tally } = tallied(series, strategyOf(json), window);
-      const sum = trades.reduce((total, { pnl }) => total + pnl, 0);
-      const precise = 1e-9 * (1 + trades.reduce((total, { contracts }) => total + contracts, 0));
-      expect(Math.abs(equity.at(-1)! - sum)).toBeLessThan(precise);
-      expect(Math.abs(tally.pnl - sum)).toBeLessThan(precise);
-      for (const [k, moment] of samples.t.entries()) {
-        if (k % 7 !== 0) continue;
-        expect(Math.abs(equity[k]! - directly(trades, series, moment)), `at ${k}`).toBeLessThan(precise);
-      }
-    }),
-    { numRuns: 200 },
-  );
+  checkProperty([symbol, tradingStrategy, span], 200, (series, json, window) => {
+    const { equity, trades, samples, tally } = tallied(series, strategyOf(json), window);
+    const sum = trades.reduce((total, { pnl }) => total + pnl, 0);
+    const precise = 1e-9 * (1 + trades.reduce((total, { contracts }) => total + contracts, 0));
+    expect(Math.abs(equity.at(-1)! - sum)).toBeLessThan(precise);
+    expect(Math.abs(tally.pnl - sum)).toBeLessThan(precise);
+    for (const [k, moment] of samples.t.entries()) {
+      if (k % 7 !== 0) continue;
+      expect(Math.abs(equity[k]! - directly(trades, series, moment)), `at ${k}`).toBeLessThan(precise);
+    }
+  });
 });
 
 test('merges totals', () => {

@@ -1,16 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { findFirstAtOrAfter, findFirstIndex, seek } from '../../src/base/binary-search.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 test('finds the same first value at or after a moment as a linear scan', () => {
-  fc.assert(
-    fc.property(fc.array(fc.nat(20), { maxLength: 12 }), fc.integer({ min: -1, max: 21 }), (values, time) => {
-      const sorted = Float64Array.from(values).sort();
-      const index = sorted.findIndex((value) => value >= time);
-      expect(findFirstAtOrAfter(sorted, time)).toBe(index < 0 ? sorted.length : index);
-    }),
-    { numRuns: 500 },
-  );
+  checkProperty([fc.array(fc.nat(20), { maxLength: 12 }), fc.integer({ min: -1, max: 21 })], 500, (values, time) => {
+    const sorted = Float64Array.from(values).sort();
+    const index = sorted.findIndex((value) => value >= time);
+    expect(findFirstAtOrAfter(sorted, time)).toBe(index < 0 ? sorted.length : index);
+  });
 });
 
 test('does so inside a range too', () => {
@@ -22,18 +20,15 @@ test('does so inside a range too', () => {
       moment: fc.integer({ min: -1, max: 201 }),
     }),
   );
-  fc.assert(
-    fc.property(places, ({ sorted, from: a, to: b, moment: time }) => {
-      const [from, to] = [Math.min(a, b), Math.max(a, b)];
-      const index = sorted.findIndex((value, i) => i >= from && i < to && value >= time);
-      expect([
-        seek(sorted, from, to, time),
-        findFirstAtOrAfter(sorted, time, from, to),
-        findFirstIndex(from, to, (i) => sorted[i]! >= time),
-      ]).toEqual(Array(3).fill(index < 0 ? to : index));
-    }),
-    { numRuns: 1000 },
-  );
+  checkProperty([places], 1000, ({ sorted, from: a, to: b, moment: time }) => {
+    const [from, to] = [Math.min(a, b), Math.max(a, b)];
+    const index = sorted.findIndex((value, i) => i >= from && i < to && value >= time);
+    expect([
+      seek(sorted, from, to, time),
+      findFirstAtOrAfter(sorted, time, from, to),
+      findFirstIndex(from, to, (i) => sorted[i]! >= time),
+    ]).toEqual(Array(3).fill(index < 0 ? to : index));
+  });
 });
 
 test('finds an index beyond 32 bits', () => {

@@ -1,12 +1,15 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { finishInOrder } from '../../src/base/for-each-concurrent.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 
 const work = fc.record({ turns: fc.nat(5), result: fc.constantFrom('done', 'failed', 'skipped') });
 
 test('work is finished in the order of its items, failed work too, and no more of it is started than allowed', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(work, { maxLength: 12 }), fc.integer({ min: 1, max: 4 }), async (items, concurrency) => {
+  await checkAsyncProperty(
+    [fc.array(work, { maxLength: 12 }), fc.integer({ min: 1, max: 4 })],
+    50,
+    async (items, concurrency) => {
       const finished: unknown[] = [];
       let open = 0;
       let openMost = 0;
@@ -30,7 +33,6 @@ test('work is finished in the order of its items, failed work too, and no more o
       const started = items.flatMap(({ result }, n) => (result === 'skipped' ? [] : [{ result, n }]));
       expect(finished).toEqual(started.map(({ result, n }) => [n, result === 'failed' ? `${n}` : n]));
       expect(openMost).toBe(Math.min(concurrency, started.length));
-    }),
-    { numRuns: 50 },
+    },
   );
 });

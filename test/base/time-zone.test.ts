@@ -2,9 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { openTimeZone, type TimeZone } from '../../src/base/time-zone.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`zone: SEED=${seed}`);
+import { checkProperty } from '../harness/properties.ts';
 
 const names = [
   'America/New_York',
@@ -47,14 +45,11 @@ const to = Date.UTC(2030, 0, 1);
 describe('a time zone', () => {
   test('agrees with Intl around every change of the offset', () => {
     const anyTime = fc.record({ name: fc.constantFrom(...names), ms: fc.integer({ min: from, max: to }) });
-    fc.assert(
-      fc.property(anyTime, ({ name, ms }) => {
-        const found = instantsOf(name, ms);
-        const wanted = found.length === 1 ? found[0] : found.length === 0 ? 'skipped' : 'twice';
-        expect(zoneOf(name).toInstant(ms)).toBe(wanted);
-      }),
-      { numRuns: 300, seed },
-    );
+    checkProperty([anyTime], 300, ({ name, ms }) => {
+      const found = instantsOf(name, ms);
+      const wanted = found.length === 1 ? found[0] : found.length === 0 ? 'skipped' : 'twice';
+      expect(zoneOf(name).toInstant(ms)).toBe(wanted);
+    });
   });
 
   test('maps every wall-clock time back to its instant, or reports two', () => {
@@ -67,12 +62,9 @@ describe('a time zone', () => {
         .tuple(fc.constantFrom(...nights), fc.integer({ min: -day, max: 2 * day }))
         .map(([night, ms]) => night + ms),
     });
-    fc.assert(
-      fc.property(anyTime, ({ name, ms }) => {
-        expect([ms, 'twice']).toContain(zoneOf(name).toInstant(localOf(name, ms)));
-      }),
-      { numRuns: 2000, seed },
-    );
+    checkProperty([anyTime], 2000, ({ name, ms }) => {
+      expect([ms, 'twice']).toContain(zoneOf(name).toInstant(localOf(name, ms)));
+    });
   });
 
   test.each([

@@ -7,6 +7,7 @@ import {
   type ScheduleEntry,
   type Timetable,
 } from '../../src/base/timetable.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -171,8 +172,10 @@ const seed = fc.integer({ min: 1, max: 1e9 });
 
 describe('any schedule', () => {
   test('handles every scheduled time in order with a correct clock', () => {
-    fc.assert(
-      fc.property(periods, fc.array(calm, { minLength: 50, maxLength: 400 }), jitter, seed, (minutes, steps, j, n) => {
+    checkProperty(
+      [periods, fc.array(calm, { minLength: 50, maxLength: 400 }), jitter, seed],
+      200,
+      (minutes, steps, j, n) => {
         const own = { jitterMs: j, catchUpMs: 0 };
         const lengths = minutes.map((m) => m * minute);
         const { log, end } = play(lengths, steps, own, n);
@@ -189,24 +192,20 @@ describe('any schedule', () => {
             expect(at - moment).toBeLessThanOrEqual(Math.min(j, period));
           }
         });
-      }),
-      { numRuns: 200 },
+      },
     );
   });
 
   test('runs no time twice and no job concurrently with itself, however the clock jumps', () => {
-    fc.assert(
-      fc.property(periods, shaky, jitter, seed, (minutes, steps, j, n) => {
-        const lengths = minutes.map((m) => m * minute);
-        const { log } = play(lengths, steps, { jitterMs: j, catchUpMs: 6 * hour }, n);
-        const keys = log.map(({ name, moment }) => `${name} ${moment}`);
-        expect(new Set(keys).size).toBe(keys.length);
-        for (const { moment, at, overlap } of log) {
-          expect(overlap).toBe(false);
-          if (steps.every(({ jumpMs }) => jumpMs >= 0)) expect(at).toBeGreaterThanOrEqual(moment);
-        }
-      }),
-      { numRuns: 200 },
-    );
+    checkProperty([periods, shaky, jitter, seed], 200, (minutes, steps, j, n) => {
+      const lengths = minutes.map((m) => m * minute);
+      const { log } = play(lengths, steps, { jitterMs: j, catchUpMs: 6 * hour }, n);
+      const keys = log.map(({ name, moment }) => `${name} ${moment}`);
+      expect(new Set(keys).size).toBe(keys.length);
+      for (const { moment, at, overlap } of log) {
+        expect(overlap).toBe(false);
+        if (steps.every(({ jumpMs }) => jumpMs >= 0)) expect(at).toBeGreaterThanOrEqual(moment);
+      }
+    });
   });
 });

@@ -14,6 +14,7 @@ import {
   union,
   type Window,
 } from '../../src/base/window.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 const size = 24;
 const anyWindow = fc
@@ -45,58 +46,46 @@ describe('windows', () => {
   });
 
   test('unite in any order and with any overlap', () => {
-    fc.assert(
-      fc.property(anyWindows, (windows) => {
-        const all = union(windows);
-        expectTidy(all);
-        expect(moments(all)).toEqual(moments(windows));
-      }),
-    );
+    checkProperty([anyWindows], 100, (windows) => {
+      const all = union(windows);
+      expectTidy(all);
+      expect(moments(all)).toEqual(moments(windows));
+    });
   });
 
   test('subtract', () => {
-    fc.assert(
-      fc.property(anyWindows, anyWindows, (windows, taken) => {
-        const left = subtract(windows, taken);
-        expectTidy(left);
-        expect(moments(left)).toEqual(both(moments(windows), moments(taken), (x, y) => x && !y));
-      }),
-    );
+    checkProperty([anyWindows, anyWindows], 100, (windows, taken) => {
+      const left = subtract(windows, taken);
+      expectTidy(left);
+      expect(moments(left)).toEqual(both(moments(windows), moments(taken), (x, y) => x && !y));
+    });
   });
 
   test('intersect', () => {
-    fc.assert(
-      fc.property(anyWindows, anyWindows, (windows, others) => {
-        const shared = intersect(windows, others);
-        expectTidy(shared);
-        expect(moments(shared)).toEqual(both(moments(windows), moments(others), (x, y) => x && y));
-      }),
-    );
-    fc.assert(
-      fc.property(anyWindow, anyWindow, (a, b) => {
-        expect(moments([intersectTwo(a, b)])).toEqual(both(moments([a]), moments([b]), (x, y) => x && y));
-      }),
-    );
+    checkProperty([anyWindows, anyWindows], 100, (windows, others) => {
+      const shared = intersect(windows, others);
+      expectTidy(shared);
+      expect(moments(shared)).toEqual(both(moments(windows), moments(others), (x, y) => x && y));
+    });
+    checkProperty([anyWindow, anyWindow], 100, (a, b) => {
+      expect(moments([intersectTwo(a, b)])).toEqual(both(moments([a]), moments([b]), (x, y) => x && y));
+    });
   });
 
   test('cover a window only if they contain every instant', () => {
-    fc.assert(
-      fc.property(anyWindows, anyWindow, (windows, w) => {
-        const missing = both(moments([w]), moments(windows), (x, y) => x && !y);
-        expect(covers(windows, w)).toBe(!missing.includes(true));
-      }),
-    );
+    checkProperty([anyWindows, anyWindow], 100, (windows, w) => {
+      const missing = both(moments([w]), moments(windows), (x, y) => x && !y);
+      expect(covers(windows, w)).toBe(!missing.includes(true));
+    });
   });
 
   test('have a contiguous end: the first uncovered instant from the start', () => {
-    fc.assert(
-      fc.property(anyWindows, fc.integer({ min: 0, max: size }), (windows, start) => {
-        const set = moments(windows);
-        let end = start;
-        while (set[end] === true) end++;
-        expect(findContiguousEnd(windows, start)).toBe(end);
-      }),
-    );
+    checkProperty([anyWindows, fc.integer({ min: 0, max: size })], 100, (windows, start) => {
+      const set = moments(windows);
+      let end = start;
+      while (set[end] === true) end++;
+      expect(findContiguousEnd(windows, start)).toBe(end);
+    });
   });
 
   test('may be unbounded', () => {
@@ -110,18 +99,14 @@ describe('windows', () => {
 
   test('are split at midnights into adjacent windows of one day', () => {
     const anyTime = fc.integer({ min: -3 * dayMs, max: 5 * dayMs });
-    fc.assert(
-      fc.property(anyTime, anyTime, (from, to) => {
-        const pieces = splitByDay({ from, to });
-        expect(union(pieces)).toEqual(from < to ? [{ from, to }] : []);
-        for (const piece of pieces) {
-          expect(isEmpty(piece)).toBe(false);
-          expect(floorToDay(piece.from)).toBe(floorToDay(piece.to - 1));
-        }
-        expect(pieces.slice(1).every((piece, i) => piece.from === pieces[i]!.to && piece.from % dayMs === 0)).toBe(
-          true,
-        );
-      }),
-    );
+    checkProperty([anyTime, anyTime], 100, (from, to) => {
+      const pieces = splitByDay({ from, to });
+      expect(union(pieces)).toEqual(from < to ? [{ from, to }] : []);
+      for (const piece of pieces) {
+        expect(isEmpty(piece)).toBe(false);
+        expect(floorToDay(piece.from)).toBe(floorToDay(piece.to - 1));
+      }
+      expect(pieces.slice(1).every((piece, i) => piece.from === pieces[i]!.to && piece.from % dayMs === 0)).toBe(true);
+    });
   });
 });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toManifestPath } from '../../src/bucket/bucket-manifest.ts';
 import { keepForTables, listCandidates, splitManifests } from '../../src/bucket/plan-retention.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 const dayMs = 86_400_000;
 const nowMs = 1000 * dayMs;
@@ -48,23 +49,24 @@ test('expires manifests of lost races with those that won', () => {
 });
 
 test('never expires what was in force within keep_days, or is among the last, in any history', () => {
-  fc.assert(
-    fc.property(
+  checkProperty(
+    [
       fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 1, maxLength: 30 }),
       fc.integer({ min: 1, max: 10 }),
       fc.integer({ min: 1, max: 20 }),
-      (gaps, keepGenerations, keepDays) => {
-        // Ages fall with the sequence.
-        const ages = gaps.map((_, i) => gaps.slice(i).reduce((sum, gap) => sum + gap, 0));
-        const rules = { keepGenerations, keepMs: keepDays * dayMs };
-        const expired = new Set(sequencesOf(splitManifests(listManifests(ages), ages.length, nowMs, rules).expired));
-        for (const [i] of ages.entries()) {
-          const isAmongLast = i >= ages.length - keepGenerations;
-          const replacedAge = ages[i + 1] ?? 0;
-          expect(expired.has(i + 1)).toBe(!isAmongLast && replacedAge >= keepDays);
-        }
-      },
-    ),
+    ],
+    100,
+    (gaps, keepGenerations, keepDays) => {
+      // Ages fall with the sequence.
+      const ages = gaps.map((_, i) => gaps.slice(i).reduce((sum, gap) => sum + gap, 0));
+      const rules = { keepGenerations, keepMs: keepDays * dayMs };
+      const expired = new Set(sequencesOf(splitManifests(listManifests(ages), ages.length, nowMs, rules).expired));
+      for (const [i] of ages.entries()) {
+        const isAmongLast = i >= ages.length - keepGenerations;
+        const replacedAge = ages[i + 1] ?? 0;
+        expect(expired.has(i + 1)).toBe(!isAmongLast && replacedAge >= keepDays);
+      }
+    },
   );
 });
 

@@ -29,10 +29,10 @@ import {
 import { trade, tradeAnswer } from '../archive/trades.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration, readRoot } from './pushed.ts';
-import { pullNow, useServer } from './use-server.ts';
+import { pulled, pullNow, useServer, verifyFolder } from './use-server.ts';
 
 describe('a pull', needsObjectStorage(), () => {
-  const { newPrefix, open, folderOf, proxied } = useServer();
+  const { newPrefix, open, folderOf, proxied, pushed } = useServer();
 
   test('a push and a pull give an equal archive, byte for byte, that verifies', async () => {
     const archive = await publishedArchive();
@@ -53,12 +53,7 @@ describe('a pull', needsObjectStorage(), () => {
         expect(readFileSync(join(folder, name), 'utf8'), name).toBe(readRoot(archive, name));
     };
     same();
-    const verify = async () => {
-      const copy = opened({ root: folder, create: false });
-      const { findings, state } = await verifyArchive(copy, null);
-      copy.close();
-      expect([findings, state]).toEqual([[], null]);
-    };
+    const verify = async () => expect(await verifyFolder(folder)).toMatchObject({ findings: [], state: null });
     await verify();
     // An update of the pull, of what a publish changed.
     await publishMore(archive, 1, 0.25);
@@ -71,11 +66,8 @@ describe('a pull', needsObjectStorage(), () => {
   });
 
   test('a pull downloads again what is missing, and what verify found damaged', async () => {
-    const archive = await publishedArchive();
-    const store = await open(newPrefix());
-    await pushNow(archive, store);
-    const folder = join(scratchFolder(), 'pulled');
-    await pullNow(store, folder);
+    const { archive, store } = await pushed();
+    const folder = await pulled(store);
     const [missing, flipped] = listManifestFiles(archive.readManifest()).map(({ path }) => join(folder, path));
     rmSync(missing!);
     const bytes = readFileSync(flipped!);
@@ -89,8 +81,7 @@ describe('a pull', needsObjectStorage(), () => {
     copy.close();
     expect(await pullNow(store, folder)).toMatchObject({ downloaded: { files: 2 } });
     expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
-    const after = opened({ root: folder, create: false });
-    expect(await verifyArchive(after, null)).toMatchObject({ findings: [], state: null });
+    expect(await verifyFolder(folder)).toMatchObject({ findings: [], state: null });
   });
 
   test('every dataset is pulled as it was pushed: files by part, files without rows, and the rows that follow', async () => {
@@ -105,9 +96,7 @@ describe('a pull', needsObjectStorage(), () => {
       await pullNow(store, folder);
       expect(await readGeneration(store)).toEqual(hashesOf(archive));
       expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
-      const copy = opened({ root: folder, create: false });
-      expect(await verifyArchive(copy, null)).toMatchObject({ findings: [], state: null });
-      copy.close();
+      expect(await verifyFolder(folder)).toMatchObject({ findings: [], state: null });
     };
     const listWithoutRows = () =>
       datasetNames.filter((name) => listFilesWithRows(archive.readManifest(), name).length === 0);
@@ -141,8 +130,7 @@ describe('a pull', needsObjectStorage(), () => {
     await publishNow(archive);
     const store = await open(newPrefix());
     await pushNow(archive, store);
-    const folder = join(scratchFolder(), 'pulled');
-    await pullNow(store, folder);
+    const folder = await pulled(store);
     expect(readFileSync(join(folder, 'manifest.json'), 'utf8')).toBe(readRoot(archive, 'manifest.json'));
     const copy = opened({ root: folder, create: false, upstream: null });
     expect(await verifyArchive(copy, null)).toMatchObject({ findings: [], state: null });
@@ -152,11 +140,8 @@ describe('a pull', needsObjectStorage(), () => {
   test.each([0, 2, 4])(
     'a pull that breaks after its commit, with %i files in place, is ended by the next one',
     async (renames) => {
-      const archive = await publishedArchive();
-      const store = await open(newPrefix());
-      await pushNow(archive, store);
-      const folder = join(scratchFolder(), 'pulled');
-      await pullNow(store, folder);
+      const { archive, store } = await pushed();
+      const folder = await pulled(store);
       await publishMore(archive, 0, 0.75);
       await publishMore(archive, 1);
       await pushNow(archive, store);
@@ -173,18 +158,13 @@ describe('a pull', needsObjectStorage(), () => {
       copy.close();
       expect(await pullNow(store, folder)).toMatchObject({ outcome: 'unchanged' });
       expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
-      const after = opened({ root: folder, create: false });
-      expect(await verifyArchive(after, null)).toMatchObject({ generation: 3, findings: [], state: null });
+      expect(await verifyFolder(folder)).toMatchObject({ generation: 3, findings: [], state: null });
     },
   );
 
   test('a pull that breaks during its downloads changes nothing', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
-    const folder = join(scratchFolder(), 'pulled');
-    await pullNow(store, folder);
+    const { archive, prefix, store } = await pushed();
+    const folder = await pulled(store);
     const before = hashes(folder, '**/*');
     await publishMore(archive, 0, 0.75);
     await pushNow(archive, store);
@@ -199,10 +179,7 @@ describe('a pull', needsObjectStorage(), () => {
   });
 
   test('views.sql reads the objects of its generation in DuckDB', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
+    const { archive, prefix, store } = await pushed();
     await publishMore(archive, 0, 0.75);
     await pushNow(archive, store);
     // DuckDB's extension for S3 is not a part of the tests: here it reads the server's own files.
@@ -221,16 +198,13 @@ describe('a pull', needsObjectStorage(), () => {
   });
 
   test('a pull refuses a folder with other data, and an archive with data that was not pushed', async () => {
-    const archive = await publishedArchive();
-    const store = await open(newPrefix());
-    await pushNow(archive, store);
+    const { archive, store } = await pushed();
     const strange = scratchFolder();
     writeFileSync(join(strange, 'notes.txt'), 'mine');
     await expect(pullNow(store, strange)).rejects.toMatchObject({ exitCode: 2 });
     // Nothing would be lost.
     expect(await pullNow(store, archive.layout.root)).toMatchObject({ outcome: 'unchanged' });
-    const folder = join(scratchFolder(), 'pulled');
-    await pullNow(store, folder);
+    const folder = await pulled(store);
     const copy = opened({ root: folder, create: false });
     append(copy, answer('AAA', [[day0 + 5, 0.1]]));
     await publishMore(archive, 1);

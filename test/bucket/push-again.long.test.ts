@@ -1,28 +1,23 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import { formatRemoteViews } from '../../src/bucket/finish-push.ts';
 import { takePushLock } from '../../src/bucket/push.ts';
 import { verifyBucket } from '../../src/bucket/verify-bucket.ts';
-import { opened, scratchFolder } from '../archive/scratch.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
-import { useServer } from './use-server.ts';
+import { copyOf, useServer } from './use-server.ts';
 
 // What a push mends, and what it leaves to the next one.
 
 describe('a push', needsObjectStorage(), () => {
-  const { newPrefix, open, folderOf, objectsOf, proxied } = useServer();
+  const { newPrefix, open, folderOf, objectsOf, proxied, unpushed, pushed } = useServer();
 
   test('uploads objects again that something else has removed, and warns', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
+    const { archive, prefix, store } = await pushed();
     const { files } = (await readRemoteManifest(store))!;
     const kept = new Set(Object.values(hashesOf(archive)));
     await publishMore(archive, 1);
@@ -42,10 +37,7 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('does not upload an object again from a damaged file', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
+    const { archive, prefix, store } = await pushed();
     const before = await readGeneration(store);
     const { files } = (await readRemoteManifest(store))!;
     await publishMore(archive, 1);
@@ -65,14 +57,10 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('of an archive restored from a backup stays refused, whatever it publishes, until it is pushed on top', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    const folder = join(scratchFolder(), 'backup');
-    await takeSnapshot(archive, folder, { id: 'a' });
+    const { archive, store } = await unpushed();
+    const backup = await copyOf(archive);
     await publishMore(archive, 1, 0.1);
     await pushNow(archive, store);
-    const backup = opened({ root: folder, create: false });
     for (const price of [0.6, 0.7, 0.8]) {
       // Each replaces all files that differ.
       await publishMore(backup, 1, price);

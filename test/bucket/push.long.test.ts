@@ -3,8 +3,6 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
-import { verifyArchive } from '../../src/archive/integrity/verify.ts';
-import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { verifyBucket } from '../../src/bucket/verify-bucket.ts';
@@ -12,27 +10,23 @@ import { answer, append, day0, hashes, opened, publishNow, scratchFolder } from 
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
-import { pullNow, useServer } from './use-server.ts';
+import { copyOf, pulled, pullNow, useServer, verifyFolder } from './use-server.ts';
 
 /** Rounds of twelve pushes at once; PUSH_ROUNDS=25 for a long run. */
 const rounds = Number(process.env.PUSH_ROUNDS ?? 2);
 
 describe('a push', needsObjectStorage(), () => {
-  const { newPrefix, open, folderOf, objectsOf, proxied } = useServer();
+  const { newPrefix, open, folderOf, objectsOf, proxied, unpushed, pushed } = useServer();
 
   test('a push without changes sends one read and no write', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    await pushNow(archive, await open(prefix));
+    const { archive, prefix } = await pushed();
     const { proxy, store } = await proxied(prefix, {});
     expect(await pushNow(archive, store)).toMatchObject({ outcome: 'unchanged', requests: { reads: 1, writes: 0 } });
     expect(proxy.seen.map(({ method }) => method)).toEqual(['GET']);
   });
 
   test('a push of N changed files sends N + 3 writes and 3 reads', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    await pushNow(archive, await open(prefix));
+    const { archive, prefix } = await pushed();
     const before = new Set(Object.values(hashesOf(archive)));
     await publishMore(archive, 1);
     const changed = Object.entries(hashesOf(archive)).filter(([, hash]) => !before.has(hash)).length;
@@ -60,12 +54,8 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('a diverged copy never replaces the other, and only its push is refused', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    await pushNow(archive, await open(prefix));
-    const folder = join(scratchFolder(), 'copy');
-    await takeSnapshot(archive, folder, { id: 'a' });
-    const copy = opened({ root: folder, create: false });
+    const { archive, prefix } = await pushed();
+    const copy = await copyOf(archive);
     await publishMore(archive, 1, 0.1);
     await publishMore(copy, 1, 0.9);
     const stores = await Promise.all([open(prefix), open(prefix)]);
@@ -82,9 +72,7 @@ describe('a push', needsObjectStorage(), () => {
     const late = await publishedArchive();
     const prefix = newPrefix();
     await pushNow(late, await open(prefix));
-    const folder = join(scratchFolder(), 'copy');
-    await takeSnapshot(late, folder, { id: 'a' });
-    const first = opened({ root: folder, create: false });
+    const first = await copyOf(late);
     await publishMore(late, 1, 0.1);
     await publishMore(first, 1, 0.9);
     const before = hashesOf(late);
@@ -114,9 +102,7 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('the archive of another upstream is refused, and nothing is written', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    await pushNow(archive, await open(prefix));
+    const { prefix } = await pushed();
     const other = opened({ upstream: 'https://other.test', parts: 1 });
     append(other, answer('AAA', [[day0, 0.5]]));
     await publishNow(other);
@@ -130,16 +116,11 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('an archive restored from a backup is refused, and pushed on top with --force-restore', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    const folder = join(scratchFolder(), 'backup');
-    await takeSnapshot(archive, folder, { id: 'a' });
+    const { archive, prefix, store } = await unpushed();
+    const backup = await copyOf(archive);
     await publishMore(archive, 1);
     await pushNow(archive, store);
-    const folder2 = join(scratchFolder(), 'pulled');
-    await pullNow(store, folder2);
-    const backup = opened({ root: folder, create: false });
+    const folder = await pulled(store);
     await expect(pushNow(backup, store)).rejects.toMatchObject({
       exitCode: 2,
       message: expect.stringMatching(/generation 2, and this archive has generation 1/),
@@ -149,17 +130,13 @@ describe('a push', needsObjectStorage(), () => {
     expect(await readGeneration(store)).toEqual(hashesOf(backup));
     expect(objectsOf(prefix, 'data')).toEqual(expect.arrayContaining(objects));
     // A pull follows, back to the older generation.
-    await pullNow(store, folder2);
-    expect(hashes(folder2, '**/*')).toEqual(hashes(folder, '**/*'));
-    const copy = opened({ root: folder2, create: false });
-    expect(await verifyArchive(copy, null)).toMatchObject({ generation: 1, findings: [], state: null });
+    await pullNow(store, folder);
+    expect(hashes(folder, '**/*')).toEqual(hashes(backup.layout.root, '**/*'));
+    expect(await verifyFolder(folder)).toMatchObject({ generation: 1, findings: [], state: null });
   });
 
   test('a manifest.json that is lost is not taken for a first push', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
+    const { archive, prefix, store } = await pushed();
     await publishMore(archive, 1);
     await pushNow(archive, store);
     rmSync(join(folderOf(prefix), 'manifest.json'));
@@ -173,9 +150,7 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('several generations between two pushes count as a continuation', async () => {
-    const archive = await publishedArchive();
-    const store = await open(newPrefix());
-    await pushNow(archive, store);
+    const { archive, store } = await pushed();
     for (const n of [1, 2, 3]) await publishMore(archive, n);
     expect(await pushNow(archive, store)).toMatchObject({ generation: 4, sequence: 2 });
     expect(await readGeneration(store)).toEqual(hashesOf(archive));
@@ -198,10 +173,7 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('verify names missing, shortened and changed objects, and a repair uploads them again', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
+    const { archive, prefix, store } = await pushed();
     const { files } = (await readRemoteManifest(store))!;
     const [missing, short, changed] = files.map(({ key }) => key);
     rmSync(join(folderOf(prefix), missing!));
@@ -231,10 +203,7 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('another object under the key of a file ends a push with exit 6, and is named', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
+    const { archive, prefix, store } = await pushed();
     const first = new Set(objectsOf(prefix, 'data'));
     await publishMore(archive, 1);
     await pushNow(archive, store);

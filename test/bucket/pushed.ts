@@ -8,6 +8,7 @@ import { parseRemoteManifest, remoteManifestPath } from '../../src/bucket/bucket
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { type PushOptions, type PushResult, pushArchive } from '../../src/bucket/push.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { silent } from '../harness/job-context.ts';
 
 // Small archives, and pushes of them.
 
@@ -23,7 +24,7 @@ export const pushNow = (
     isSingleWriter: false,
     restores: false,
     id: `test${++pushes}`,
-    log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+    log: silent,
     ...options,
   });
 

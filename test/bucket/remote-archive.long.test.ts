@@ -10,13 +10,13 @@ import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { openRemoteArchive, type RemoteArchiveOptions } from '../../src/bucket/remote-archive.ts';
 import { clockAt, hashes, hourMs, judged, now, opened, publishedTicks, scratchFolder } from '../archive/scratch.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
-import { publishedArchive, publishMore, pushNow } from './pushed.ts';
-import { pullNow, useServer } from './use-server.ts';
+import { publishMore, pushNow } from './pushed.ts';
+import { pulled, useServer } from './use-server.ts';
 
 let opens = 0;
 
 describe('reading a generation in a bucket', needsObjectStorage(), () => {
-  const { newPrefix, open, folderOf, objectsOf, proxied } = useServer();
+  const { open, folderOf, objectsOf, proxied, pushed } = useServer();
 
   async function openRemote(store: ObjectStore, cacheFolder: string, options: Partial<RemoteArchiveOptions> = {}) {
     const remote = await openRemoteArchive(store, {
@@ -40,20 +40,11 @@ describe('reading a generation in a bucket', needsObjectStorage(), () => {
     return { ...remote, close };
   }
 
-  async function pushed() {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store);
-    return { archive, prefix, store };
-  }
-
   const fetchAll = (archive: Archive): Promise<void> => archive.fetchFiles!(listManifestFiles(archive.readManifest()));
 
   test('it is the archive that a pull gives, with the files that were requested', async () => {
     const { store } = await pushed();
-    const pulled = join(scratchFolder(), 'pulled');
-    await pullNow(store, pulled);
+    const folder = await pulled(store);
     const { archive, close } = await openRemote(store, scratchFolder());
     const { root } = archive.layout;
     expect(archive.name).toBe(store.url);
@@ -62,10 +53,10 @@ describe('reading a generation in a bucket', needsObjectStorage(), () => {
     // What is not fetched is no empty answer.
     expect(() => pinGeneration(archive, ['ticks'], 'early')).toThrow(expect.objectContaining({ exitCode: 6 }));
     await fetchAll(archive);
-    expect(hashes(root, '**/*')).toEqual(hashes(pulled, '**/*'));
+    expect(hashes(root, '**/*')).toEqual(hashes(folder, '**/*'));
     for (const name of ['manifest.json', 'SHA256SUMS', 'README.md', 'views.sql'])
-      expect(readFileSync(join(root, name), 'utf8'), name).toBe(readFileSync(join(pulled, name), 'utf8'));
-    const copy = opened({ root: pulled, create: false });
+      expect(readFileSync(join(root, name), 'utf8'), name).toBe(readFileSync(join(folder, name), 'utf8'));
+    const copy = opened({ root: folder, create: false });
     expect(readStatus(archive, judged, now)).toEqual({ ...readStatus(copy, judged, now), archive: store.url });
     close();
     expect(existsSync(root)).toBe(false);

@@ -5,18 +5,15 @@ import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { readRemoteManifest, toManifestPath } from '../../src/bucket/bucket-manifest.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
-import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
+import { hashesOf, publishMore, pushNow, readGeneration } from './pushed.ts';
 import { useServer } from './use-server.ts';
 
 describe('the retention of a push', needsObjectStorage(), () => {
-  const { newPrefix, open, folderOf, objectsOf, age, proxied } = useServer();
+  const { folderOf, objectsOf, age, proxied, unpushed, pushed } = useServer();
   const retention = { keepGenerations: 2, keepMs: dayMs };
 
   test('keeps what the last manifests name, removes the rest below data/ only, and touches no foreign object', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store, { retention });
+    const { archive, prefix, store } = await pushed({ retention });
     const foreign = [
       'data/ticks/notes.txt',
       'data/ticks/date=2026-06-01/part-00.parquet',
@@ -51,10 +48,7 @@ describe('the retention of a push', needsObjectStorage(), () => {
   });
 
   test('keeps the objects of replaced manifests for keep_days, however many followed', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store, { retention });
+    const { archive, store } = await pushed({ retention });
     const held = (await readRemoteManifest(store))!;
     for (let n = 1; n <= 5; n++) {
       await publishMore(archive, 0, 0.5 + n / 100);
@@ -64,9 +58,7 @@ describe('the retention of a push', needsObjectStorage(), () => {
   });
 
   test('removes nothing if a manifest that counts cannot be read, or the policy forbids it', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
+    const { archive, prefix, store } = await unpushed();
     for (let n = 0; n < 3; n++) {
       await pushNow(archive, store, { retention: { keepGenerations: 30, keepMs: dayMs } });
       await publishMore(archive, 0, 0.6 + n / 100);
@@ -87,9 +79,7 @@ describe('the retention of a push', needsObjectStorage(), () => {
   });
 
   test('a removal is not retried, because its objects may be back by then; the next push lists them again', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
+    const { archive, prefix, store } = await unpushed();
     const few = { keepGenerations: 1, keepMs: dayMs };
     await pushNow(archive, store, { retention: few });
     const first = objectsOf(prefix, 'data');
@@ -115,10 +105,7 @@ describe('the retention of a push', needsObjectStorage(), () => {
   });
 
   test('keeps what a marker declares for its dataset, until the marker is removed', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
-    await pushNow(archive, store, { retention });
+    const { archive, prefix, store } = await pushed({ retention });
     const marked = (await readRemoteManifest(store))!;
     const manifest = toManifestPath(1, marked.text);
     const marker = manifest.replace('manifests/', 'tables/ticks/');
@@ -151,9 +138,7 @@ describe('the retention of a push', needsObjectStorage(), () => {
   });
 
   test('an old object that no manifest names is not used again, since a retention may be removing it', async () => {
-    const archive = await publishedArchive();
-    const prefix = newPrefix();
-    const store = await open(prefix);
+    const { archive, prefix, store } = await unpushed();
     // An interrupted push left all objects.
     const { store: cut } = await proxied(prefix, {
       answer: ({ method, path }) => (method === 'PUT' && path.includes('manifests/') ? 403 : null),

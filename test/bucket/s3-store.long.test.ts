@@ -3,11 +3,11 @@ import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { systemClock, systemRandom } from '../../src/base/system.ts';
 import { parseBucketAddress } from '../../src/bucket/address.ts';
 import { openS3Store, type StoreOptions } from '../../src/bucket/s3-store.ts';
+import { silent } from '../harness/job-context.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { startFaultProxy } from './fault-proxy.ts';
 import { credentials, type ObjectServer, openStore, region, startServer } from './server.ts';
 
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const bytes = Buffer.from('some bytes');
 const hash = sha256(bytes);
 

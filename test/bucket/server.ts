@@ -7,6 +7,7 @@ import { systemClock, systemRandom } from '../../src/base/system.ts';
 import { parseBucketAddress } from '../../src/bucket/address.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { openS3Store, type StoreLimits } from '../../src/bucket/s3-store.ts';
+import { silent } from '../harness/job-context.ts';
 import { waitFor } from '../harness/limits.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
@@ -79,8 +80,6 @@ export interface Access {
 
 /** Waits little between attempts, so that faults are over soon. */
 const quickLimits: Partial<StoreLimits> = { attemptsMax: 4, delayMsMin: 1, delayMsMax: 4, idleMsMax: 20_000 };
-
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export const openStore = (access: Access): Promise<ObjectStore> =>
   openS3Store(parseBucketAddress(`s3://${access.bucket ?? bucket}/${access.prefix}`, 'test'), {

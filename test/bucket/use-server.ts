@@ -1,13 +1,18 @@
 import { globSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { dayMs } from '../../src/base/window.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { type PullOptions, pullArchive } from '../../src/bucket/pull.ts';
-import { hourMs } from '../archive/scratch.ts';
+import type { PushOptions } from '../../src/bucket/push.ts';
+import { hourMs, opened, scratchFolder } from '../archive/scratch.ts';
 import { type FaultProxy, type ProxyRules, startFaultProxy } from './fault-proxy.ts';
+import { publishedArchive, pushNow } from './pushed.ts';
 import { type Access, type ObjectServer, openStore, startServer } from './server.ts';
 
 /** A server for the tests of a describe block, each with prefixes of its own. */
@@ -27,8 +32,23 @@ export function useServer() {
     globSync('**/*', { cwd: join(folderOf(prefix), under) })
       .filter((path) => statSync(join(folderOf(prefix), under, path)).isFile())
       .sort();
+  const newPrefix = (): string => `p${++prefixes}`;
+  /** An archive with a generation, and a store for it. */
+  async function unpushed() {
+    const archive = await publishedArchive();
+    const prefix = newPrefix();
+    return { archive, prefix, store: await open(prefix) };
+  }
+  /** The same, with the generation pushed. */
+  async function pushed(options: Partial<PushOptions> = {}) {
+    const lake = await unpushed();
+    await pushNow(lake.archive, lake.store, options);
+    return lake;
+  }
   return {
-    newPrefix: (): string => `p${++prefixes}`,
+    newPrefix,
+    unpushed,
+    pushed,
     open,
     folderOf,
     objectsOf,
@@ -56,3 +76,24 @@ const pullOptions: PullOptions = {
 
 export const pullNow = (store: ObjectStore, folder: string, options: Partial<PullOptions> = {}) =>
   pullArchive(store, folder, { ...pullOptions, ...options });
+
+/** Pulls into a new folder. */
+export async function pulled(store: ObjectStore): Promise<string> {
+  const folder = join(scratchFolder(), 'pulled');
+  await pullNow(store, folder);
+  return folder;
+}
+
+/** A copy of an archive as it is now, as a backup has it. */
+export async function copyOf(archive: Archive): Promise<Archive> {
+  const root = join(scratchFolder(), 'copy');
+  await takeSnapshot(archive, root, { id: 'a' });
+  return opened({ root, create: false });
+}
+
+export async function verifyFolder(root: string) {
+  const archive = opened({ root, create: false, upstream: null });
+  const result = await verifyArchive(archive, null);
+  archive.close();
+  return result;
+}

@@ -107,15 +107,17 @@ function folder(): string {
 function person(...answers: string[]) {
   const requested: string[] = [];
   const reported: string[] = [];
+  const ask = async (question: string): Promise<string> => {
+    requested.push(question);
+    const answer = answers.shift();
+    if (answer === undefined) throw new Error(`requested too much: ${question}`);
+    return answer;
+  };
   return {
     requested,
     reported,
-    async ask(question: string) {
-      requested.push(question);
-      const answer = answers.shift();
-      if (answer === undefined) throw new Error(`requested too much: ${question}`);
-      return answer;
-    },
+    ask,
+    askHidden: (question: string) => ask(`(hidden) ${question}`),
     print: (text: string) => void reported.push(text),
   };
 }
@@ -125,10 +127,11 @@ const url = parseTextLayer('upstream.base_url', 'https://example.org', '--base-u
 describe('on a terminal', () => {
   test('asks for missing settings with defaults, and writes only chosen ones', async () => {
     const someone = person('https://example.org/', '', '', '', '');
-    const { chosen, settings } = await collectAnswers('/base', [], someone);
+    const { chosen, settings, typedKey } = await collectAnswers('/base', [], someone);
+    expect(typedKey).toBeNull();
     expect(someone.requested).toEqual([
       'URL of the market data service, e.g. https://example.org: ',
-      'File that holds the market data key [none, from ODDSLAKE_API_KEY]: ',
+      '(hidden) Market data key, which is not shown while you type or paste it [none, from ODDSLAKE_API_KEY]: ',
       'Requests per second that the key allows [5]: ',
       'Folder of the archive [output/archive]: ',
       'Name of the service in the archive [https://example.org]: ',
@@ -140,33 +143,54 @@ describe('on a terminal', () => {
     expect(settings.archive.output).toBe('/base/output/archive');
   });
 
-  test('repeats a question after an invalid answer, with the reason', async () => {
-    const base = folder();
-    writeFileSync(join(base, 'key'), 'secret-1234\n');
-    const someone = person('', 'ftp://x', ' https://example.org ', 'nokey', 'key', '0', '2.5', 'lake', 'box');
-    const { chosen, settings } = await collectAnswers(base, [], someone);
+  test('repeats a question after an invalid answer, with what was expected and without the answer', async () => {
+    const answers = [
+      '',
+      'ftp://x',
+      'example.org',
+      ' https://example.org ',
+      'key\u00e9',
+      ' secret-1234 ',
+      '0',
+      '2.5',
+      'lake',
+    ];
+    const someone = person(...answers, 'box secret-1234', 'box');
+    const { chosen, settings, typedKey } = await collectAnswers('/base', [], someone);
+    const address = 'Expected an http or https URL without credentials, query or fragment';
     expect(someone.reported).toEqual([
       'A value is required.',
-      expect.stringMatching(/^your answer: upstream\.base_url is "ftp:\/\/x": expected an http or https URL/),
-      expect.stringMatching(/nokey: there is no such file$/),
-      'your answer: upstream.requests_per_second is 0: expected a number from 0.001 to 100000',
+      `${address}.`,
+      `${address}: did you mean https://example.org?`,
+      'Expected one line of 1 to 4096 printable ASCII characters.',
+      'Expected a number from 0.001 to 100000.',
+      'That is the key, which is already known.',
     ]);
     expect(Object.fromEntries(chosen)).toEqual({
       'upstream.base_url': 'https://example.org',
-      'upstream.api_key_file': 'key',
       'upstream.requests_per_second': 2.5,
       'archive.output': 'lake',
       'source.name': 'box',
     });
-    expect(settings.upstream.apiKey).toBe('secret-1234');
+    expect([typedKey, settings.upstream.apiKey]).toEqual(['secret-1234', 'secret-1234']);
   });
 
-  test('does not ask for given settings, nor for a key file if the key is given', async () => {
-    const key = parseTextLayer('upstream.api_key', 'secret-1234', 'ODDSLAKE_API_KEY');
-    const someone = person('', '', '');
-    const { chosen } = await collectAnswers('/base', [url, key], someone);
-    expect(someone.requested).toHaveLength(3);
-    expect([...chosen.keys()]).toEqual(['upstream.base_url', 'archive.output']);
+  test('does not ask for given settings, nor for the key if it or its file is given', async () => {
+    const base = folder();
+    writeFileSync(join(base, 'key'), 'secret-1234\n');
+    for (const [path, text] of [
+      ['upstream.api_key', 'secret-1234'],
+      ['upstream.api_key_file', 'key'],
+    ] as const) {
+      const someone = person('', '', '');
+      const { chosen, typedKey } = await collectAnswers(base, [url, parseTextLayer(path, text, 'given')], someone);
+      expect(someone.requested).toHaveLength(3);
+      expect(typedKey).toBeNull();
+      expect([...chosen.keys()].filter((key) => key !== 'upstream.api_key_file')).toEqual([
+        'upstream.base_url',
+        'archive.output',
+      ]);
+    }
   });
 });
 

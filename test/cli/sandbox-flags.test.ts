@@ -11,7 +11,7 @@ test('help names the actual defaults', () => {
       ['none', 0],
     ] as const),
   ]);
-  for (const { flags, text, option, parse } of sandboxFlags) {
+  for (const [flags, text, option, parse] of sandboxFlags) {
     const stated = /\(default: (.*)\)$/.exec(text)![1]!;
     const isWord = words.has(stated) && typeof sandboxDefaults[option] !== 'string';
     expect(isWord ? words.get(stated) : parse(stated, flags), flags).toEqual(sandboxDefaults[option]);

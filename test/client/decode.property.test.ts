@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { decodeJsonPage, decodeTickPage, extractElementTexts } from '../../src/client/decode.ts';
 import { decodeCompactPage } from '../../src/client/fast-page-decoder.ts';
 import type { DecodedTickPage } from '../../src/client/upstream.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 
 /** Numbers of compact pages: prices and times as serializers write them, and long ones. */
@@ -113,30 +114,21 @@ function expectSame(bytes: Uint8Array): void {
 }
 
 test('the fast decoder accepts every compact page and agrees with JSON.parse', () => {
-  fc.assert(
-    fc.property(compactPage, (text) => {
-      const bytes = Buffer.from(text);
-      expect(decodeCompactPage(bytes)).toBeDefined();
-      expectSame(bytes);
-    }),
-    { numRuns: Math.ceil(share * 5000) },
-  );
+  checkProperty([compactPage], share * 5000, (text) => {
+    const bytes = Buffer.from(text);
+    expect(decodeCompactPage(bytes)).toBeDefined();
+    expectSame(bytes);
+  });
 });
 
 test('both decoders agree on unusual numbers, symbols and counts', () => {
-  fc.assert(
-    fc.property(oddPage, (text) => expectSame(Buffer.from(text))),
-    { numRuns: Math.ceil(share * 5000) },
-  );
+  checkProperty([oddPage], share * 5000, (text) => expectSame(Buffer.from(text)));
 });
 
 test('both decoders agree on damaged pages', () => {
-  fc.assert(
-    fc.property(compactPage, fc.array(change, { minLength: 1, maxLength: 3 }), (text, changes) => {
-      expectSame(changes.reduce(mutate, Buffer.from(text)));
-    }),
-    { numRuns: Math.ceil(share * 30_000) },
-  );
+  checkProperty([compactPage, fc.array(change, { minLength: 1, maxLength: 3 })], share * 30_000, (text, changes) => {
+    expectSame(changes.reduce(mutate, Buffer.from(text)));
+  });
 });
 
 test('both decoders agree on a usual tick with any byte changed, removed or inserted', () => {
@@ -159,13 +151,10 @@ test('both decoders agree on a usual tick with any byte changed, removed or inse
 });
 
 test('the texts of elements parse to the elements', () => {
-  fc.assert(
-    fc.property(fc.array(fc.json()), fc.dictionary(fc.string(), fc.jsonValue()), (elements, others) => {
-      const fields = Object.entries({ ...others, ticks: 0 }).filter(([name]) => name !== 'ticks');
-      const texts = fields.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value, null, 1)}`);
-      const text = `{${[...texts, `"ticks":[${elements.join(' ,')}]`].join(',\n')}}`;
-      expect(extractElementTexts(text, 'ticks')).toEqual(elements.map((element) => element.trim()));
-    }),
-    { numRuns: Math.ceil(share * 2000) },
-  );
+  checkProperty([fc.array(fc.json()), fc.dictionary(fc.string(), fc.jsonValue())], share * 2000, (elements, others) => {
+    const fields = Object.entries({ ...others, ticks: 0 }).filter(([name]) => name !== 'ticks');
+    const texts = fields.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value, null, 1)}`);
+    const text = `{${[...texts, `"ticks":[${elements.join(' ,')}]`].join(',\n')}}`;
+    expect(extractElementTexts(text, 'ticks')).toEqual(elements.map((element) => element.trim()));
+  });
 });

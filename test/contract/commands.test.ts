@@ -69,7 +69,6 @@ test('every command accepts the common flags and lists those that it uses', () =
     'symbols watch': ['--no-progress', '--strict'],
     schedule: ['--no-progress'],
     sandbox: ['--config', '--output', '--set', ...reads],
-    'sandbox files': ['--config', '--output', '--set', ...reads],
     // init writes the config and describes these flags differently.
     init: ['--config', '--quiet', '--log-level', '--no-progress', '--wait', '--strict'],
   };

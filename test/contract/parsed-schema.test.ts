@@ -17,6 +17,7 @@ import {
   type Schema,
   text,
 } from '../../src/contract/parsed-schema.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 // Drawn schemas, each with values that it mostly accepts.
 
@@ -115,22 +116,19 @@ test('a schema parses exactly the JSON that its JSON Schema accepts, and names a
   const ajv = new Ajv2020({ strict: false, ownProperties: true });
   let [accepted, rejected] = [0, 0];
   const cases = schemas.chain(({ schema, value }) => fc.tuple(fc.constant(schema), fc.array(value, { minLength: 20 })));
-  fc.assert(
-    fc.property(cases, ([schema, values]) => {
-      const isValid = ajv.compile(schema.json);
-      for (const value of values) {
-        const json: unknown = JSON.parse(JSON.stringify(value));
-        const parsed = parseBy(schema, json, 'at');
-        expect('value' in parsed, JSON.stringify([schema.json, json])).toBe(isValid(json));
-        if ('value' in parsed) accepted++;
-        else {
-          rejected++;
-          expect(parsed.faults.length).toBeGreaterThan(0);
-          for (const { name } of parsed.faults) expect(name).toMatch(/^at/);
-        }
+  checkProperty([cases], 60, ([schema, values]) => {
+    const isValid = ajv.compile(schema.json);
+    for (const value of values) {
+      const json: unknown = JSON.parse(JSON.stringify(value));
+      const parsed = parseBy(schema, json, 'at');
+      expect('value' in parsed, JSON.stringify([schema.json, json])).toBe(isValid(json));
+      if ('value' in parsed) accepted++;
+      else {
+        rejected++;
+        expect(parsed.faults.length).toBeGreaterThan(0);
+        for (const { name } of parsed.faults) expect(name).toMatch(/^at/);
       }
-    }),
-    { numRuns: 60 },
-  );
+    }
+  });
   expect(Math.min(accepted, rejected)).toBeGreaterThan(100);
 });

@@ -54,7 +54,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   pull: [],
   export: ['--out', '--dataset', '--symbol', '--source', '--from', '--to', '--since', '--format', '--csv-safe'],
   sql: ['--format', '--csv-safe'],
-  serve: [],
+  serve: ['--port', '--host'],
   'keys create': ['--name', '--scope', '--dataset', '--expires', '--requests-per-minute'],
   'keys list': [],
   'keys rotate': ['--overlap', '--expires'],
@@ -87,7 +87,6 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'backtest list': [],
   'backtest show': ['--out'],
   sandbox: [],
-  'sandbox files': ['--from', '--to', '--dataset', '--seed'],
   init: ['--no-check', '--order-books', '--nightly'],
   demo: [],
 };

@@ -1,10 +1,10 @@
 import { createRequire } from 'node:module';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
 import { strategySchemas } from '../../src/contract/strategy-language.ts';
+import { checkProperty } from '../harness/properties.ts';
 import { changedStrategy, goodStrategy } from './strategy-values.ts';
 
 // Checks that the OpenAPI schemas of strategies agree with the parser, which is authoritative.
@@ -14,9 +14,7 @@ const ajv = new Ajv2020({ strict: false });
 ajv.addSchema({ components: { schemas: strategySchemas } }, 'document');
 const schema = ajv.compile({ $ref: 'document#/components/schemas/StrategyDefinition' });
 
-const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 const numRuns = Number(process.env.CASES ?? 1000);
-console.log(`strategies: SEED=${seed} CASES=${numRuns}`);
 
 const reported = (json: unknown) => {
   const valid = schema(json);
@@ -40,42 +38,36 @@ const at = (json: unknown, field: string): unknown =>
     .reduce((value, step) => (step === '' ? value : (value as Record<string, unknown>)[step]), json);
 
 test('the schema and the parser accept every valid strategy, as given and as parsed', () => {
-  fc.assert(
-    fc.property(goodStrategy, (json) => {
-      const { valid, why, faults, read } = reported(json);
-      expect([valid, why, faults]).toEqual([true, '', []]);
-      const { strategy } = read as { strategy: unknown };
-      // Responses have the parsed strategy: it has the same schema and is parsed to itself, also after it was written.
-      const again = reported(JSON.parse(JSON.stringify(strategy)));
-      expect(again).toMatchObject({ valid: true, read: { strategy } });
-      expect(JSON.stringify(again.read)).toBe(JSON.stringify(read));
-    }),
-    { numRuns: Math.ceil(numRuns / 4), seed },
-  );
+  checkProperty([goodStrategy], numRuns / 4, (json) => {
+    const { valid, why, faults, read } = reported(json);
+    expect([valid, why, faults]).toEqual([true, '', []]);
+    const { strategy } = read as { strategy: unknown };
+    // Responses have the parsed strategy: it has the same schema and is parsed to itself, also after it was written.
+    const again = reported(JSON.parse(JSON.stringify(strategy)));
+    expect(again).toMatchObject({ valid: true, read: { strategy } });
+    expect(JSON.stringify(again.read)).toBe(JSON.stringify(read));
+  });
 });
 
 test('the schema accepts what the parser accepts, and rejects all else that a schema can express', () => {
   let [taken, refused, byReaderAlone] = [0, 0, 0];
-  fc.assert(
-    fc.property(changedStrategy, (json) => {
-      const { valid, why, faults } = reported(json);
-      if (faults.length === 0) {
-        taken++;
-        expect(why).toBe('');
-        return;
-      }
-      refused++;
-      if (!valid) return;
-      byReaderAlone++;
-      for (const { name, reason } of faults) {
-        const printed = beyond.some((known) => known.test(reason));
-        // The schema rejects a number out of range, but not a parameter with such a value.
-        const isParameter = outOfRange.test(reason) && typeof at(json, name) === 'object';
-        expect(printed || isParameter, `${name} ${reason}: ${JSON.stringify(json)}`).toBe(true);
-      }
-    }),
-    { numRuns, seed },
-  );
+  checkProperty([changedStrategy], numRuns, (json) => {
+    const { valid, why, faults } = reported(json);
+    if (faults.length === 0) {
+      taken++;
+      expect(why).toBe('');
+      return;
+    }
+    refused++;
+    if (!valid) return;
+    byReaderAlone++;
+    for (const { name, reason } of faults) {
+      const printed = beyond.some((known) => known.test(reason));
+      // The schema rejects a number out of range, but not a parameter with such a value.
+      const isParameter = outOfRange.test(reason) && typeof at(json, name) === 'object';
+      expect(printed || isParameter, `${name} ${reason}: ${JSON.stringify(json)}`).toBe(true);
+    }
+  });
   // All three cases must have occurred.
   expect(Math.min(taken, refused, byReaderAlone), `${[taken, refused, byReaderAlone]}`).toBeGreaterThan(numRuns / 200);
 });

@@ -16,7 +16,16 @@ import { findCalls, findErrors, findUnknownNames } from './command-lines.ts';
 interface Composed {
   readonly services: Record<
     string,
-    { command?: string[]; build: { context: string; dockerfile: string }; volumes?: string[]; ports?: string[] }
+    {
+      command?: string[];
+      image: string;
+      build: { context: string; dockerfile: string };
+      volumes?: string[];
+      ports?: string[];
+      secrets?: string[];
+      environment?: Record<string, string>;
+      env_file?: object[];
+    }
   >;
   readonly volumes: Record<string, unknown>;
   readonly secrets: Record<string, unknown>;
@@ -27,8 +36,12 @@ function readCompose(text: string): Composed {
 }
 
 interface Container {
+  readonly image: string;
+  /** Waits until there is an archive, without `args`. */
   readonly command?: string[];
-  readonly args: string[];
+  readonly args?: string[];
+  readonly env?: readonly { name: string; value: string }[];
+  readonly envFrom?: readonly { secretRef: { name: string; optional: boolean } }[];
   readonly securityContext: object;
   readonly volumeMounts: readonly { name: string }[];
 }
@@ -50,7 +63,6 @@ interface Template {
 interface Kubernetes {
   readonly kind: string;
   readonly metadata: { readonly name: string };
-  readonly data?: Record<string, string>;
   readonly spec?: {
     readonly schedule?: string;
     readonly selector?: object;
@@ -71,11 +83,6 @@ function listContainers(document: Kubernetes): Container[] {
   if (document.kind !== 'CronJob' && document.kind !== 'Deployment') return [];
   const { containers, initContainers = [] } = getPod(document);
   return [...containers, ...initContainers];
-}
-
-/** The arguments of the program; for a shell, those of the line that it runs. */
-function getArguments({ command, args }: Container): string[] {
-  return command === undefined ? args : findCalls(args.join(' '))[0]!;
 }
 
 const root = new URL('../../', import.meta.url).pathname;
@@ -128,7 +135,17 @@ const commandLines: readonly (readonly [path: string, least: number, lines: (tex
     3,
     (text) => Object.values(readCompose(text).services).flatMap(({ command }) => (command ? [command] : [])),
   ],
-  ['deploy/kubernetes.yaml', 3, (text) => readKubernetes(text).flatMap(listContainers).map(getArguments)],
+  ...['deploy/kubernetes/nightly.yaml', 'deploy/kubernetes/serve.yaml'].map(
+    (path) =>
+      [
+        path,
+        1,
+        (text: string) =>
+          readKubernetes(text)
+            .flatMap(listContainers)
+            .flatMap(({ args }) => (args ? [args] : [])),
+      ] as const,
+  ),
   ['deploy/airflow/oddslake_nightly.py', 2, airflowLines],
   [
     'docs/OPERATING.md',
@@ -167,9 +184,7 @@ describe('sample configs load', () => {
 
   test('of the cluster', async () => {
     const at = folder();
-    const map = readKubernetes(textOf('deploy/kubernetes.yaml')).find(({ kind }) => kind === 'ConfigMap')!;
-    writeFileSync(join(at, 'oddslake.yaml'), map.data!['oddslake.yaml']!.replace('/run/secrets/oddslake/', ''));
-    writeFileSync(join(at, 'api-key'), 'k\n');
+    writeFileSync(join(at, 'oddslake.yaml'), textOf('deploy/kubernetes/oddslake.yaml'));
     const settings = await loadSettings({ env: {}, cwd: '/', config: join(at, 'oddslake.yaml') });
     expect([settings.archive.output, settings.service.host]).toEqual(['/lake/archive', '0.0.0.0']);
   });
@@ -191,6 +206,44 @@ describe('systemd', () => {
       const rating = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=20', file]);
       expect([file, rating.status]).toEqual([file, 0]);
     }
+  });
+});
+
+describe('the image, the key and the credentials of a bucket', () => {
+  const countOf = (pattern: RegExp, ...paths: readonly string[]): number =>
+    paths.reduce((sum, path) => sum + (textOf(path).match(pattern) ?? []).length, 0);
+  const units = names.filter((path) => path.endsWith('.service') && path !== failureUnit);
+  const readers = ['deploy/systemd/oddslake-pull.service', 'deploy/systemd/oddslake-serve.service'];
+  const inCluster = names.filter((path) => path.startsWith('deploy/kubernetes/'));
+
+  test('stand in one place each', () => {
+    expect(countOf(/AWS_SECRET_ACCESS_KEY/g, 'deploy/systemd/oddslake.env', ...units)).toBe(1);
+    expect(countOf(/^EnvironmentFile=\/etc\/oddslake\/oddslake\.env$/gm, ...units)).toBe(units.length);
+    expect(countOf(/api-key$|API_KEY_FILE|LoadCredential/gm, 'deploy/oddslake.yaml', ...units)).toBe(
+      1 + readers.length,
+    );
+    expect(countOf(/^InaccessiblePaths=-\/etc\/oddslake\/api-key$/gm, ...readers)).toBe(readers.length);
+    expect(countOf(/image:|bucket\.env, required/g, 'deploy/compose.yaml')).toBe(2);
+    expect(countOf(/newTag|api-key=|AWS_SECRET_ACCESS_KEY/g, ...inCluster)).toBe(3);
+    expect(countOf(/image: (?!oddslake$)/gm, ...inCluster)).toBe(0);
+  });
+
+  test('a unit that only reads needs no market data key', async () => {
+    const at = folder();
+    // It names a key file, which this machine does not have.
+    writeFileSync(join(at, 'oddslake.yaml'), textOf('deploy/oddslake.yaml'));
+    for (const path of readers) {
+      const [args] = execStarts(textOf(path));
+      const set = args!.flatMap((word, i) => (args![i - 1] === '--set' ? [word] : []));
+      const settings = await loadSettings({ env: {}, cwd: '/', config: join(at, 'oddslake.yaml'), set });
+      expect(settings.upstream.apiKey, path).toBeNull();
+    }
+    const { services } = readCompose(textOf('deploy/compose.yaml'));
+    for (const name of ['serve', 'pull'])
+      expect(JSON.stringify([services[name]!.secrets, services[name]!.environment]), name).not.toMatch(
+        /api-key|API_KEY/,
+      );
+    expect([services.schedule!.secrets, services.schedule!.env_file]).toEqual([['api-key'], services.pull!.env_file]);
   });
 });
 
@@ -295,7 +348,7 @@ describe('the image', () => {
 
   test('runs hardened in compose, with a secret from a file and declared volumes', () => {
     const { services, volumes, secrets } = readCompose(textOf('deploy/compose.yaml'));
-    expect(Object.keys(services).sort()).toEqual(['sandbox', 'schedule', 'serve', 'try']);
+    expect(Object.keys(services).sort()).toEqual(['pull', 'sandbox', 'schedule', 'serve', 'try']);
     for (const service of Object.values(services)) {
       expect(service).toMatchObject({ read_only: true, cap_drop: ['ALL'] });
       expect(existsSync(join(root, 'deploy', service.build.context, service.build.dockerfile))).toBe(true);
@@ -307,14 +360,23 @@ describe('the image', () => {
 });
 
 describe('the cluster', () => {
-  const documents = readKubernetes(textOf('deploy/kubernetes.yaml'));
+  const kustomization = parse(textOf('deploy/kubernetes/kustomization.yaml')) as {
+    readonly resources: string[];
+    readonly configMapGenerator: { name: string; files: string[] }[];
+    readonly secretGenerator: { name: string; literals: string[] }[];
+  };
+  const documents = kustomization.resources.flatMap((name) => readKubernetes(textOf(`deploy/kubernetes/${name}`)));
   const [job, deployment] = [
     documents.find(({ kind }) => kind === 'CronJob')!,
     documents.find(({ kind }) => kind === 'Deployment')!,
   ];
 
   test('references between objects have targets', () => {
-    const objects = new Set(documents.map(({ kind, metadata }) => `${kind} ${metadata.name}`));
+    const objects = new Set([
+      ...documents.map(({ kind, metadata }) => `${kind} ${metadata.name}`),
+      ...kustomization.configMapGenerator.map(({ name }) => `ConfigMap ${name}`),
+      ...kustomization.secretGenerator.map(({ name }) => `Secret ${name}`),
+    ]);
     for (const { volumes } of [getPod(job), getPod(deployment)])
       for (const { configMap, secret, persistentVolumeClaim } of volumes) {
         if (configMap) expect(objects).toContain(`ConfigMap ${configMap.name}`);
@@ -340,6 +402,18 @@ describe('the cluster', () => {
         for (const { name } of container.volumeMounts) expect(declared).toContain(name);
       }
     }
+  });
+
+  test('kustomize puts the one image everywhere, and the key only into the job', needsCommands('kubectl'), () => {
+    const folderPath = join(root, 'deploy/kubernetes');
+    const { stdout, stderr } = spawnSync('kubectl', ['kustomize', folderPath], { encoding: 'utf8' });
+    const rendered = readKubernetes(stdout);
+    const { version } = JSON.parse(textOf('package.json')) as { version: string };
+    const images = rendered.flatMap(listContainers).map(({ image }) => image);
+    expect(images, stderr).toEqual(Array(3).fill(`oddslake:${version}`));
+    const [secret] = rendered.filter(({ kind }) => kind === 'Secret').map(({ metadata }) => metadata.name);
+    const users = rendered.filter((one) => listContainers(one).length > 0 && JSON.stringify(one).includes(secret!));
+    expect(users.map(({ kind }) => kind)).toEqual(['CronJob']);
   });
 
   test('its schedule is valid', () => {

@@ -105,7 +105,12 @@ export function formatManPage(root: Command, version: string, exits: Readonly<Re
       .join('')}`,
     `.SH ENVIRONMENT\n${Object.entries(variables)
       .map(([name, path]) =>
-        formatTerm(name, path === null ? 'The config file to read, unless --config names one.' : `Sets ${path}.`),
+        formatTerm(
+          name,
+          path === null
+            ? 'The config file to read, unless --config names one. Without both: oddslake.yaml in the working folder, if there is one.'
+            : `Sets ${path}.`,
+        ),
       )
       .join('')}`,
     '.SH FILES\n',

@@ -55,11 +55,15 @@ function page(): string {
   });
   return `# Settings
 
-Flags override environment variables, which override the config file, which overrides the defaults. \`--config\` or
-\`ODDSLAKE_CONFIG\` sets the path of the config file. Any setting can be set by a flag, for example \`--set poll.page_limit=1000\`. If
+Flags override environment variables, which override the config file, which overrides the defaults. The config file is that of
+\`--config\`, otherwise that of \`ODDSLAKE_CONFIG\`, otherwise \`oddslake.yaml\` in the working folder if there is one. A command that
+reads \`oddslake.yaml\` although nobody named it logs one line about it; with \`--quiet\` or \`--json\` it does not. Relative paths start
+at the folder of the config file, without one at the working folder. \`oddslake demo\` reads a config file only if \`--config\` names it.
+
+Any setting can be set by a flag, for example \`--set poll.page_limit=1000\`. If
 a key is unknown or a value is invalid, the command does nothing and exits with 2. \`oddslake config show\` lists every setting that
-differs from its default, with its source (\`--all\`: every setting), and \`oddslake config check FILE\` lists everything that is wrong
-with a config at once, without the network. [config/default.yaml](../config/default.yaml) lists the same settings as a config file.
+differs from its default, with its source (\`--all\`: every setting), and \`oddslake config check\` lists everything that is wrong
+with them at once, without the network. [config/default.yaml](../config/default.yaml) lists the same settings as a config file.
 
 [config/schema.json](../config/schema.json) is the JSON Schema of a config file. Editors with a YAML language server complete and check
 the settings with it. The first line of a config names it, and \`oddslake init\` writes that line:

@@ -88,6 +88,7 @@ describe('a backfill', () => {
   test('--dry-run prints symbols, windows, requests and time, and fetches no tick', async () => {
     const box = await sandbox(input);
     const output = folder();
+    await expectDone(job('markets', box.url, output));
     const args = ['backfill', '--output', output, '--set', 'source.name=box', ...backfill, '--dry-run'];
     const planned = await expectDone(run(args, access(box.url)));
     expect(planned.stdout).toMatch(

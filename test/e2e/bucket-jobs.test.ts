@@ -1,12 +1,12 @@
 import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { startFaultProxy } from '../bucket/fault-proxy.ts';
 import { waitFor } from '../harness/limits.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
+import { addRuns, withState } from '../harness/with-state.ts';
 import { useBucketServer } from './bucket-server.ts';
 import {
   access,
@@ -207,12 +207,8 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
 
   /** A schedule that has missed the last run of these jobs, and what it has printed. */
   async function startSchedule(output: string, url: string, env: Variables, ...names: string[]) {
-    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
-    db.exec(`update runs set started_at = started_at - ${3 * 3_600_000}`);
-    for (const name of names)
-      db.exec(`insert into runs (run_id, job, pid, started_at, finished_at)
-               select '${name}', '${name}', 1, min(started_at), min(started_at) from runs`);
-    db.close();
+    withState(output, (db) => db.run('update runs set started_at = started_at - ?', 3 * 3_600_000));
+    addRuns(output, names);
     const at = new Date(Date.now() - 90 * 60_000);
     const cron = `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
     const times = [

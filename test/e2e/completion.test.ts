@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { settingSchemas } from '../../src/settings/layers.ts';
 import { program } from '../docs/program.ts';
+import { limitMs } from '../harness/limits.ts';
 import { needsCommands } from '../harness/needs.ts';
 import { access, expectDone, folder, jobArgs, processEnv, sandbox } from './lake.ts';
 import { run } from './run-program.ts';
@@ -151,13 +152,43 @@ test('completes every setting, and the commands of the program', async () => {
   expect(await list('export', '--format=p')).toEqual(['--format=parquet']);
 });
 
-test('zsh finds the script in a folder of fpath', needsCommands('zsh'), () => {
+test('bash adds nothing to a word that is complete', needsCommands('bash'), () => {
+  expect(complete('bash', ['oddslake nightly --set poll.page_limit='], folder())).toEqual([[]]);
+});
+
+test('zsh completes a line in its editor, with the script in a folder of fpath', needsCommands('zsh'), async () => {
   const cwd = folder();
-  writeFileSync(join(cwd, '_oddslake'), scripts.zsh!);
-  const script = `
-fpath=(${cwd} $fpath)
-autoload -Uz compinit && compinit -u -d ${join(cwd, 'dump')}
-print -r -- $_comps[oddslake]`;
-  const { stdout, stderr } = spawnSync('zsh', ['-fc', script], { encoding: 'utf8', env: { ...processEnv, HOME: cwd } });
-  expect([stdout, stderr]).toEqual(['_oddslake\n', '']);
+  const names = ['kalshi:KX-1', 'Q$(touch hacked) `x`'];
+  writeFileSync(join(cwd, 'ticks.csv'), `symbol,t,p\n${names.map((name) => `${name},1795824000000,0.5\n`).join('')}`);
+  await expectDone(run(['import', 'ticks.csv', '--output', 'lake', '--set', 'source.name=own'], {}, cwd));
+  symlinkSync(new URL('../../bin/oddslake', import.meta.url).pathname, join(cwd, 'oddslake'));
+  mkdirSync(join(cwd, '.zfunc'));
+  writeFileSync(join(cwd, '.zfunc', '_oddslake'), scripts.zsh!);
+  const lines = [
+    ['oddslake nigh', 'oddslake nightly '],
+    ['oddslake gaps acc', 'oddslake gaps accept '],
+    ['oddslake sql --format=c', 'oddslake sql --format=csv '],
+    ['oddslake nightly --set poll.page', 'oddslake nightly --set poll.page_limit='],
+    ['oddslake import tic', 'oddslake import ticks.csv '],
+    ['oddslake status --output=la', 'oddslake status --output=lake/'],
+    ['oddslake gaps --output lake --symbol ka', 'oddslake gaps --output lake --symbol kalshi:KX-1 '],
+    [
+      'oddslake gaps --output lake --symbol Q',
+      'oddslake gaps --output lake --symbol Q\\$\\(touch\\ hacked\\)\\ \\`x\\` ',
+    ],
+  ] as const;
+  // A zsh on a terminal of its own. Ctrl-G appends the line, as the editor has it then, to a file.
+  const driver = `
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'fpath=(~/.zfunc $fpath); autoload -Uz compinit && compinit -u'
+zpty -w shell 'keep() { print -r -- "$BUFFER" >>lines; BUFFER= }; zle -N keep; bindkey "^G" keep'
+${lines.map(([line]) => `zpty -w -n shell '${line}'$'\\t\\a'`).join('\n')}
+zpty -w shell exit
+while zpty -r shell shown; do :; done`;
+  const env = { ...processEnv, HOME: cwd, TERM: 'xterm', PATH: `${cwd}:${process.env.PATH}` };
+  const { stderr } = spawnSync('zsh', ['-fc', driver], { cwd, encoding: 'utf8', env, timeout: limitMs });
+  expect(stderr).toBe('');
+  expect(readFileSync(join(cwd, 'lines'), 'utf8')).toBe(lines.map(([, full]) => `${full}\n`).join(''));
+  expect(existsSync(join(cwd, 'hacked'))).toBe(false);
 });

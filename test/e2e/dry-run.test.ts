@@ -1,7 +1,8 @@
+import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
+import { withState } from '../harness/with-state.ts';
 import { access, dayMs, type Ended, expectDone, folder, hashes, jobArgs, sandbox } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
@@ -113,6 +114,7 @@ test('a plan says what it does not know, and takes the speed of a slow service f
   const [box, output] = [await sandbox({ ...seed, markets: 10, ticksPerDay: 20 }), folder()];
   const slow = ['--set', 'upstream.requests_per_second=50'];
   const args = jobArgs('backfill', output, ...between(3, 0), ...slow, '--dry-run');
+  await expectDone(job('markets', box.url, output));
   const text = await expectDone(
     run(
       args.filter((arg) => arg !== '--json'),
@@ -160,14 +162,43 @@ test('nightly --dry-run is right within 20 %, contacts nobody and writes nothing
   expect(Math.abs(plan.expected_requests / ended.summary.requests - 1)).toBeLessThan(errorMax);
 });
 
-function countRuns(output: string): number {
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
-  try {
-    return Number(db.prepare('select count(*) as n from runs').get()!.n);
-  } finally {
-    db.close();
-  }
-}
+const countRuns = (output: string): number =>
+  withState(output, (db) => db.one<{ n: number }>('select count(*) as n from runs')!.n);
+
+test('a dry run of a new archive says what it cannot know, sends nothing and creates nothing', async () => {
+  const [box, cwd] = [await sandbox({ ...seed, markets: 3, ticksPerDay: 20 }), folder()];
+  const args = ['backfill', ...between(3, 0), '--output', 'lake', '--dry-run'];
+  const text = await expectDone(run(args, access(box.url), cwd));
+  expect(text.stdout).toMatch(
+    /^which symbols exist is not known, nor what their ticks would take: no market list has been polled yet\n\S+ markets --output lake polls the lists, and then this plan has figures\n$/,
+  );
+  const unknown = {
+    symbols: null,
+    windows: null,
+    expected_requests: null,
+    expected_seconds: null,
+    unknown_symbols: null,
+  };
+  const json = await expectDone(run([...args, '--json'], access(box.url), cwd));
+  expect(planOf(json)).toMatchObject({ ...unknown, expected_ticks: null, is_first: true, groups: [] });
+  // A symbol that is named is known to exist, and nothing else of it.
+  const named = await expectDone(run([...args, '--symbol', 'ONE'], access(box.url), cwd));
+  expect(named.stdout).toMatch(/^1 symbol, 1 window, at least 1 request\n[\s\S]*nothing is known yet of 1 symbol/);
+  mkdirSync(join(cwd, 'lake'));
+  await expectDone(run(args, access(box.url), cwd));
+  expect([readdirSync(cwd), readdirSync(join(cwd, 'lake'))]).toEqual([['lake'], []]);
+  expect(box.stats().requests).toBe(0);
+});
+
+test('a night before the first poll of the lists has figures only of what it knows', async () => {
+  const [box, output] = [await sandbox({ ...seed, markets: 3, ticksPerDay: 20 }), folder()];
+  await expectDone(run(['init', join(folder(), 'lake.yaml'), '--base-url', box.url, '--no-check', '--output', output]));
+  const args = ['nightly', '--output', output, '--dry-run'];
+  const text = await expectDone(run(args, access(box.url)));
+  expect(text.stdout).toMatch(/^which symbols exist is not known.*\n.*\nother requests: market lists 2\n$/);
+  const { plan } = JSON.parse((await run([...args, '--json'], access(box.url))).stdout) as { plan: Plan };
+  expect(plan).toMatchObject({ symbols: null, expected_requests: null, requests: { ticks: null, market_lists: 2 } });
+});
 
 test('nightly --dry-run needs an archive', async () => {
   const missing = await run(['nightly', '--dry-run', '--output', '/nonexistent/lake'], {});

@@ -38,7 +38,11 @@ describe('gaps accept', () => {
     const args = [victim, '--from', String(gap.from), '--to', String(gap.to), '--reason', 'the venue was down'];
     const before = manifest().generation;
     const accepted = await expectDone(run(['gaps', 'accept', ...args, '--output', output, '--json']));
-    expect(JSON.parse(accepted.stdout)).toMatchObject({ accepted: { symbol: victim, reason: 'the venue was down' } });
+    const { from, to } = gap;
+    expect(JSON.parse(accepted.stdout)).toMatchObject({
+      accepted: [{ symbol: victim, from, to, reason: 'the venue was down' }],
+      accepted_count: 1,
+    });
     expect(manifest()).toMatchObject({ generation: before + 1, accepted: [{ symbol: victim, from: gap.from }] });
     expect(manifest().reached).toBeGreaterThanOrEqual(gap.to);
     expect(await gaps('--symbol', victim)).toMatchObject([{ from: gap.from, to: gap.to, reason: 'accepted' }]);
@@ -65,15 +69,50 @@ describe('gaps accept', () => {
     expect(await gaps()).toEqual([]);
   });
 
+  test('accepts the gaps that exist, and none that comes later in the same window', async () => {
+    const { box, output, victim, gaps, gap, manifest } = await failed();
+    const args = [victim, '--from', '2020-01-01', '--to', 'now', '--reason', 'down', '--output', output];
+    const accepted = await expectDone(run(['gaps', 'accept', ...args]));
+    expect(accepted.stdout).toMatch(/^accepted: \S+ 20\S+Z … 20\S+Z: down\n/);
+    expect(manifest().accepted![0]).toMatchObject({ from: gap.from });
+    const until = Math.max(...manifest().accepted!.map(({ to }) => to));
+    expect([until >= gap.to, until < Date.now()]).toEqual([true, true]);
+    const shown = await gaps('--symbol', victim, '--to', String(until));
+    expect(new Set(shown.map(({ reason }) => reason))).toEqual(new Set(['accepted']));
+    // The symbol still fails, and its next gap is a failure of the run.
+    const next = await runJob('nightly', box.url, output, ...quick);
+    expect(next.code).toBe(4);
+    const later = next.summary.failures.find(
+      ({ symbol, reason }) => symbol === victim && !reason.startsWith('accepted'),
+    );
+    expect(later!.to).toBeGreaterThan(until);
+    expect((await gaps('--symbol', victim)).at(-1)).toMatchObject({ reason: 'failed', from: until });
+  });
+
   test('rejects an unknown symbol, a window without gaps, a missing reason, and an empty revoke', async () => {
-    const { output, victim, gap } = await failed();
+    const { output, victim, gap, manifest } = await failed();
     const ends = ['--from', String(gap.from), '--to', String(gap.to)];
     const refused = async (pattern: RegExp, ...args: string[]) => {
       const { code, stderr } = await run(['gaps', ...args, '--output', output]);
       expect([code, stderr]).toEqual([2, expect.stringMatching(pattern)]);
     };
-    await refused(/is not known/, 'accept', 'NOBODY', ...ends, '--reason', 'x');
-    await refused(/has no gap from/, 'accept', victim, '--from', '2100-01-01', '--to', '2100-01-02', '--reason', 'x');
+    await refused(/NOBODY is not known/, 'accept', 'NOBODY', ...ends, '--reason', 'x');
+    await refused(/NOBODY is not known/, 'revoke', 'NOBODY');
+    await refused(/reaches into the future/, 'accept', victim, '--from', 'now', '--to', '2100-01-02', '--reason', 'x');
+    await refused(
+      /reaches into the future/,
+      'accept',
+      victim,
+      ends[0]!,
+      ends[1]!,
+      '--to',
+      '2100-01-01',
+      '--reason',
+      'x',
+    );
+    const covered = ['--from', '2020-01-01', '--to', '2020-01-02'];
+    await refused(/nothing to accept: .* has no gap from 2020-01-01T/, 'accept', victim, ...covered, '--reason', 'x');
+    expect(manifest().accepted ?? []).toEqual([]);
     await refused(/--reason must not be empty/, 'accept', victim, ...ends, '--reason', ' ');
     await refused(/has no accepted gap/, 'revoke', victim);
   });
@@ -88,6 +127,8 @@ describe('gaps accept', () => {
   });
 });
 
+const lastRun = ({ stdout }: { stdout: string }): unknown => (JSON.parse(stdout) as { last_run: unknown }).last_run;
+
 test('symbols retry polls suspended symbols now, and exits 4 if they are still unknown', async () => {
   const [box, output] = [await sandbox(input), folder()];
   const victim = await lastingSymbol(box.url);
@@ -99,6 +140,14 @@ test('symbols retry polls suspended symbols now, and exits 4 if they are still u
   const vain = await retry();
   expect(vain.summary, vain.stderr).toMatchObject({ job: 'ticks', exit_code: 4, symbols: { planned: 1, failed: 1 } });
   box.set({ faultSymbols: {} });
+  const [runs, sent] = [await run(['status', '--output', output, '--json']), box.stats().requests];
+  const typo = await retry(`${victim}X`);
+  expect([typo.code, typo.summary.error]).toEqual([
+    2,
+    expect.stringContaining(`${victim}X is not known in this archive. (Did you mean ${victim}?)`),
+  ]);
+  expect(box.stats().requests).toBe(sent);
+  expect(lastRun(await run(['status', '--output', output, '--json']))).toEqual(lastRun(runs));
   expect((await retry(victim)).summary).toMatchObject({ exit_code: 0, symbols: { done: 1, suspended: 0 } });
   const requested = box.stats().requests;
   expect((await retry()).summary).toMatchObject({ exit_code: 0, symbols: { planned: 0 } });

@@ -177,26 +177,6 @@ test('a dry run shows the first rows as they would be stored, and names what is 
   });
 });
 
-test('a mapping that was saved reads the next file of the feed, and flags have precedence', async () => {
-  const [file, content, flags] = feeds['JSON lines of a websocket']!;
-  const files = folder();
-  const path = put(files, file, content);
-  const mapping = join(files, 'feed.yaml');
-  await imported(path, [...flags.split(' '), '--save-mapping', mapping]);
-  expect(storedTicks(await imported(path, ['--mapping', mapping]))).toHaveLength(n);
-  const none = await importFile(path, ['--mapping', mapping, '--where', 'type=trade', '--json']);
-  expect(none.summary).toMatchObject({ exit_code: 0, ticks: { fetched: 0 } });
-  for (const [text, reason] of [
-    ['timeunit: s', /unknown key timeunit/],
-    ['time_unit: m', /time_unit is "m", expected one of s, ms, us, ns, auto/],
-    ['columns: [a]', /columns is \["a"\], expected names and their columns/],
-    ['truncate_time: 1', /truncate_time is "1", expected true or false/],
-    ['- a', /expected keys and values/],
-    ['a: [', /cannot be read/],
-  ] as const)
-    await refused(path, 2, reason, '--mapping', put(files, 'bad.yaml', text));
-});
-
 test('prices that look like cents are stored as they are, if a flag says so', async () => {
   const [file, content] = feeds['prices in cents']!;
   const output = await imported(put(folder(), file, content), ['--price-scale', '1']);

@@ -72,19 +72,6 @@ test('prices above 1 beside fractions are a warning', async () => {
   expect(await warnings('--price-scale', '1')).toEqual([]);
 });
 
-test('--save-mapping replaces a mapping, and no other file', async () => {
-  const files = folder();
-  const text = `symbol,t,p\nA,${day0},0.5\n`;
-  const path = put(files, 'a.csv', text);
-  const saving = (to: string) => ['--tz', 'UTC', '--save-mapping', to];
-  for (let i = 0; i < 2; i++) await imported(path, saving(join(files, 'feed.yaml')));
-  await refused(path, 2, /the file exists and is not a mapping/, ...saving(path));
-  expect(readFileSync(path, 'utf8')).toBe(text);
-  // A file that is refused leaves no mapping behind.
-  await refused(put(files, 'b.csv', 'a,b\n1,2\n'), 2, /missing column/, ...saving(join(files, 'bad.yaml')));
-  expect(existsSync(join(files, 'bad.yaml'))).toBe(false);
-});
-
 test('folders of a partitioned data set are named, and a column may have one filter', async () => {
   const root = join(folder(), 'date=2026', 'ticker=A');
   mkdirSync(root, { recursive: true });
@@ -110,11 +97,10 @@ test('a Parquet file with columns whose names differ only in case is refused', a
   await refused(path, 2, /two columns are named t, or their names differ only in case/);
 });
 
-test('values in a mapping are text, as they are written', async () => {
-  const files = folder();
-  const path = put(files, 'a.csv', `id,live,symbol,t,p\n007,true,A,${day0},0.5\n7,true,B,${day0},0.5\n`);
-  const mapping = put(files, 'feed.yaml', 'where: {id: 007, live: true}\ntruncate_time: true\nprice_scale: 0.5\n');
-  expect(storedTicks(await imported(path, ['--mapping', mapping]))).toEqual([{ symbol: 'A', t: day0, p: 0.25 }]);
+test('values of --where are text, as they are written', async () => {
+  const path = put(folder(), 'a.csv', `id,live,symbol,t,p\n007,true,A,${day0},0.5\n7,true,B,${day0},0.5\n`);
+  const flags = ['--where', 'id=007', '--where', 'live=true', '--truncate-time', '--price-scale', '0.5'];
+  expect(storedTicks(await imported(path, flags))).toEqual([{ symbol: 'A', t: day0, p: 0.25 }]);
 });
 
 test('an order book with one level a row is imported whole or not at all', async () => {

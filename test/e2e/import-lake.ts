@@ -5,15 +5,13 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect } from 'vitest';
 import { job } from '../../jobs/import.ts';
-import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { systemClock, systemRandom } from '../../src/base/system.ts';
-import { createLog } from '../../src/cli/log.ts';
 import { defaultRowRules } from '../../src/collector/import/import-rows.ts';
 import type { ImportFlags } from '../../src/collector/import/prepare-import.ts';
-import type { Context } from '../../src/context/context.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
+import { createContext } from '../harness/job-context.ts';
 import { type Ended, expectDone, fixedDay, folder, ticksOf } from './lake.ts';
 import { run, runJob } from './run-program.ts';
 
@@ -51,7 +49,6 @@ export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {
   filters: [],
   rejectedShareMax: 1,
   showCheck: null,
-  onPrepared: null,
   ...rest,
 });
 
@@ -65,25 +62,18 @@ export async function importInto(
   onProgress: (done: number) => void = () => {},
 ): Promise<Summary> {
   const settings = await loadSettings({ env: {}, cwd: output, set: [...set], output });
-  const context: Context = {
+  const context = createContext({
     settings,
     clock: systemClock,
     random: systemRandom,
-    version: '0',
-    waitMs: 0,
-    strict: false,
     threads,
-    canCreateArchive: false,
-    disk: systemDisk,
-    log: createLog({ level: 'silent', stream: process.stderr }),
-    signal: new AbortController().signal,
     startDisplay: async (label) => ({
       update: ({ done }) => {
         if (label === 'import') onProgress(done);
       },
       stop: () => {},
     }),
-  };
+  });
   return await job.run(context, flagsOf(paths, rest));
 }
 

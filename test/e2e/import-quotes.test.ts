@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { quarantineLines } from '../harness/quarantine.ts';
@@ -148,12 +148,11 @@ describe('a wide file', () => {
   test('feeds both, and a row may lack either', async () => {
     const path = write();
     const output = folder();
-    const mapping = join(folder(), 'feed.yaml');
     const both = ['--dataset', 'quotes,ticks', ...columns];
     const shown = await importFile(path, [...both, '--dry-run']);
     expect(shown.stdout).toContain(`${path}, ticks: 30 rows, 0 rejected\n  not imported: volume\n`);
     expect(shown.stdout).toMatch(/, quotes: 40 rows, 0 rejected\n(.*\n){2}.*2026-07-11T00:00:00Z +0\.2 +0\.22\n/);
-    const flags = [...both, '--json', '--save-mapping', mapping, '--covers', '2026-07-11..2026-07-12'];
+    const flags = [...both, '--json', '--covers', '2026-07-11..2026-07-12'];
     const taken = await expectDone(importFile(path, flags, output));
     expect(taken.summary).toMatchObject({
       ticks: { fetched: 30, accepted: 30 },
@@ -174,9 +173,8 @@ describe('a wide file', () => {
       { dataset: 'ticks', symbol: first, ticks: 20, ...covered },
       { dataset: 'ticks', symbol: second, ticks: 10, ...covered },
     ]);
-    expect(readFileSync(mapping, 'utf8')).toContain('dataset: ticks,quotes\n');
     const mapped = folder();
-    const again = await expectDone(importFile(path, ['--mapping', mapping], mapped));
+    const again = await expectDone(importFile(path, both, mapped));
     expect(again.stdout).toMatch(/ticks +30 new\n +quotes +40 new\n/);
     expect(hashes(mapped, 'ticks', 'quotes')).toEqual(hashes(output, 'ticks', 'quotes'));
   });
@@ -276,13 +274,11 @@ test('files that cannot be quotes are refused', async () => {
   const page = put(folder(), 'page.json', '{"symbol":"A","ticks":[]}');
   const lists = await writeParquet(join(folder(), 'a.parquet'), `SELECT 'A' AS symbol, ${day0} AS t, [0.5] AS bid`);
   const none = write('a.csv', []);
-  const mapping = (text: string): string => put(folder(), 'a.yaml', `dataset: ${text}`);
   const known = 'ticks, quotes, "ticks,quotes", trades, markets';
   await refused(page, 2, /is a saved page: quotes are imported from rows/, '--dataset', 'quotes');
   await refused(lists, 2, /column bid is .*\[\], not a number/, '--dataset', 'quotes');
   await refused(none, 2, /missing column p /, '--dataset', 'ticks,quotes');
-  await refused(none, 2, /missing column p /, '--mapping', mapping('quotes, ticks'));
-  await refused(none, 2, RegExp(`"ticks,markets", expected one of ${known}`), '--mapping', mapping('ticks,markets'));
+  await refused(none, 2, /missing column p /, '--dataset', 'quotes, ticks');
   await refused(none, 2, RegExp(`Allowed choices are ${known}`), '--dataset', 'quotes,markets');
 });
 

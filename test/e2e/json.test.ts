@@ -116,7 +116,6 @@ describe('on an archive', () => {
       read('backtest', 'show', kept),
       ['init', join(cwd, 'lake.yaml'), '--output', join(cwd, 'fresh'), '--json'],
       ['demo', '--json', '--output', join(cwd, 'demo')],
-      ['sandbox', 'files', join(cwd, 'recordings'), ...span, '--json'],
     ];
     const longestFirst = names.toSorted((a, b) => b.length - a.length);
     const nameOf = (call: readonly string[]) => longestFirst.find((name) => name.every((word, i) => call[i] === word))!;

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
+import { withState } from '../harness/with-state.ts';
 import { csvOf, importInto, put } from './import-lake.ts';
 import {
   access,
@@ -98,14 +98,8 @@ test('sums over runs match the archive: killed, resumed, stopped, published by a
   expect(sumsOf(summaries)).toEqual({ counted: totalTicks(output), published: totalTicks(output) });
 
   // The state keeps the same counts of each run as its summary.
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
   for (const { run_id, ticks, recovered } of summaries) {
-    const row = db.prepare('select * from runs where run_id = ?').get(run_id!) as Record<string, number>;
-    expect({ fetched: row.fetched, accepted: row.accepted, recovered: row.recovered }).toEqual({
-      fetched: ticks.fetched,
-      accepted: ticks.accepted,
-      recovered,
-    });
+    const row = withState(output, (db) => db.one('select * from runs where run_id = ?', run_id!));
+    expect(row).toMatchObject({ fetched: ticks.fetched, accepted: ticks.accepted, recovered });
   }
-  db.close();
 });

@@ -2,9 +2,8 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
-import { openDatabase } from '../../src/archive/journal/database.ts';
-import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { hashTree } from '../harness/hash-tree.ts';
+import { withState } from '../harness/with-state.ts';
 import { access, expectDone, folder, jobArgs, sandbox } from './lake.ts';
 import { run } from './run-program.ts';
 
@@ -35,11 +34,8 @@ function setFormat(output: string, version: number): void {
   writeFileSync(path, text.replace(/"format_version": \d+/, `"format_version": ${version}`));
 }
 
-function setSchema(output: string, version: number): void {
-  const db = openDatabase(toStateFilePath(join(output, '.oddslake')), 1000);
-  db.run("update meta set value = ? where key = 'schema_version'", String(version));
-  db.close();
-}
+const setSchema = (output: string, version: number) =>
+  withState(output, (db) => db.run("update meta set value = ? where key = 'schema_version'", String(version)));
 
 test.each(Object.entries(changes))(
   'every command refuses %s and changes nothing of it',

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { waitFor } from '../harness/limits.ts';
+import { listen } from '../harness/listen.ts';
 import {
   access,
   type Ended,
@@ -36,12 +36,7 @@ async function openSwitch(status = 200) {
       response.writeHead(status).end('OK');
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${secretPath}`, pings };
+  return { url: `${await listen(server)}${secretPath}`, pings };
 }
 
 describe('a dead man’s switch', () => {

@@ -1,6 +1,5 @@
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished } from 'vitest';
+import { listen } from '../harness/listen.ts';
 
 interface Delivery {
   readonly path: string;
@@ -23,13 +22,7 @@ export async function receiver(respond: (response: ServerResponse) => void = (re
       respond(response);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}${secretPath}`, reported };
+  return { url: `${await listen(server)}${secretPath}`, reported };
 }
 
 export const secretPath = '/services/T0000/B0000/nobody-may-see-this';

@@ -1,10 +1,9 @@
 import { renameSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { MachineTooSlow, waitFor } from '../harness/limits.ts';
+import { withState } from '../harness/with-state.ts';
 import { readExposition, sampleOf } from '../metrics/exposition.ts';
 import { access, expectDone, folder, jobArgs, manifestOf, sandbox, start } from './lake.ts';
 import { receiver } from './receiver.ts';
@@ -53,12 +52,11 @@ async function scheduled(url: string, output: string, ...flags: string[]) {
 }
 
 /** Moves the start of every run into the past. */
-function backdate(output: string, ms: number): void {
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
-  db.exec(`update runs set started_at = started_at - ${ms}, finished_at = finished_at - ${ms},
-    summary = json_set(summary, '$.started_at', started_at - ${ms}, '$.finished_at', finished_at - ${ms})`);
-  db.close();
-}
+const backdate = (output: string, ms: number) =>
+  withState(output, (db) =>
+    db.run(`update runs set started_at = started_at - ${ms}, finished_at = finished_at - ${ms},
+      summary = json_set(summary, '$.started_at', started_at - ${ms}, '$.finished_at', finished_at - ${ms})`),
+  );
 
 test('reports last and next run of every job, including earlier runs', async () => {
   const [box, output] = [await sandbox(input), folder()];

@@ -1,8 +1,7 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
+import { addRuns, withState } from '../harness/with-state.ts';
 import {
   access,
   expectDone,
@@ -26,9 +25,7 @@ function cronAgo(ms: number): string {
 async function archiveFrom(url: string, ago: number): Promise<string> {
   const output = folder();
   await expectDone(runJob('nightly', url, output));
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
-  db.exec(`update runs set started_at = started_at - ${ago}`);
-  db.close();
+  withState(output, (db) => db.run('update runs set started_at = started_at - ?', ago));
   return output;
 }
 
@@ -60,9 +57,7 @@ describe('schedule', () => {
     const output = await archiveFrom(box.url, 26 * 3_600_000);
     box.set({ latencyMs: 50 });
     const flags = ['--set', `schedule.ticks=${cronAgo(90 * minuteMs)}`, '--set', 'schedule.nightly=null'];
-    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
-    db.exec("update runs set job = 'ticks'");
-    db.close();
+    withState(output, (db) => db.run("update runs set job = 'ticks'"));
     const rows = box.stats().tickRows;
     const running = start(jobArgs('schedule', output, ...flags, ...sequentialFlags), access(box.url));
     await waitFor(() => box.stats().tickRows > rows, 'an answer with ticks');
@@ -79,11 +74,7 @@ describe('schedule', () => {
     const box = await sandbox({ seed: 3, markets: 3, ticksPerDay: 50 });
     const output = await archiveFrom(box.url, 10 * 3_600_000);
     const names = ['nightly', 'markets', 'ticks', 'orderbook', 'publish'];
-    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
-    for (const name of names)
-      db.exec(`insert into runs (run_id, job, pid, started_at, finished_at)
-               select '${name}', '${name}', 1, min(started_at), min(started_at) from runs`);
-    db.close();
+    addRuns(output, names);
     const scheduled = names.flatMap((name) => ['--set', `schedule.${name}=${cronAgo(90 * minuteMs)}`]);
     const common = ['--set', 'schedule.jitter_seconds=0'];
     const running = start(jobArgs('schedule', output, ...scheduled, ...common), access(box.url));

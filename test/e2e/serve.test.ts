@@ -118,6 +118,23 @@ test('serve listens on service.host, and reports why it cannot', async () => {
   expect((await fetch(`${(JSON.parse(first) as { url: string }).url}/healthz`)).status).toBe(200);
 });
 
+test('serve --host and --port stand for the settings, and override them', async () => {
+  const output = await lake();
+  const settings = ['--set', 'service.host=203.0.113.1', '--set', 'service.port=1'];
+  const { child, ended, first } = await served('--output', output, ...settings, '--host', '::1', '--port', '0');
+  const [, url, port] = /address +(http:\/\/\[::1\]:(\d+))\b/.exec(first)!;
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  const second = await run(['serve', '--output', output, '--host', '::1', '--port', port!]);
+  expect([second.code, second.stderr]).toEqual([2, expect.stringContaining(`Could not listen on ::1 port ${port}`)]);
+  child.kill('SIGTERM');
+  await expectDone(ended);
+  const wrong = await run(['serve', '--output', output, '--port', 'http']);
+  expect([wrong.code, wrong.stderr]).toEqual([
+    2,
+    expect.stringContaining('--port: service.port is "http": expected a whole number from 0 to 65535'),
+  ]);
+});
+
 test('serve continues when its log reader exits', async () => {
   const output = await lake();
   const { child, ended, first } = await served('--output', output, '--json', '--set', 'service.port=0');

@@ -1,11 +1,11 @@
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { findSource, unqualifySymbol } from '../../src/base/source-name.ts';
 import { hourMs } from '../../src/base/window.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { waitFor } from '../harness/limits.ts';
+import { withState } from '../harness/with-state.ts';
 import {
   coverageOf,
   type Ended,
@@ -243,9 +243,7 @@ describe('an archive of two sources', () => {
     const boxes = { alpha: await sandbox({ ...input, nowMs: null }), beta: await sandbox({ ...input, nowMs: null }) };
     const lake = configureBoxes(boxes);
     await expectDone(job('markets', lake));
-    const db = new DatabaseSync(join(lake.output, '.oddslake', 'state.sqlite'));
-    db.prepare('update runs set started_at = started_at - ?').run(2 * hourMs);
-    db.close();
+    withState(lake.output, (db) => db.run('update runs set started_at = started_at - ?', 2 * hourMs));
     const requested = names.map((name) => boxes[name].stats().requests);
     // A run that was missed begins at once; the next one would begin with the next minute.
     const missed = new Date(Date.now() - hourMs);

@@ -23,7 +23,6 @@ test('unknown names of every kind get the name that was probably meant', async (
     [['gaps', '--output', lake, '--dataset', 'tikcs'], 'Did you mean ticks?'],
     [['export', '--output', lake, '--out', join(lake, 'x.csv'), '--dataset', 'tikcs'], 'Did you mean ticks?'],
     [['keys', 'create', '--output', lake, '--name', 'a', '--dataset', 'qoutes'], 'Did you mean quotes?'],
-    [['sandbox', 'files', lake, ...window, '--dataset', 'tikcs'], 'Did you mean ticks?'],
     [['backtest', 'run', 'buy_and_hodl', '--output', lake, ...window], 'Did you mean buy_and_hold?'],
     [['backtest', 'run', 'buy_and_hold', '--output', lake, '--symbol', typo, ...window], `Did you mean ${symbol}?`],
     [['gaps', '--output', lake, '--symbol', typo], `Did you mean ${symbol}?`],
@@ -44,8 +43,8 @@ test('unknown names of every kind get the name that was probably meant', async (
 
 test('flags that other programs have get what this one uses in place of them', async () => {
   const calls: [command: string, advice: string][] = [
-    ['serve --port 80', '(Set the port by --set service.port=8080)'],
-    ['serve --host 0.0.0.0', '(Set the listen address by --set service.host=0.0.0.0)'],
+    ['serve --bind 0.0.0.0', '(Did you mean --host?)'],
+    ['serve -p 80', '(Did you mean --port?)'],
     ['schedule --port 80', '--set schedule.port=8081'],
     ['nightly --key abc', 'ODDSLAKE_API_KEY_FILE'],
     ['nightly --url http://x', '--set upstream.base_url=URL'],
@@ -70,8 +69,8 @@ test('flags that other programs have get what this one uses in place of them', a
     expect(stderr.replaceAll(/\S*bin\/oddslake/g, 'oddslake'), command).toContain(advice);
     expect(stderr.match(/\n\(/g) ?? [], command).toHaveLength(advice.startsWith('unknown') ? 0 : 1);
   }
-  const { stdout } = await run(['serve', '--port', '80', '--json']);
-  expect(JSON.parse(stdout).error).toBe("unknown option '--port' (Set the port by --set service.port=8080)");
+  const { stdout } = await run(['schedule', '--port', '80', '--json']);
+  expect(JSON.parse(stdout).error).toBe("unknown option '--port' (Set the health port by --set schedule.port=8081)");
 });
 
 test('a misspelled variable is a warning, and has no effect', async () => {

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { dayMs, expectDone, fixedNow, folder, manifestOf, sandbox, startLongRunning } from './lake.ts';
@@ -214,21 +214,29 @@ describe('the selection of symbols', () => {
     const added = lasting((await list()).map((one) => ({ ...one, state: 'active' }))).find(({ symbol }) =>
       excluded.some((one) => one.symbol === symbol),
     )!.symbol;
-    const watched = await run(['symbols', 'watch', added, 'NOBODY-KNOWS', '--output', output]);
+    const unknown = await run(['symbols', 'watch', added, `${added}X`, '--output', output]);
+    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining(`${added}X is not known`)]);
+    expect(unknown.stderr).toContain(`(Did you mean ${added}?)`);
+    expect(await find(added)).toMatchObject({ state: 'excluded' });
+    // A symbol that has ticks is known, although no list names it.
+    const file = join(folder(), 'a.csv');
+    writeFileSync(file, 'symbol,t,p\nNOBODY-LISTS,1783771200000,0.5\n');
+    await expectDone(run(['import', file, '--covers', '2026-07-11..2026-07-12', '--output', output]));
+    const watched = await run(['symbols', 'watch', added, 'NOBODY-LISTS', '--output', output]);
     expect(watched.stdout).toMatch(/: watched\n {2}the next run polls it again\n {2}nothing is expected before /);
     expect(watched.stdout).toMatch(
-      /NOBODY-KNOWS: watched\n {2}the next run polls it, although no market list names it\n/,
+      /NOBODY-LISTS: watched\n {2}the next run polls it, although no market list names it\n/,
     );
     const before = box.stats().requests;
     const second = await nightly(...exclude);
     // The service does not know the unlisted one.
     expect(second.summary, second.stderr).toMatchObject({ exit_code: 4, symbols: { failed: 1 } });
-    expect(second.summary.failures).toMatchObject([{ symbol: 'NOBODY-KNOWS' }]);
+    expect([...new Set(second.summary.failures.map(({ symbol }) => symbol))]).toEqual(['NOBODY-LISTS']);
     expect(box.stats().requests).toBeGreaterThan(before);
     expect(await find(added)).toMatchObject({ state: 'active' });
     expect(second.summary.symbols.excluded).toBe(excluded.length - 1);
 
-    expect((await run(['symbols', 'forget', 'NOBODY-KNOWS', '--output', output])).stdout).toMatch(
+    expect((await run(['symbols', 'forget', 'NOBODY-LISTS', '--output', output])).stdout).toMatch(
       /nothing is expected/,
     );
     // The run that includes them again polls them, and a dry run foresees it.

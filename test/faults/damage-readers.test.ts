@@ -1,16 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { job as publishJob } from '../../jobs/publish.ts';
 import type { Archive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type DatasetName, datasetNames } from '../../src/archive/format/datasets.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { replaceDamage } from '../../src/archive/journal/published-files.ts';
 import { exitCodes } from '../../src/base/errors.ts';
-import { startProgress } from '../../src/cli/progress.ts';
-import type { Context } from '../../src/context/context.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { clockAt, day0, dayMs, now, publishedRows, publishedTicks } from '../archive/scratch.ts';
+import { createContext } from '../harness/job-context.ts';
 import { type Serving, serving } from '../server/serving.ts';
 import { bytesOf, copyDamageLake, journalDay } from './damage-lake.ts';
 import { type Damage, damageKinds } from './damages.ts';
@@ -18,27 +16,10 @@ import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 // Everything that needs a damaged file refuses it: a publish, file downloads of the service, and all reads.
 
-const silentLog = { debug() {}, info() {}, warn() {}, error() {} };
-
 /** A whole job, as a process runs it. */
 async function createPublish(archive: Archive) {
   const settings = await loadSettings({ env: {}, cwd: '/', output: archive.layout.root, set: [] });
-  const clock = clockAt(now + 10);
-  const context: Context = {
-    settings,
-    clock,
-    log: silentLog,
-    signal: new AbortController().signal,
-    version: 'test',
-    waitMs: 0,
-    strict: false,
-    threads: 1,
-    canCreateArchive: false,
-    disk: systemDisk,
-    random: Math.random,
-    startDisplay: (label, total, unit) =>
-      startProgress({ label, total, unit, clock, log: silentLog, stream: process.stderr, isShown: false }),
-  };
+  const context = createContext({ settings, clock: clockAt(now + 10), random: Math.random });
   return publishJob.run(context, undefined);
 }
 

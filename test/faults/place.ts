@@ -18,6 +18,7 @@ import type { OpenTransport } from '../../src/client/transport.ts';
 import type { Context } from '../../src/context/context.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
+import { createContext } from '../harness/job-context.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // A place is a folder with an archive and the other files of a flow: its input and output.
@@ -105,7 +106,6 @@ function standingClock(nowMs: number): Clock {
   };
 }
 
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const loaded = new Map<string, Promise<Settings>>();
 
 export interface Parts {
@@ -134,26 +134,20 @@ export async function contextIn({
   keepDays = 0,
 }: Parts): Promise<Context> {
   const settings = await settingsWith(candles ?? '1h');
-  return {
+  return createContext({
     settings: {
       ...settings,
       archive: { ...settings.archive, output: archiveOf(place) },
       raw: { ...settings.raw, keepDays },
     },
     clock: standingClock(nowMs),
-    log: silent,
-    signal: new AbortController().signal,
-    version: 'test',
-    waitMs: 0,
-    strict: false,
-    threads: 1,
     canCreateArchive: true,
     disk,
     openDatabase,
     openWire,
     random: () => (turn % 1000) / 1000,
     startDisplay: async () => ({ update: () => {}, stop: () => {} }),
-  };
+  });
 }
 
 function settingsWith(candles: string): Promise<Settings> {

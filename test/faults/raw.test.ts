@@ -1,7 +1,8 @@
 import { rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
-import { calmNights, folder, polled, rawOf } from '../collector/run/raw-nights.ts';
+import { scratchFolder } from '../archive/scratch.ts';
+import { calmNights, polled, rawOf } from '../collector/run/raw-nights.ts';
 import { importInto } from '../e2e/import-lake.ts';
 import { drawFrom, search } from './seeds.ts';
 
@@ -28,7 +29,7 @@ test('nights replayed from their raw responses give the same archive with any se
       faults: ['500', 'bad-json', 'html', 'wrong-symbol', 'half-body'],
     };
     const nights = await calmNights(2, options, `upstream.concurrency=${draw.one([1, 4])}`);
-    const replayed = folder();
+    const replayed = scratchFolder();
     expect(await importInto(replayed, [rawOf(nights.output)]), JSON.stringify(options)).toMatchObject({ exit_code: 0 });
     expect(polled(replayed), JSON.stringify(options)).toEqual(polled(nights.output));
     // There may be thousands of seeds.

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -10,6 +10,7 @@ import { builtinStrategies, InvalidBacktestError, runBacktest } from '../../src/
 import type { ClientOptions } from '../../src/library/client.ts';
 import { openClient, UpstreamError } from '../../src/library/client.ts';
 import { startSandbox } from '../../src/library/sandbox.ts';
+import { flip } from '../archive/damaged.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 type Triple = [symbol: string, t: number, p: number];
@@ -118,9 +119,7 @@ describe('an archive opened for reading', () => {
     await publishHistory(root);
     const reader = openReader(root);
     const file = reader.files('ticks')[0]!;
-    const bytes = readFileSync(file.absolutePath);
-    bytes[bytes.length >> 1]! ^= 1;
-    writeFileSync(file.absolutePath, bytes);
+    flip(file.absolutePath);
     await expect(collect(reader.ticks())).rejects.toThrow(DamageError);
     const { findings } = await reader.verify();
     expect(findings.map(({ path }) => path)).toEqual([file.path]);

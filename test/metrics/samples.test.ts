@@ -7,6 +7,7 @@ import { emptyFacts, summarize } from '../../src/collector/run/summary.ts';
 import { metricFamilies, type Sample } from '../../src/metrics/metric-definitions.ts';
 import { formatExposition } from '../../src/metrics/prometheus.ts';
 import { toBuildInfoSample, toRunSamples } from '../../src/metrics/samples.ts';
+import { checkAsyncProperty } from '../harness/properties.ts';
 import { readExposition, sampleOf } from './exposition.ts';
 
 const night = {
@@ -90,17 +91,14 @@ test('writes valid text with any labels', async () => {
   const text = fc.string({ unit: 'binary' }).filter((one) => !/[\r\u2028\u2029]/.test(one));
   expect(await formatExposition([])).toBe('');
   const value = fc.double({ noNaN: true, noDefaultInfinity: true });
-  await fc.assert(
-    fc.asyncProperty(fc.uniqueArray(text, { minLength: 1, maxLength: 5 }), value, async (names, at) => {
-      const samples = names.map(
-        (name): Sample => ({ name: 'oddslake_job_last_run_ticks', labels: { name, kind: 'new' }, value: at }),
-      );
-      const written = await formatExposition(samples);
-      const reported = readExposition(written).get('oddslake_job_last_run_ticks')!.values;
-      expect([...reported.values()]).toEqual(samples.map((one) => one.value + 0));
-    }),
-    { numRuns: 200 },
-  );
+  await checkAsyncProperty([fc.uniqueArray(text, { minLength: 1, maxLength: 5 }), value], 200, async (names, at) => {
+    const samples = names.map(
+      (name): Sample => ({ name: 'oddslake_job_last_run_ticks', labels: { name, kind: 'new' }, value: at }),
+    );
+    const written = await formatExposition(samples);
+    const reported = readExposition(written).get('oddslake_job_last_run_ticks')!.values;
+    expect([...reported.values()]).toEqual(samples.map((one) => one.value + 0));
+  });
 });
 
 test('a run without an archive has no counts', () => {

@@ -6,7 +6,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 class SearchesLast extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const searches = ({ moduleId }: TestSpecification): number =>
-      Number(readFileSync(moduleId, 'utf8').includes('fc.assert('));
+      Number(/check(Async)?Property\(|fc\.assert\(/.test(readFileSync(moduleId, 'utf8')));
     return files.toSorted((a, b) => searches(a) - searches(b));
   }
 }

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import type { Feed } from '../../src/sandbox/feed.ts';
 import { checkSandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
-import { readQuotes, readTrades } from '../../src/sandbox/simulated-series.ts';
 import { dayMs, hourMs, noon } from './sandbox-requests.ts';
+import { readQuotes, readTrades } from './simulated-series.ts';
 
 const seed = 5;
 const feed: Feed = createSimulatedFeed(checkSandboxOptions({ seed, ticksPerDay: 2000 }));

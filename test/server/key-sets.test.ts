@@ -1,10 +1,10 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { exportJWK, SignJWT } from 'jose';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { now, opened, scratchFolder } from '../archive/scratch.ts';
+import { listen } from '../harness/listen.ts';
 import { answered, bearer, claims, crafted, hs256, part, refused, seconds, secret } from './forged-tokens.ts';
 import { serving } from './serving.ts';
 import { steppedClock } from './workspace/stepped-clock.ts';
@@ -32,18 +32,13 @@ async function issuerKeys() {
 /** A server of key sets that records its requests. */
 async function keyServer(answer: () => { status?: number; body: string; headers?: Record<string, string> } | null) {
   const requested: string[] = [];
-  const server: Server = createServer((request, response) => {
+  const server = createServer((request, response) => {
     requested.push(request.url!);
     const given = answer();
     if (given === null) return void request.socket.destroy();
     response.writeHead(given.status ?? 200, { 'content-type': 'application/json', ...given.headers }).end(given.body);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks`, requested };
+  return { url: `${await listen(server)}/jwks`, requested };
 }
 
 test('a key set accepts RS256, ES256 and EdDSA signatures only', async () => {

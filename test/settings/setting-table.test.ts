@@ -11,6 +11,7 @@ import {
   settingSchemas,
 } from '../../src/settings/layers.ts';
 import { settingsSchema } from '../../src/settings/setting-table.ts';
+import { checkProperty } from '../harness/properties.ts';
 
 const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathname;
 
@@ -63,13 +64,10 @@ describe('the schema', () => {
       fc.integer(),
       fc.array(fc.oneof(fc.string(), fc.integer())),
     );
-    fc.assert(
-      fc.property(
-        fc.constantFrom(...settingSchemas),
-        value,
-        ([, leaf], any) => isValid(leaf, any) === Value.Check(leaf, any),
-      ),
-      { numRuns: 5000 },
+    checkProperty(
+      [fc.constantFrom(...settingSchemas), value],
+      5000,
+      ([, leaf], any) => isValid(leaf, any) === Value.Check(leaf, any),
     );
   });
 });

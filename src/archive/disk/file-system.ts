@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  chownSync,
   closeSync,
   createReadStream,
   fsync,
@@ -52,7 +53,13 @@ export const systemCalls: FileSystemCalls = {
   rename: (from, to) => renameSync(from, to),
   link: (from, to) => linkSync(from, to),
   unlink: (path) => unlinkSync(path),
-  makeFolder: (path) => mkdirSync(path),
+  makeFolder(path) {
+    mkdirSync(path);
+    if (process.geteuid?.() !== 0) return;
+    // Root reads archives of others: its folder for that must not keep the owner from reading.
+    const { uid, gid } = statSync(dirname(path));
+    if (uid !== 0) chownSync(path, uid, gid);
+  },
   removeFolder: (path) => rmdirSync(path),
 };
 

@@ -29,117 +29,80 @@ const toCoveredWindow = (row: CoverageRow): CoveredWindow => ({
   evidence: row.evidence,
 });
 
-/** A window in the state, its kind, and the journal record that it came with (0: published). */
-interface StateWindow extends Window {
-  readonly symbol: string;
-  readonly kind: 'published' | 'journaled' | 'withdrawn';
-  readonly recordId: number;
-  readonly evidence: Evidence | null;
-}
-
-/**
- * Selects all input of coverage in one statement, so that no publish can intervene. `?1` is the latest `fetched_at` to
- * include, in ms.
- */
-const selectStateWindows = (where: string): string => `
-  select symbol, t_from as "from", t_to as "to", 'published' as kind, 0 as recordId, evidence
-    from coverage where fetched_at <= ?1 and ${where}
-  union all select symbol, t_from, t_to, 'journaled', record_id, evidence
-    from journal_coverage where fetched_at <= ?1 and ${where}
-  union all select symbol, t_from, t_to, 'withdrawn', record_id, null from journal_withdrawn where ${where}`;
-
-/** Computes the covered windows. A withdrawal removes published coverage and the coverage of earlier records. */
-function applyWithdrawals(rows: readonly StateWindow[]): Window[] {
-  const withdrawn = rows.filter(({ kind }) => kind === 'withdrawn');
-  const covered = rows.filter(({ kind }) => kind !== 'withdrawn');
-  if (withdrawn.length === 0) return union(covered);
-  return union(
-    [...Map.groupBy(covered, ({ recordId }) => recordId)].flatMap(([record, windows]) =>
-      subtract(
-        windows,
-        withdrawn.filter(({ recordId }) => recordId > record),
-      ),
-    ),
-  );
-}
-
 /**
  * Reads all coverage of one symbol, published or journaled.
  * @param believedMs responses after this time (epoch ms) are ignored, because the clock of their run was ahead
  */
 export const readSymbolCoverage = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
-  applyWithdrawals(db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), believedMs, symbol));
+  union(readCurrentCoverageWhere(db, 'symbol = ?1', [symbol, believedMs], 'and fetched_at <= ?2').get(symbol) ?? []);
 
 /** Reads the published coverage of one symbol, one window per response, in the layers of `overlayLayers`. */
 export const readPublishedCoverage = (db: Database, symbol: string): CoveredWindow[] =>
-  db
-    .all<CoverageRow & Record<string, number>>(
-      'select * from coverage where symbol = ? order by t_from, evidence',
-      symbol,
-    )
-    .map(toCoveredWindow);
+  readPublishedCoverageWhere(db, 'symbol = ?', symbol).get(symbol) ?? [];
 
 /**
  * Reads the coverage of one symbol, published or journaled, one window per response, sorted by time. Windows may
  * overlap.
  */
-export function readResponses(db: Database, symbol: string): CoveredWindow[] {
-  const withdrawn = db.all<{ from: number; to: number; record: number } & Record<string, never>>(
-    'select t_from as "from", t_to as "to", record_id as record from journal_withdrawn where symbol = ?',
-    symbol,
-  );
-  return db
-    .all<CoverageRow & { record: number } & Record<string, never>>(
-      `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record from coverage where symbol = ?1
-       union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_coverage
-       where symbol = ?1 order by t_from, evidence`,
-      symbol,
-    )
-    .flatMap((row) => {
-      const later = withdrawn.filter(({ record }) => record > row.record);
-      return subtract([toCoveredWindow(row)], later).map((window) => ({ ...toCoveredWindow(row), ...window }));
-    });
-}
+export const readResponses = (db: Database, symbol: string): CoveredWindow[] =>
+  (readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []).sort((a, b) => a.from - b.from);
 
 /** Reads the published coverage of every symbol. */
-export function readAllPublishedCoverage(db: Database): Map<string, CoveredWindow[]> {
+export const readAllPublishedCoverage = (db: Database): Map<string, CoveredWindow[]> =>
+  readPublishedCoverageWhere(db, 'true');
+
+/** Reads the published coverage that overlaps a window, by symbol. Windows are not clipped. */
+export const readPublishedCoverageIn = (db: Database, { from, to }: Window): Map<string, CoveredWindow[]> =>
+  readPublishedCoverageWhere(db, 't_from < ? and t_to > ?', to, from);
+
+function readPublishedCoverageWhere(
+  db: Database,
+  where: string,
+  ...values: (string | number)[]
+): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
-  for (const row of db.iterate<CoverageRow>('select * from coverage order by symbol, t_from, evidence')) {
-    const list = out.get(row.symbol);
-    if (list === undefined) out.set(row.symbol, [toCoveredWindow(row)]);
-    else list.push(toCoveredWindow(row));
-  }
+  const sql = `select * from coverage where ${where} order by symbol, t_from, evidence`;
+  for (const row of readRows<CoverageRow>(db, sql, values)) pushTo(out, row.symbol, toCoveredWindow(row));
   return out;
 }
 
-interface CurrentCoverageRow extends CoverageRow {
-  kind: StateWindow['kind'];
-  recordId: number;
-}
-
-/** Selects all input of `readCurrentCoverage` in one statement, so that no publish can intervene. */
-const selectCurrentCoverage = (where: string): string => `
-  select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from coverage ${where}
-  union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_coverage ${where}
-  union all select symbol, t_from, t_to, 0, '', '', 'withdrawn', record_id from journal_withdrawn ${where}`;
-
 /** Reads the coverage of every symbol, published or journaled, with its evidence. Windows of a symbol may overlap. */
 export const readCurrentCoverage = (db: Database): Map<string, CoveredWindow[]> =>
-  collectCurrentCoverage(db.iterate<CurrentCoverageRow>(selectCurrentCoverage('')));
+  readCurrentCoverageWhere(db, 'true', []);
 
 /** Does the same as `readCurrentCoverage`, but only for these symbols. */
 export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]): Map<string, CoveredWindow[]> =>
-  new Map(
-    symbols.flatMap((symbol) => [
-      ...collectCurrentCoverage(db.iterate<CurrentCoverageRow>(selectCurrentCoverage('where symbol = ?1'), symbol)),
-    ]),
-  );
+  new Map(symbols.flatMap((symbol) => [...readCurrentCoverageWhere(db, 'symbol = ?1', [symbol])]));
 
 /** Does the same as `readCurrentCoverage`, but only for coverage that overlaps a window. Windows are not clipped. */
 export const readCurrentCoverageIn = (db: Database, { from, to }: Window): Map<string, CoveredWindow[]> =>
-  collectCurrentCoverage(
-    db.iterate<CurrentCoverageRow>(selectCurrentCoverage('where t_from < ?2 and t_to > ?1'), from, to),
-  );
+  readCurrentCoverageWhere(db, 't_from < ?2 and t_to > ?1', [from, to]);
+
+/** A window in the state, its kind, and the journal record that it came with (0: published). */
+interface CurrentCoverageRow extends CoverageRow {
+  kind: 'published' | 'journaled' | 'withdrawn';
+  recordId: number;
+}
+
+/** @param ofCovered a further condition for coverage, but not for withdrawals */
+function readCurrentCoverageWhere(
+  db: Database,
+  where: string,
+  values: readonly (string | number)[],
+  ofCovered = '',
+): Map<string, CoveredWindow[]> {
+  const columns = 'symbol, t_from, t_to, fetched_at, origin, evidence';
+  // All input in one statement, so that no publish can intervene.
+  const sql = `
+    select ${columns}, 'published' as kind, 0 as recordId from coverage where ${where} ${ofCovered}
+    union all select ${columns}, 'journaled', record_id from journal_coverage where ${where} ${ofCovered}
+    union all select symbol, t_from, t_to, 0, '', '', 'withdrawn', record_id from journal_withdrawn where ${where}`;
+  return collectCurrentCoverage(readRows<CurrentCoverageRow>(db, sql, values));
+}
+
+/** Reads rows, those of a whole archive one at a time. */
+const readRows = <R>(db: Database, sql: string, values: readonly (string | number)[]): Iterable<R> =>
+  values.length === 0 ? db.iterate<R>(sql) : db.all<R>(sql, ...values);
 
 function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
@@ -206,18 +169,6 @@ export function findInferredTails(db: Database, sinceMs: number, symbol?: string
   return out;
 }
 
-/** Reads the published coverage that overlaps a window, by symbol. Windows are not clipped. */
-export function readPublishedCoverageIn(db: Database, { from, to }: Window): Map<string, CoveredWindow[]> {
-  const rows = db.all<CoverageRow & Record<string, number>>(
-    'select * from coverage where t_from < ? and t_to > ? order by symbol, t_from, evidence',
-    to,
-    from,
-  );
-  return new Map(
-    [...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(toCoveredWindow)]),
-  );
-}
-
 /**
  * Finds the windows of a symbol whose days cannot be complete: covered by inference alone, or proved only by a response that
  * came so soon after the window that late ticks may follow it.
@@ -256,14 +207,14 @@ export function overlayPublishedCoverage(
   const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
   const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
   // Includes adjacent windows, and older ones that can now be joined.
-  const near = db
-    .all<CoverageRow & Record<string, number>>(
-      'select * from coverage where symbol = ? and t_to >= ? and t_from <= ?',
+  const near =
+    readPublishedCoverageWhere(
+      db,
+      'symbol = ? and t_to >= ? and t_from <= ?',
       symbol,
       from - 2 * separateResponsesMs,
       to,
-    )
-    .map(toCoveredWindow);
+    ).get(symbol) ?? [];
   for (const window of near) deleteCoverage(db, symbol, window);
   insertCoverage(db, symbol, joinOldCoverage(overlayLayers([...near, ...added]), settleMs));
 }

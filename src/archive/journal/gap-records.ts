@@ -139,25 +139,26 @@ const toAcceptedWindow = (row: AcceptedRow): AcceptedWindow => ({
   reportedAt: row.reported_at,
 });
 
-/** Reads the accepted windows of one symbol or of all, sorted by symbol and time. They never overlap. */
-export const readAcceptedWindows = (db: Database, symbol?: string): AcceptedWindow[] =>
-  (symbol === undefined
-    ? db.all<AcceptedRow & Record<string, never>>('select * from accepted order by symbol, t_from')
-    : db.all<AcceptedRow & Record<string, never>>('select * from accepted where symbol = ? order by t_from', symbol)
-  ).map(toAcceptedWindow);
+/** Reads the accepted windows of all symbols, sorted by symbol and time. They never overlap. */
+export const readAcceptedWindows = (db: Database): AcceptedWindow[] =>
+  db.all<AcceptedRow & Record<string, never>>('select * from accepted order by symbol, t_from').map(toAcceptedWindow);
 
-/** Accepts a window. The new reason replaces earlier ones inside it. */
-export function acceptWindow(db: Database, window: AcceptedWindow): void {
+/** Accepts windows of one symbol, which do not overlap. The new reason replaces earlier ones inside them. */
+export function acceptWindows(db: Database, windows: readonly AcceptedWindow[]): void {
   db.transaction(() => {
-    revokeAccepted(db, window.symbol, window);
-    insertAccepted(db, window);
+    for (const window of windows) {
+      revokeAccepted(db, window.symbol, window);
+      insertAccepted(db, window);
+    }
   });
 }
 
 /** Revokes the acceptance of a symbol's gaps inside a window. Returns the revoked parts. */
 function revokeAccepted(db: Database, symbol: string, window: Window): AcceptedWindow[] {
   return db.transaction(() => {
-    const overlapping = readAcceptedWindows(db, symbol).filter((accepted) => overlaps(accepted, window));
+    const sql = 'select * from accepted where symbol = ? and t_from < ? and t_to > ? order by t_from';
+    const rows = db.all<AcceptedRow & Record<string, never>>(sql, symbol, window.to, window.from);
+    const overlapping = rows.map(toAcceptedWindow);
     for (const accepted of overlapping) {
       db.run('delete from accepted where symbol = ? and t_from = ?', symbol, accepted.from);
       for (const rest of subtract([accepted], [window])) insertAccepted(db, { ...accepted, ...rest });

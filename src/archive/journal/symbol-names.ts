@@ -1,12 +1,28 @@
+import { UsageError } from '../../base/errors.ts';
 import { suggestName } from '../../base/nearest-name.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
+import type { SymbolFacts } from '../format/market.ts';
 import type { Database } from './database.ts';
+import { readSymbol } from './symbol-store.ts';
+
+/**
+ * Reads the facts of a symbol that a user named.
+ * @param given how it was named, for the error
+ * @throws UsageError for an unknown symbol, with the most similar one
+ */
+export function requireKnownSymbol(db: Database, symbol: string, given = symbol): SymbolFacts {
+  const facts = readSymbol(db, symbol);
+  if (facts !== undefined) return facts;
+  throw new UsageError(
+    `${given} is not known in this archive.${suggestSymbol(db, symbol)} ${adviseSearch(db, symbol)}`,
+  );
+}
 
 /** Symbols that are compared with an unknown one, so that the suggestion in an error takes at most about a second. */
 const comparedSymbolsMax = 200_000;
 
 /** ` (Did you mean SYMBOL?)`: the symbol that most resembles an unknown one; empty if there is none. */
-export function suggestSymbol(db: Database, unknown: string): string {
+function suggestSymbol(db: Database, unknown: string): string {
   const ofSource = db.all<{ symbol: string }>(
     "select symbol from symbols where substr(symbol, instr(symbol, ':') + 1) = ? and instr(symbol, ':') > 0 limit 2",
     unknown,
@@ -28,7 +44,7 @@ export function suggestSymbol(db: Database, unknown: string): string {
 const [prefixLengthMin, prefixLengthMax] = [3, 40];
 
 /** The command that finds the symbols with the longest beginning of an unknown one, or else lists all symbols. */
-export function adviseSearch(db: Database, unknown: string): string {
+function adviseSearch(db: Database, unknown: string): string {
   const chars = [...unknown].slice(0, prefixLengthMax);
   for (let length = chars.length; length >= prefixLengthMin; length--) {
     const prefix = chars.slice(0, length).join('');

@@ -1,7 +1,7 @@
 import type { Column } from '../format/datasets.ts';
 import { readNumbers, visitRuns, visitTexts } from './column-reader.ts';
 import { type ColumnPages, type FilePages, readFilePages } from './file-pages.ts';
-import { cachedDictionaryBytesMax } from './page-decoder.ts';
+import { cachedDictionaryBytesMax, type DecompressPage } from './page-decoder.ts';
 
 /** The position of each symbol's rows in a file that is sorted by symbol, and the pages of its other columns. */
 export interface SymbolRowIndex {
@@ -84,10 +84,11 @@ export function readIndexedColumn(
   name: string,
   from: number,
   to: number,
+  decompress: DecompressPage,
 ): ColumnValues {
   const column = index.columns.get(name)!;
   if (column.isAllNull) return null;
-  if (column.type !== 'string') return readNumbers(file, column, from, to);
+  if (column.type !== 'string') return readNumbers(file, column, from, to, decompress);
   const texts: string[] = [];
   visitTexts(file, column.pages, from, to, (text, count) => {
     for (let i = 0; i < count; i++) texts.push(text);

@@ -4,7 +4,6 @@ import { datasets } from '../format/datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import { openPartFile, readNumbers } from './column-reader.ts';
 import type { RowGroupIndexes } from './file-pages.ts';
-import type { DecompressPage } from './page-decoder.ts';
 import { indexSymbolRows, type SymbolRowIndex } from './symbol-row-index.ts';
 import { encodePartFile, type KeptRowGroups, openPartFileWriter, rowGroupRows } from './writer.ts';
 
@@ -42,12 +41,10 @@ export function readSymbolTicks(
   file: Uint8Array,
   { keyIndexes, offsets, columns }: SymbolRowIndex,
   symbol: string,
-  decompress?: DecompressPage,
 ): TickColumns {
   const i = keyIndexes.get(symbol);
   if (i === undefined) return emptyTicks;
-  const read = (name: 't' | 'p'): Float64Array =>
-    readNumbers(file, columns.get(name)!, offsets[i]!, offsets[i + 1]!, decompress);
+  const read = (name: 't' | 'p'): Float64Array => readNumbers(file, columns.get(name)!, offsets[i]!, offsets[i + 1]!);
   return { t: read('t'), p: read('p') };
 }
 

@@ -16,7 +16,7 @@ import { uniteMarkets, uniteSymbol } from '../format/unite.ts';
 import { readEvidenceSince, readPublishedCoverage } from '../journal/coverage-store.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
 import {
-  acceptWindow,
+  acceptWindows,
   readAcceptedWindows,
   readLostWindows,
   readRevokedGaps,
@@ -252,10 +252,12 @@ function recordDecisions(
   });
   // The last decision counts.
   if (accepted.length > 0)
-    for (const window of [...readAcceptedWindows(db), ...accepted].sort(
-      (a, b) => a.acceptedAt - b.acceptedAt || compareUtf8(a.reason, b.reason),
-    ))
-      acceptWindow(db, window);
+    acceptWindows(
+      db,
+      [...readAcceptedWindows(db), ...accepted].sort(
+        (a, b) => a.acceptedAt - b.acceptedAt || compareUtf8(a.reason, b.reason),
+      ),
+    );
   const since = Math.max(readEvidenceSince(db), manifest.evidence_since ?? 0);
   if (since > 0) setMeta(db, evidenceSinceKey, String(since));
 }

@@ -107,6 +107,7 @@ function readDiskFacts(root: string, manifest: Manifest, nowMs: number): Archive
 
 /** Only windows that were owed are read: there are few, while all coverage may be large. */
 function readFailing(db: Database, nowMs: number): FailingSymbols | null {
+  const accepted = Map.groupBy(readAcceptedWindows(db), ({ symbol }) => symbol);
   const failed = [...readAllOwedWindows(db)].flatMap(([symbol, windows]) => {
     const own = windows.filter(({ kind, from }) => kind === 'failed' && from < nowMs);
     if (own.length === 0) return [];
@@ -114,7 +115,7 @@ function readFailing(db: Database, nowMs: number): FailingSymbols | null {
     if (facts === undefined || facts.suspendedAt !== null || isUnselected(facts)) return [];
     const settled = [
       ...readCoverageWithoutLost(db, symbol),
-      ...readAcceptedWindows(db, symbol),
+      ...(accepted.get(symbol) ?? []),
       ...(facts.unselected ?? []),
     ];
     return subtract(union(own), union(settled)).length === 0 ? [] : own;

@@ -1,8 +1,7 @@
-import { UsageError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
-import { readSymbol } from '../journal/symbol-store.ts';
+import { requireKnownSymbol } from '../journal/symbol-names.ts';
 import { watchManifest } from './manifest-watcher.ts';
 import { openTickReader } from './read-ticks.ts';
 import { openVerifiedFiles } from './verified-files.ts';
@@ -45,16 +44,11 @@ interface Position {
  */
 export async function* followTicks(archive: Archive, options: FollowOptions): AsyncGenerator<FollowedTick> {
   const { symbols, sinceMs, clock, signal } = options;
-  for (const symbol of symbols)
-    if (readSymbol(archive.state.db, symbol) === undefined)
-      throw new UsageError(
-        `${symbol} is not known in this archive. To search the known symbols: oddslake symbols TEXT`,
-      );
   const files = openVerifiedFiles(archive, cacheBytesMax);
   const readTicks = openTickReader(archive, watchManifest(archive), files, cacheBytesMax);
   const positions = new Map<string, Position>();
-  for (const symbol of symbols) {
-    const lastTick = readSymbol(archive.state.db, symbol)!.lastTick;
+  const facts = symbols.map((symbol) => requireKnownSymbol(archive.state.db, symbol));
+  for (const { symbol, lastTick } of facts) {
     positions.set(symbol, { nextMs: sinceMs ?? Math.max(lastTick ?? 0, clock.nowMs() - lateMsMax), recent: new Map() });
   }
   for (let isFirst = sinceMs === null; !signal.aborted; isFirst = false) {

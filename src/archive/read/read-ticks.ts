@@ -17,12 +17,8 @@ import { type CommitState, isLastCommit, readCommitState } from '../journal/inte
 import { listJournaledDays, readJournalEnd, readSymbolDayTicks } from '../journal/journal.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { findPublishedWindow } from '../journal/symbol-store.ts';
-import { type CompressedPage, type DecompressPage, decompressPage } from '../parquet/page-decoder.ts';
-import type { SymbolRowIndex } from '../parquet/symbol-row-index.ts';
-import { indexTickFile, readSymbolTicks } from '../parquet/ticks-file.ts';
-import { decodePublished } from '../read-published-file.ts';
-import { dropReplaced } from './drop-replaced.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
+import { openSymbolRowReader } from './symbol-row-reader.ts';
 import type { VerifiedFiles } from './verified-files.ts';
 
 interface TickRangeQuery {
@@ -72,6 +68,8 @@ const attemptsMax = 20;
  */
 export type ReadTicks = (query: TickRangeQuery) => Promise<TickRangeResult | null>;
 
+const allRows = { from: 0, to: Number.POSITIVE_INFINITY, rowsMax: Number.POSITIVE_INFINITY };
+
 /** @param bytesMax memory for decoded ticks, in bytes; at least 0 */
 export function openTickReader(
   archive: Archive,
@@ -81,13 +79,13 @@ export function openTickReader(
 ): ReadTicks {
   const { state } = archive;
   const getSnapshot = openSymbolSnapshots(archive, watcher);
-  const parts = openSymbolTickCache(files, bytesMax / 2);
+  const published = openSymbolRowReader(bytesMax / 2);
   const merged = new LRUCache<string, TickColumns>({
     maxSize: Math.max(1, Math.floor(bytesMax / 2)),
     sizeCalculation: ({ t }) => 16 * t.length + 1,
   });
   watcher.onNewGeneration(({ generation, hashes }) => {
-    parts.dropReplaced(hashes);
+    published.dropReplaced(hashes);
     for (const key of [...merged.keys()]) if (!key.startsWith(`${generation} `)) merged.delete(key);
   });
 
@@ -111,7 +109,9 @@ export function openTickReader(
   function readPublished(symbol: string, commit: CommitState, file: SymbolDay['file']): TickColumns {
     if (file === undefined) return emptyTicks;
     try {
-      return parts.readTicks(file, symbol);
+      const query = { dataset: 'ticks', file, key: symbol, ...allRows } as const;
+      const { count, columns } = published.readRowsAtOnce(query, () => files.readBytes(file));
+      return count === 0 ? emptyTicks : { t: columns.t as Float64Array, p: columns.p as Float64Array };
     } catch (error) {
       // A file that differs was replaced or is damaged. If it was replaced, there is another commit too: it comes first.
       if (error instanceof DamageError && !isLastCommit(state.db, commit)) throw new ReadSupersededError();
@@ -311,81 +311,4 @@ function listDays(files: ReadonlyMap<number, PublishedFile>, known: readonly Win
   if (known.length === 0) return [];
   const [first, last] = [floorToDay(known[0]!.from), floorToDay(known.at(-1)!.to - 1)];
   return [...files.keys()].filter((day) => first <= day && day <= last);
-}
-
-/** An LRU cache of decoded published ticks, per symbol and file. */
-interface SymbolTickCache {
-  /**
-   * Reads the ticks of a symbol in a ticks file; empty if it has none.
-   * @throws DamageError as `VerifiedFiles.readBytes` does, and if the file cannot be decoded
-   */
-  readTicks(file: PublishedFile, symbol: string): TickColumns;
-  /** Forgets the files that are not among these, by their SHA-256. */
-  dropReplaced(hashes: ReadonlySet<string>): void;
-}
-
-/** Overhead of a cache entry, in bytes. */
-const entryBytes = 200;
-
-/** Shares of the cache for file indexes and for decompressed pages; the rest is for ticks. */
-const indexShare = 1 / 4;
-const pageShare = 1 / 4;
-
-/** @param bytesMax memory for all that is kept, in bytes; at least 0 */
-export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): SymbolTickCache {
-  // Keyed by file hash.
-  const columns = new LRUCache<string, TickColumns>({
-    maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare - pageShare))),
-    sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
-  });
-  const indexes = new LRUCache<string, SymbolRowIndex>({
-    maxSize: Math.max(1, Math.floor(bytesMax * indexShare)),
-    sizeCalculation: ({ memoryBytes }) => memoryBytes + entryBytes,
-  });
-
-  // A page has the ticks of several symbols, and takes longer to decompress than the ticks of one to decode.
-  const pages = new LRUCache<CompressedPage, Uint8Array>({
-    maxSize: Math.max(1, Math.floor(bytesMax * pageShare)),
-    sizeCalculation: (bytes) => bytes.length + entryBytes,
-  });
-  const decompress: DecompressPage = (bytes, page) => {
-    const cached = pages.get(page);
-    if (cached !== undefined) return cached;
-    const plain = decompressPage(bytes, page);
-    pages.set(page, plain);
-    return plain;
-  };
-
-  function getIndex(file: PublishedFile, bytes: Uint8Array): SymbolRowIndex {
-    const cached = indexes.get(file.sha256);
-    if (cached !== undefined) return cached;
-    const index = decodePublished(file.path, () => indexTickFile(bytes));
-    indexes.set(file.sha256, index);
-    return index;
-  }
-
-  function read(file: PublishedFile, symbol: string): TickColumns {
-    // The index shows it without reading the file.
-    if (indexes.get(file.sha256)?.keyIndexes.has(symbol) === false) return emptyTicks;
-    const bytes = files.readBytes(file);
-    const index = getIndex(file, bytes);
-    return decodePublished(file.path, () => readSymbolTicks(bytes, index, symbol, decompress));
-  }
-
-  return {
-    dropReplaced(hashes) {
-      dropReplaced(columns, hashes);
-      dropReplaced(indexes, hashes, (index) => {
-        for (const column of index.columns.values()) for (const page of column.pages) pages.delete(page);
-      });
-    },
-    readTicks(file, symbol) {
-      const key = `${file.sha256} ${symbol}`;
-      const cached = columns.get(key);
-      if (cached !== undefined) return cached;
-      const ticks = read(file, symbol);
-      columns.set(key, ticks);
-      return ticks;
-    },
-  };
 }

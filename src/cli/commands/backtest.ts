@@ -28,6 +28,7 @@ import {
 } from '../command-context.ts';
 import { formatBacktestList, toBacktestListEntry } from '../format-lists.ts';
 import { withHelp, withTerms } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 import {
   createCsvSafeOption,
   createFromOption,
@@ -36,6 +37,7 @@ import {
   createSymbolOption,
   createToOption,
   parseTimeRange,
+  readNamedFile,
   readSymbolsFile,
   type TimeRangeFlags,
 } from '../shared-options.ts';
@@ -169,6 +171,7 @@ async function runBacktestCommand(shell: CliContext, strategy: string, flags: Ba
       throw new UsageError(
         `--save stores the backtest with the archive, and ${bucketUrl} is in object storage. Leave it out, or pull the archive: oddslake pull ${bucketUrl} DIR`,
       );
+    if (flags.save === true && context.settings.service.databaseUrl === null) requireOwner(context.settings);
     await openReadableArchive(context, (archive) => runOnArchive(archive, context));
   });
 
@@ -335,11 +338,11 @@ async function buildBacktestRequest(
   const isFile = strategyArg.toLowerCase().endsWith('.json');
   if (flags.heldOut !== undefined && flags.grid.length === 0) throw new UsageError('--held-out requires --grid.');
   const { from, to } = parseTimeRange(flags, nowMs);
-  const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
+  const fileSymbols = flags.symbolsFile === undefined ? [] : readSymbolsFile(flags.symbolsFile);
   const symbols = [...flags.symbol, ...fileSymbols];
   const parsed = parseBacktestSpec({
     entry_executable: isFile
-      ? { name: getStrategyName(strategyArg), strategy: await readStrategyFile(strategyArg) }
+      ? { name: getStrategyName(strategyArg), strategy: readStrategyFile(strategyArg) }
       : { name: strategyArg },
     objective: flags.objective,
     ...(symbols.length === 0 ? {} : { symbols }),
@@ -398,14 +401,8 @@ const getStrategyName = (path: string): string =>
     .replace(/\.json$/i, '')
     .slice(0, 200) || 'strategy';
 
-async function readStrategyFile(path: string): Promise<unknown> {
-  const { readFile } = await import('node:fs/promises');
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    throw new UsageError(`The strategy ${path} cannot be read: ${(error as Error).message}`, { cause: error });
-  }
+function readStrategyFile(path: string): unknown {
+  const text = readNamedFile(path, `The strategy ${path} cannot be read`);
   try {
     return JSON.parse(text.replace(/^\ufeff/, ''));
   } catch (error) {

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import type { Archive } from '../../archive/archive.ts';
 import { exitCodes } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
@@ -8,8 +9,17 @@ import type { BucketVerifyResult } from '../../bucket/verify-bucket.ts';
 import { pullToFolder, pushByUrl, withFilesDisplay, withObjectStore } from '../../collector/steps/bucket-access.ts';
 import { completeCommands } from '../../context/command-name.ts';
 import type { Context } from '../../context/context.ts';
-import { type CliContext, type CommonFlags, printResult, withCommonFlags, withContext } from '../command-context.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  printResult,
+  withCommonFlags,
+  withContext,
+  withLocalArchive,
+  withOwnArchive,
+} from '../command-context.ts';
 import { withHelp } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 
 interface PushFlags extends CommonFlags {
   readonly forceRestore?: boolean;
@@ -27,8 +37,8 @@ export function addPush(command: Command, shell: CliContext): void {
     );
   withHelp(command, pushNotes, pushExamples);
   withCommonFlags(command, ['--wait']).action((url: string | undefined, flags: PushFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const result = await runPush(context, url, flags.forceRestore === true);
+    withOwnArchive(flags, shell.version, async (archive, context) => {
+      const result = await pushByUrl(context, archive, url, flags.forceRestore === true);
       if (flags.quiet !== true)
         for (const warning of result.warnings)
           process.stderr.write(`oddslake: warning: ${completeCommands(warning)}\n`);
@@ -39,16 +49,6 @@ export function addPush(command: Command, shell: CliContext): void {
       );
     }),
   );
-}
-
-async function runPush(context: Context, url: string | undefined, restores: boolean): Promise<PushResult> {
-  const { openConfiguredArchive } = await import('../../context/open-configured.ts');
-  const archive = openConfiguredArchive(context, false);
-  try {
-    return await pushByUrl(context, archive, url, restores);
-  } finally {
-    archive.close();
-  }
 }
 
 function formatPush({ url, outcome, generation, files, uploaded, reused, removed, requests }: PushResult): string {
@@ -87,6 +87,7 @@ export function addPull(command: Command, shell: CliContext): void {
   withHelp(command, pullNotes, pullExamples);
   withCommonFlags(command, ['--output', '--strict']).action((url: string, folder: string, flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
+      requireOwner(context.settings, folder);
       const result = await withObjectStore(context, url, (store) => pullToFolder(context, store, folder));
       const { outcome, generation, downloaded, files } = result;
       printResult(flags, { version: shell.version, job: 'pull', exit_code: exitCodes.done, ...result }, () =>
@@ -135,18 +136,12 @@ async function runBucketVerify(
   store: ObjectStore,
   flags: BucketVerifyFlags,
 ): Promise<BucketVerifyResult> {
-  const [{ verifyBucket }, { openConfiguredArchive }] = await Promise.all([
-    import('../../bucket/verify-bucket.ts'),
-    import('../../context/open-configured.ts'),
-  ]);
-  const archive = flags.repair === true ? openConfiguredArchive(context, false) : null;
-  try {
-    return await withFilesDisplay(context, 'verify', (onProgress) =>
-      verifyBucket(store, { downloads: flags.download === true, repairsFrom: archive, onProgress }),
+  const { verifyBucket } = await import('../../bucket/verify-bucket.ts');
+  const verify = (repairsFrom: Archive | null): Promise<BucketVerifyResult> =>
+    withFilesDisplay(context, 'verify', (onProgress) =>
+      verifyBucket(store, { downloads: flags.download === true, repairsFrom, onProgress }),
     );
-  } finally {
-    archive?.close();
-  }
+  return flags.repair === true ? await withLocalArchive(context, verify) : await verify(null);
 }
 
 function formatBucketVerify({ url, generation, files, bytes, weak, findings }: BucketVerifyResult): string {

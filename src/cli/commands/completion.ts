@@ -51,7 +51,7 @@ const findSymbols = (
   flags: CommonFlags,
   version: string,
 ): Promise<Candidate[]> =>
-  withArchive({ ...flags, ...findArchiveFlags(words) }, version, async (archive) => {
+  withArchive({ ...flags, ...findArchiveFlags(words), quiet: true }, version, async (archive) => {
     const { readSymbolsWithPrefix } = await import('../../archive/journal/symbol-names.ts');
     const symbols = readSymbolsWithPrefix(archive.state.db, start, symbolsMax);
     // A line break would be two candidates, and a control character could act on the terminal.
@@ -91,10 +91,10 @@ _oddslake() {
   local cut=$((\${#current} - \${#has}))
   ((cut < 0)) && cut=0
   while IFS= read -r word; do
-    word=\${word%%$'\\t'*}
+    word=\${word%%$'\\t'*} word=\${word:cut}
     [[ -n $word ]] || continue
     # Symbols are names that an upstream chose: quoted, so that the shell evaluates none of them.
-    printf -v word %q "\${word:cut}"
+    printf -v word %q "$word"
     COMPREPLY+=("$word")
   done <<<"$found"
   [[ \${#COMPREPLY[@]} == 1 && \${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
@@ -151,7 +151,7 @@ The script calls oddslake for each completion. Symbols are those of the archive 
 at most ${symbolsMax}.`;
 
 const examples = `
-  oddslake completion bash > ~/.local/share/bash-completion/completions/oddslake
+  oddslake completion bash > ~/.local/share/bash-completion/completions/oddslake   # with the package bash-completion
   oddslake completion zsh > ~/.zfunc/_oddslake          # a folder of fpath, before compinit
   oddslake completion fish > ~/.config/fish/completions/oddslake.fish`;
 

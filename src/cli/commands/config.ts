@@ -1,7 +1,5 @@
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { exitCodes, UsageError } from '../../base/errors.ts';
+import { exitCodes } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { toShortPath } from '../../settings/environment.ts';
 import type { ListedSetting, SettingOrigin, SettingProblem } from '../../settings/inspect-settings.ts';
@@ -9,7 +7,6 @@ import type { SettingSources } from '../../settings/load.ts';
 import {
   type CliContext,
   type CommonFlags,
-  configFileDefault,
   flagsUnusedByReaders,
   printResult,
   toSettingSources,
@@ -33,15 +30,12 @@ function addShow(config: Command): void {
   const show = config
     .command('show')
     .description('list the settings that differ from their default, with value and source; secrets are hidden')
-    .argument('[file]', 'config file, in place of --config')
     .option('--all', 'list every setting');
   withHelp(show, showNotes, showExamples);
-  withCommonFlags(show, flagsUnusedByReaders).action(async (file: string | undefined, flags: ShowFlags) => {
+  withCommonFlags(show, flagsUnusedByReaders).action(async (flags: ShowFlags) => {
     const { listSettings } = await import('../../settings/inspect-settings.ts');
-    const sources = collectSources(file, flags);
-    const { config, settings } = await listSettings(sources);
+    const { config, settings } = await listSettings(toSettingSources(flags));
     const shown = flags.all === true ? settings : settings.filter(isChanged);
-    warnOfUnreadConfig(config, flags);
     printResult(flags, { config, settings: shown, settings_count: settings.length }, (style) =>
       formatSettings({ config, settings: shown, totalCount: settings.length }, style),
     );
@@ -51,16 +45,16 @@ function addShow(config: Command): void {
 function addCheck(cli: CliContext, config: Command): void {
   const check = config
     .command('check')
-    .description('check the settings of the config file, the environment and the flags, and list every problem at once')
-    .argument('[file]', 'config file, in place of --config');
+    .description(
+      'check the settings of the config file, the environment and the flags, and list every problem at once',
+    );
   withHelp(check, checkNotes, checkExamples);
-  withCommonFlags(check, flagsUnusedByReaders).action(async (file: string | undefined, flags: CommonFlags) => {
+  withCommonFlags(check, flagsUnusedByReaders).action(async (flags: CommonFlags) => {
     const { checkSettings } = await import('../../settings/inspect-settings.ts');
-    const sources = collectSources(file, flags);
+    const sources = toSettingSources(flags);
     const { config, problems } = await checkSettings(sources);
     const warnings = problems.length === 0 ? await findSettingWarnings(sources) : [];
     const exitCode = problems.length === 0 ? exitCodes.done : exitCodes.usage;
-    warnOfUnreadConfig(config, flags);
     const result = { config, valid: problems.length === 0, problems, warnings, exit_code: exitCode };
     printResult(flags, result, (style) => formatProblems({ config, problems, warnings }, style));
     cli.setExitCode(exitCode);
@@ -81,19 +75,6 @@ async function findSettingWarnings(sources: SettingSources): Promise<string[]> {
   return settings.sources.flatMap(({ name }) =>
     inspectUnmatchedSelectors(output, name, selectSource(settings, name).source).map((text) => `${name}: ${text}`),
   );
-}
-
-function collectSources(file: string | undefined, flags: CommonFlags): SettingSources {
-  if (file !== undefined && flags.config !== undefined && resolve(file) !== resolve(flags.config))
-    throw new UsageError('Give the config file either as an argument or with --config, not both.');
-  const sources = toSettingSources(flags);
-  return { ...sources, config: file ?? sources.config };
-}
-
-/** The config of the working folder is read only if it is named. */
-function warnOfUnreadConfig(config: string | null, { quiet }: CommonFlags): void {
-  if (config === null && quiet !== true && existsSync(configFileDefault))
-    process.stderr.write(`${configFileDefault} exists but is not read: pass --config ${configFileDefault} to use it\n`);
 }
 
 /** Whether a setting differs from its default. A secret counts as changed if it is set. */
@@ -175,8 +156,8 @@ Flags override environment variables, which override the config file, which over
 given: a relative path is relative to the folder of the config file. The meaning of each setting is in config/default.yaml.`;
 
 const showExamples = `
-  oddslake config show --config oddslake.yaml
-  oddslake config show oddslake.yaml --all --json`;
+  oddslake config show
+  oddslake config show --config lake.yaml --all --json`;
 
 const checkNotes = `
 Reads the config file, the key files that it names and, if there are selectors of symbols, the known symbols of the archive: it
@@ -186,5 +167,5 @@ key and the archive.
 Exit codes: 0 the settings are valid, 2 there are problems.`;
 
 const checkExamples = `
-  oddslake config check oddslake.yaml
-  oddslake config check --config oddslake.yaml --set poll.page_limit=1000 --json`;
+  oddslake config check --config lake.yaml
+  oddslake config check --set poll.page_limit=1000 --json`;

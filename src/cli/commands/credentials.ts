@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
@@ -17,6 +19,7 @@ import {
 } from '../command-context.ts';
 import { formatKeys, formatKeyUsage, formatKeyUsageByDay, formatTokenRevocations } from '../format-lists.ts';
 import { withExamples, withHelp, withNotes } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 import { createIntegerParser } from '../shared-options.ts';
 
 interface CreateFlags extends CommonFlags {
@@ -49,8 +52,13 @@ const withService = (
   flags: CommonFlags,
   version: string,
   work: (open: <T>(use: (workspace: Workspace) => Promise<T>) => Promise<T>, nowMs: number) => Promise<void>,
+  writes = true,
 ): Promise<void> =>
   withContext(flags, version, false, async (context) => {
+    const { archive, service } = context.settings;
+    // Reading creates the database if there is none.
+    const isCreated = existsSync(join(archive.output, '.oddslake', 'service.sqlite'));
+    if (service.databaseUrl === null && (writes || !isCreated)) requireOwner(context.settings);
     const { withWorkspace } = await import('../../server/open-workspace.ts');
     await work((use) => withWorkspace(context, use), context.clock.nowMs());
   });
@@ -98,10 +106,15 @@ export function addKeys(keys: Command, shell: CliContext): void {
     .command('list')
     .description('list all keys without their secrets, newest first, with state, permissions and last use');
   withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
-    withService(flags, version, async (open, nowMs) => {
-      const keyList = await open((workspace) => workspace.listKeys(nowMs));
-      printResult(flags, { keys: keyList, count: keyList.length }, (style) => formatKeys(keyList, nowMs, style));
-    }),
+    withService(
+      flags,
+      version,
+      async (open, nowMs) => {
+        const keyList = await open((workspace) => workspace.listKeys(nowMs));
+        printResult(flags, { keys: keyList, count: keyList.length }, (style) => formatKeys(keyList, nowMs, style));
+      },
+      false,
+    ),
   );
 
   addRotate(keys, version);
@@ -169,13 +182,18 @@ function addUsage(keys: Command, version: string): void {
     .option('--since <time>', 'first day: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: all, at most 90 days)');
   withHelp(usage, usageNotes, usageExamples);
   withCommonFlags(usage, flagsUnusedByReaders).action((idOrName: string | undefined, flags: UsageFlags) =>
-    withService(flags, version, async (open) => {
-      const since = flags.since === undefined ? null : floorToDay(parseTime(flags.since, '--since'));
-      const keyUsage = await open((workspace) => workspace.readUsage(idOrName ?? null, since ?? 0));
-      printResult(flags, { since, keys: keyUsage, count: keyUsage.length }, (style) =>
-        idOrName === undefined ? formatKeyUsage(keyUsage, style) : formatKeyUsageByDay(keyUsage, style),
-      );
-    }),
+    withService(
+      flags,
+      version,
+      async (open) => {
+        const since = flags.since === undefined ? null : floorToDay(parseTime(flags.since, '--since'));
+        const keyUsage = await open((workspace) => workspace.readUsage(idOrName ?? null, since ?? 0));
+        printResult(flags, { since, keys: keyUsage, count: keyUsage.length }, (style) =>
+          idOrName === undefined ? formatKeyUsage(keyUsage, style) : formatKeyUsageByDay(keyUsage, style),
+        );
+      },
+      false,
+    ),
   );
 }
 
@@ -265,12 +283,17 @@ function addTokenRevocations(tokens: Command, version: string): void {
     .description('list the revocations of user tokens that are in force, newest first');
   withNotes(list, tokenListNotes);
   withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
-    withService(flags, version, async (open, nowMs) => {
-      const revocations = await open((workspace) => workspace.listTokenRevocations(nowMs));
-      printResult(flags, { revocations, count: revocations.length }, (style) =>
-        formatTokenRevocations(revocations, style),
-      );
-    }),
+    withService(
+      flags,
+      version,
+      async (open, nowMs) => {
+        const revocations = await open((workspace) => workspace.listTokenRevocations(nowMs));
+        printResult(flags, { revocations, count: revocations.length }, (style) =>
+          formatTokenRevocations(revocations, style),
+        );
+      },
+      false,
+    ),
   );
 
   const revoke = tokens

@@ -12,9 +12,11 @@ import {
   mergeArchiveFlags,
   withCommonFlags,
   withContext,
+  withLocalArchive,
 } from '../command-context.ts';
 import { withHelp } from '../help.ts';
 import { formatSummary, reportSummary } from '../print-summary.ts';
+import { requireOwner } from '../require-owner.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: runs the nightly job against the sandbox. */
@@ -29,16 +31,18 @@ export function addDemo(command: Command, shell: CliContext): void {
       'upstream.api_key=sandbox-key',
       'upstream.requests_per_second=500',
       'source.name=oddslake sandbox',
-      // A demo sends no notifications.
+      // A demo sends no notifications and pushes nothing.
+      'bucket.url=null',
       'notify.webhook_url=null',
       'notify.webhook_url_file=null',
       'notify.ping_jobs=[]',
     ];
-    const { archive: _, ...others } = flags;
+    const { archive: _, config = null, ...others } = flags;
     const output = mergeArchiveFlags(flags) ?? join('output', 'demo');
     try {
-      const own = { ...others, output, set: [...flags.set, ...overrides] };
+      const own = { ...others, config, output, set: [...flags.set, ...overrides] };
       await withContext(own, shell.version, true, async (context) => {
+        requireOwner(context.settings);
         const nightly = await shell.jobs.nightly();
         const summary = await nightly.run(context, { day: null });
         const root = context.settings.archive.output;
@@ -54,20 +58,19 @@ export function addDemo(command: Command, shell: CliContext): void {
 }
 
 async function describeDemoArchive(context: Context): Promise<string> {
-  const [{ openConfiguredArchive }, { reportFileName }, { sumFileSizes }] = await Promise.all([
-    import('../../context/open-configured.ts'),
+  const [{ reportFileName }, { sumFileSizes }] = await Promise.all([
     import('../../report/write-report.ts'),
     import('../../archive/format/manifest.ts'),
   ]);
-  const archive = openConfiguredArchive(context, false);
-  try {
-    const { datasets, days } = archive.readManifest();
-    const { rows, bytes } = sumFileSizes(datasets.ticks.files);
-    const root = archive.layout.root;
-    // JSON's strings are Python's too.
-    const folder = JSON.stringify(`${root}/ticks/`);
-    const query = `SELECT * FROM '${root.replaceAll("'", "''")}/ticks/date=*/*.parquet' LIMIT 5`;
-    return `
+  const { root, datasets, days } = await withLocalArchive(context, ({ layout, readManifest }) => ({
+    root: layout.root,
+    ...readManifest(),
+  }));
+  const { rows, bytes } = sumFileSizes(datasets.ticks.files);
+  // JSON's strings are Python's too.
+  const folder = JSON.stringify(`${root}/ticks/`);
+  const query = `SELECT * FROM '${root.replaceAll("'", "''")}/ticks/date=*/*.parquet' LIMIT 5`;
+  return `
 ${formatCount(rows, 'tick')} of ${formatCount(Object.keys(days).length, 'day')} in ${formatBytes(bytes)} of Parquet: ${root}
 
 Load them in Python:
@@ -87,13 +90,10 @@ Or open the report in a browser:
   ${join(root, reportFileName)}\n`
     : ''
 }`;
-  } finally {
-    archive.close();
-  }
 }
 
 const notes = `
-Needs neither a key nor a network: the service is simulated on this machine.`;
+Needs neither a key nor a network: the service is simulated on this machine. A config file is read only if --config names it.`;
 
 const examples = `
   oddslake demo

@@ -28,7 +28,8 @@ export function addDoctor(command: Command, shell: CliContext): void {
   });
 }
 
-async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diagnosis> {
+/** Runs the checks with the settings that the flags select. */
+export async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diagnosis> {
   const [{ diagnose, diagnoseUnreadableSettings }, { listChosenSettings }, { systemClock }] = await Promise.all([
     import('../../doctor/doctor.ts'),
     import('../../settings/load.ts'),

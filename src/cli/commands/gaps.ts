@@ -1,18 +1,18 @@
 import { type Command, Option } from 'commander';
 import type { AcceptedWindow } from '../../archive/format/coverage.ts';
 import { UsageError } from '../../base/errors.ts';
-import { formatIsoUtc } from '../../base/time.ts';
 import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
   printResult,
   type SourceFlags,
-  withArchive,
+  withArchiveAction,
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
 import { formatGaps } from '../format-archive.ts';
+import { formatDecided, toDecidedJson } from '../format-lists.ts';
 import { withExamples, withHelp } from '../help.ts';
 import {
   createFromOption,
@@ -25,7 +25,6 @@ import {
   parseTimeWindow,
   type TimeRangeFlags,
 } from '../shared-options.ts';
-import { escapeControls } from '../terminal-style.ts';
 
 interface AcceptFlags extends CommonFlags, TimeRangeFlags {
   readonly reason: string;
@@ -71,8 +70,6 @@ export function addGaps(command: Command, shell: CliContext): void {
   addGapsRevoke(shell, command);
 }
 
-// Commander assigns a flag to the parent command if both commands have it: optsWithGlobals reads both.
-
 function addGapsAccept(shell: CliContext, gaps: Command): void {
   const accept = gaps
     .command('accept')
@@ -84,20 +81,16 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
     .addOption(createToOption(' (required)'))
     .requiredOption('--reason <text>', 'reason, shown with the gap (required)');
   withHelp(accept, acceptNotes, acceptExamples);
-  withCommonFlags(accept, ['--no-progress', '--strict']).action(
-    (symbol: string, _ownFlags: object, command: Command) => {
-      const flags = command.optsWithGlobals<AcceptFlags>();
-      const { reason } = flags;
-      if (reason.trim() === '')
-        throw new UsageError('--reason must not be empty: give the reason for accepting the gap.');
-      return withArchive(flags, shell.version, async (archive, context) => {
-        const { acceptGaps } = await import('../../collector/steps/gaps-step.ts');
-        const window = parseTimeWindow(flags, context.clock.nowMs(), 'gaps accept');
-        const accepted = await acceptGaps(context, archive, { symbol, ...window, reason });
-        printResult(flags, { accepted: toAcceptedJson(accepted) }, () => `accepted: ${formatAccepted(accepted)}\n`);
-      });
-    },
-  );
+  withArchiveAction(accept, shell.version, (symbol: string, flags: AcceptFlags) => {
+    const { reason } = flags;
+    if (reason.trim() === '')
+      throw new UsageError('--reason must not be empty: give the reason for accepting the gap.');
+    return async (archive, context) => {
+      const { acceptGaps } = await import('../../collector/steps/gaps-step.ts');
+      const window = parseTimeWindow(flags, context.clock.nowMs(), 'gaps accept');
+      printDecided(flags, 'accepted', await acceptGaps(context, archive, { symbol, ...window, reason }));
+    };
+  });
 }
 
 function addGapsRevoke(shell: CliContext, gaps: Command): void {
@@ -108,35 +101,24 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
     .addOption(createFromOption(' (default: unlimited)'))
     .addOption(createToOption(' (default: unlimited)'));
   withExamples(revoke, revokeExamples);
-  withCommonFlags(revoke, ['--no-progress', '--strict']).action(
-    (symbol: string, _ownFlags: object, command: Command) => {
-      const flags = command.optsWithGlobals<CommonFlags & TimeRangeFlags>();
-      return withArchive(flags, shell.version, async (archive, context) => {
-        const { revokeAcceptedGaps } = await import('../../collector/steps/gaps-step.ts');
-        const { from, to } = parseTimeRange(flags, context.clock.nowMs());
-        const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
-        const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });
-        printResult(flags, { revoked: revoked.map(toAcceptedJson) }, () =>
-          revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
-        );
-      });
+  withArchiveAction(
+    revoke,
+    shell.version,
+    (symbol: string, flags: CommonFlags & TimeRangeFlags) => async (archive, context) => {
+      const { revokeAcceptedGaps } = await import('../../collector/steps/gaps-step.ts');
+      const { from, to } = parseTimeRange(flags, context.clock.nowMs());
+      const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
+      printDecided(flags, 'revoked', await revokeAcceptedGaps(context, archive, { symbol, ...window }));
     },
   );
 }
 
-const toAcceptedJson = ({ symbol, from, to, reason, acceptedAt }: AcceptedWindow) => ({
-  symbol,
-  from,
-  to,
-  reason,
-  accepted_at: acceptedAt,
-});
-
-const formatAccepted = ({ symbol, from, to, reason }: AcceptedWindow): string =>
-  `${escapeControls(symbol)} ${formatIsoUtc(from)} … ${formatIsoUtc(to)}: ${escapeControls(reason)}`;
+/** Prints the windows that were accepted or revoked. */
+const printDecided = (flags: CommonFlags, verb: 'accepted' | 'revoked', windows: readonly AcceptedWindow[]): void =>
+  printResult(flags, toDecidedJson(windows, verb), () => formatDecided(windows, verb));
 
 const acceptNotes = `
-An accepted gap does not affect the watermark or the lag. If no run has failed because of it yet, the next run fails once; later
+The gaps that the window has now are accepted, and no later one: it must not reach into the future. An accepted gap does not affect the watermark or the lag. If no run has failed because of it yet, the next run fails once; later
 runs report a warning. Only a backfill requests the window again. If it covers the window, the gap is closed.`;
 
 const acceptExamples = `

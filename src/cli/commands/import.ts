@@ -1,6 +1,3 @@
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -16,19 +13,23 @@ import {
   type TimeUnit,
 } from '../../collector/import/import-rows.ts';
 import type { ImportFlags } from '../../collector/import/prepare-import.ts';
-import type { Job } from '../../collector/job.ts';
-import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
+import { type CliContext, type CommonFlags, createRepeatableOption, withCommonFlags } from '../command-context.ts';
 import { formatArchivePlan, formatDryRun } from '../format-dry-run.ts';
 import { withHelp } from '../help.ts';
-import { runJobCommand } from '../run-job.ts';
+import { runJobCommand, withScratchArchive } from '../run-job.ts';
 import { createSourceOption } from '../shared-options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
-interface ImportOptions extends CommonFlags, Omit<ImportMapping, 'columns' | 'where'> {
+interface ImportOptions extends CommonFlags {
+  readonly format?: ImportFlags['format'];
+  readonly dataset?: string;
   readonly columns?: string;
   readonly where: readonly string[];
-  readonly mapping?: string;
-  readonly saveMapping?: string;
+  readonly timeUnit?: TimeUnit;
+  readonly truncateTime?: boolean;
+  readonly priceScale?: string;
+  readonly decimalComma?: boolean;
+  readonly tz?: string;
   readonly covers?: string;
   readonly prefer?: 'import';
   readonly allowRejected?: string;
@@ -44,12 +45,12 @@ export function addImport(command: Command, shell: CliContext): void {
     )
     .addOption(
       new Option('--dataset <name>', 'datasets that the files contain (default: one, inferred from their columns)')
-        .choices(mappingChoices.dataset)
+        .choices(importChoices.dataset)
         .argParser(parseDatasets),
     )
     .addOption(
       new Option('--format <format>', 'file format (default: inferred from the file names)').choices(
-        mappingChoices.format,
+        importChoices.format,
       ),
     )
     .option(
@@ -57,15 +58,13 @@ export function addImport(command: Command, shell: CliContext): void {
       'columns with other names than symbol, t and p (quotes: symbol, t, bid, ask, bid_size, ask_size; order books: symbol, t, bids, asks), e.g. t=ts,symbol=ticker,p=msg/price',
     )
     .addOption(
-      new Option('--where <column=value>', 'import only rows whose column has this value; can be repeated')
-        .argParser(collect)
-        .default([], 'none'),
+      createRepeatableOption('--where <column=value>', 'import only rows whose column has this value; can be repeated'),
     )
     .addOption(
       new Option(
         '--time-unit <unit>',
         'unit of numeric Unix timestamps (default: ms); auto: by the size of each number',
-      ).choices(mappingChoices.time_unit),
+      ).choices(importChoices.time_unit),
     )
     .option('--truncate-time', 'truncate times to milliseconds; without it, rows with finer times are rejected')
     .option(
@@ -74,8 +73,6 @@ export function addImport(command: Command, shell: CliContext): void {
     )
     .option('--decimal-comma', 'numbers in text have a decimal comma: 0,45')
     .option('--tz <zone>', 'time zone for timestamps that have none, e.g. UTC or America/New_York')
-    .option('--mapping <file>', 'read the flags above from a file; flags on the command line have precedence')
-    .option('--save-mapping <file>', 'write the flags above to a file, for --mapping')
     .option(
       '--covers <from..to>',
       'declare that the rows contain every tick, or every quote, of their symbols in this window',
@@ -107,10 +104,7 @@ export function addImport(command: Command, shell: CliContext): void {
       async (): Promise<ImportFlags> => {
         const place = flags.dataset === undefined ? findArchiveArgument(paths) : null;
         if (place !== null) return toArchiveFlags(place, flags);
-        const mapping = await resolveMapping(flags);
-        const target = flags.saveMapping;
-        const onPrepared = target === undefined ? null : () => saveMapping(target, mapping);
-        const parsed = { ...toImportFlags(paths, flags, mapping), onPrepared };
+        const parsed = toImportFlags(paths, flags);
         return flags.dryRun === true ? { ...parsed, showCheck: createDryRunPrinter(flags) } : parsed;
       },
       flags.dryRun,
@@ -118,33 +112,32 @@ export function addImport(command: Command, shell: CliContext): void {
   );
 }
 
+/** The flags that say how files are read. */
+const fileFlags = [
+  ...([
+    'format',
+    'dataset',
+    'columns',
+    'where',
+    'timeUnit',
+    'truncateTime',
+    'priceScale',
+    'decimalComma',
+    'tz',
+  ] as const),
+  ...(['covers', 'prefer', 'allowRejected'] as const),
+];
+
 /** @throws UsageError if a flag for files is given */
 function toArchiveFlags(place: string, flags: ImportOptions): ImportFlags {
-  const ofRows = Object.values(keys).map(({ field }) => field);
-  const ofFiles = ['mapping', 'saveMapping', 'covers', 'prefer', 'allowRejected'] as const;
-  const name = [...ofRows, ...ofFiles].find((flag) => isGiven(flags[flag]));
+  const name = fileFlags.find((flag) => isGiven(flags[flag]));
   if (name !== undefined)
     throw new UsageError(
       `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} does not apply to ${place}: an archive is taken as it is.`,
     );
   const showPlan = (plan: ArchivePlan): void => void process.stdout.write(formatArchivePlan(plan, flags.json === true));
-  return { ...toImportFlags([], flags, {}), archive: { place, showPlan: flags.dryRun === true ? showPlan : null } };
+  return { ...toImportFlags([], flags), archive: { place, showPlan: flags.dryRun === true ? showPlan : null } };
 }
-
-/** A dry run into a folder that does not exist uses an archive in a temporary folder, so that it creates none. */
-const withScratchArchive = (job: Job<ImportFlags>): Job<ImportFlags> => ({
-  ...job,
-  async run(context, flags) {
-    const { archive } = context.settings;
-    if (existsSync(archive.output)) return await job.run(context, flags);
-    const output = mkdtempSync(join(tmpdir(), 'oddslake-dry-run-'));
-    try {
-      return await job.run({ ...context, settings: { ...context.settings, archive: { ...archive, output } } }, flags);
-    } finally {
-      rmSync(output, { recursive: true, force: true });
-    }
-  },
-});
 
 /** Prints the result of a dry run. */
 const createDryRunPrinter =
@@ -152,23 +145,24 @@ const createDryRunPrinter =
   (files) =>
     process.stdout.write(formatDryRun(files, json === true, getTerminalStyle(process.stdout)));
 
-function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: ImportMapping): ImportFlags {
+function toImportFlags(paths: readonly string[], flags: ImportOptions): ImportFlags {
   return {
     paths,
-    datasets: mapping.dataset === undefined ? null : (mapping.dataset.split(',') as ImportDataset[]),
-    format: (mapping.format as ImportFlags['format'] | undefined) ?? null,
+    datasets: flags.dataset === undefined ? null : (flags.dataset.split(',') as ImportDataset[]),
+    format: flags.format ?? null,
     rows: {
-      zone: mapping.tz === undefined ? null : openTimeZone(mapping.tz),
-      unit: (mapping.timeUnit as TimeUnit | undefined) ?? 'ms',
-      truncates: mapping.truncateTime === true,
-      priceScale: mapping.priceScale === undefined ? null : readPriceScale(mapping.priceScale),
-      hasDecimalComma: mapping.decimalComma === true,
+      zone: flags.tz === undefined ? null : openTimeZone(flags.tz),
+      unit: flags.timeUnit ?? 'ms',
+      truncates: flags.truncateTime === true,
+      priceScale: flags.priceScale === undefined ? null : readPriceScale(flags.priceScale),
+      hasDecimalComma: flags.decimalComma === true,
     },
-    renames: (mapping.columns ?? []).filter(([name, column]) => name !== column),
-    filters: mapping.where ?? [],
+    renames: (flags.columns === undefined ? [] : parseRenames(flags.columns)).filter(
+      ([name, column]) => name !== column,
+    ),
+    filters: parseFilters(flags.where),
     rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
     showCheck: null,
-    onPrepared: null,
     covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
     preferred: flags.prefer === 'import',
   };
@@ -177,27 +171,19 @@ function toImportFlags(paths: readonly string[], flags: ImportOptions, mapping: 
 function parseDatasets(value: string): string {
   const found = findDatasets(value);
   if (found === undefined)
-    throw new InvalidArgumentError(`Allowed choices are ${formatChoices(mappingChoices.dataset)}.`);
+    throw new InvalidArgumentError(`Allowed choices are ${formatChoices(importChoices.dataset)}.`);
   return found;
 }
-
-const collect = (value: string, values: readonly string[]): string[] => [...values, value];
 
 /** Whether a flag was given; one that can be repeated is an empty list otherwise. */
 const isGiven = (value: unknown): boolean => value !== undefined && !(Array.isArray(value) && value.length === 0);
 
-/** The flags that say how rows are read: those of the mapping file, replaced by those on the command line. */
-async function resolveMapping(flags: ImportOptions): Promise<ImportMapping> {
-  const fields = Object.values(keys).flatMap(({ field }) => (isGiven(flags[field]) ? [[field, flags[field]]] : []));
-  const given: ImportMapping = {
-    ...Object.fromEntries(fields),
-    ...(flags.columns !== undefined && { columns: parseRenames(flags.columns) }),
-    ...(flags.where.length > 0 && { where: flags.where.map(parseFilter) }),
-  };
-  const twice = given.where?.find(({ column }, i, all) => all.findIndex((other) => other.column === column) < i);
-  if (twice !== undefined)
-    throw new UsageError(`--where names ${twice.column} twice: a row has to match each --where, and has one value.`);
-  return flags.mapping === undefined ? given : { ...(await readMapping(flags.mapping)), ...given };
+/** @throws UsageError if a column is named twice */
+function parseFilters(values: readonly string[]): ColumnFilter[] {
+  const filters = values.map(parseFilter);
+  const twice = filters.find(({ column }, i) => filters.findIndex((other) => other.column === column) < i);
+  if (twice === undefined) return filters;
+  throw new UsageError(`--where names ${twice.column} twice: a row has to match each --where, and has one value.`);
 }
 
 function parseFilter(value: string): ColumnFilter {
@@ -281,41 +267,14 @@ const examples = `
   oddslake import --output lake ticks.parquet --tz UTC --covers 2026-07-11..2026-07-13
   oddslake import --output lake ticks.csv.gz --tz America/New_York --prefer import
   oddslake import --output lake trades.csv --columns t=ts,symbol=ticker,p=cents --time-unit us --truncate-time --price-scale 0.01 --dry-run
-  oddslake import --output lake feed.jsonl --where type=ticker --columns symbol=msg/market_ticker,t=msg/ts,p=msg/price --save-mapping feed.yaml
-  oddslake import --output lake feed-2.jsonl --mapping feed.yaml
+  oddslake import --output lake feed.jsonl --where type=ticker --columns symbol=msg/market_ticker,t=msg/ts,p=msg/price
   oddslake import --output lake wide.csv --dataset ticks,quotes --columns p=last,bid=yes_bid,ask=yes_ask --price-scale 0.01
   oddslake import --output lake trades.parquet --dataset trades --columns t=created_time,symbol=ticker,size=count,aggressor=taker_side
   oddslake import --output new-lake ticks.ndjson.zst --set source.name=https://example.org
   oddslake import --output lake markets.parquet --dataset markets --set 'source.field_paths.outcome=["resolved_yes"]'`;
 
-/** The flags of an import that say how the rows of a feed are read. Each is undefined unless given. */
-interface ImportMapping {
-  readonly format?: string;
-  readonly dataset?: string;
-  readonly columns?: readonly ColumnRename[];
-  readonly where?: readonly ColumnFilter[];
-  readonly timeUnit?: string;
-  readonly truncateTime?: boolean;
-  readonly priceScale?: string;
-  readonly decimalComma?: boolean;
-  readonly tz?: string;
-}
-
-/** The kind of value of each key in a mapping file, and the flag that it stands for. */
-const keys = {
-  format: { field: 'format', kind: 'text' },
-  dataset: { field: 'dataset', kind: 'text' },
-  columns: { field: 'columns', kind: 'pairs' },
-  where: { field: 'where', kind: 'pairs' },
-  time_unit: { field: 'timeUnit', kind: 'text' },
-  truncate_time: { field: 'truncateTime', kind: 'boolean' },
-  price_scale: { field: 'priceScale', kind: 'text' },
-  decimal_comma: { field: 'decimalComma', kind: 'boolean' },
-  tz: { field: 'tz', kind: 'text' },
-} as const satisfies Record<string, { field: keyof ImportMapping; kind: 'text' | 'boolean' | 'pairs' }>;
-
-/** Values that a text may have, for keys with few. */
-const mappingChoices = {
+/** Values that a flag may have. */
+const importChoices = {
   format: ['pages', 'csv', 'ndjson', 'parquet', 'raw'],
   dataset: ['ticks', 'quotes', 'ticks,quotes', 'trades', 'markets', 'orderbooks'],
   time_unit: ['s', 'ms', 'us', 'ns', 'auto'],
@@ -329,89 +288,9 @@ function findDatasets(text: string): string | undefined {
       .map((name) => name.trim())
       .sort()
       .join();
-  return mappingChoices.dataset.find((choice) => sort(choice) === sort(text));
+  return importChoices.dataset.find((choice) => sort(choice) === sort(text));
 }
 
 /** Lists choices, of which one may contain a comma. */
 const formatChoices = (choices: readonly string[]): string =>
   choices.map((choice) => (choice.includes(',') ? `"${choice}"` : choice)).join(', ');
-
-/**
- * Reads a mapping file: YAML with the keys `format`, `dataset`, `columns`, `where`, `time_unit`, `truncate_time`,
- * `price_scale`, `decimal_comma`, `tz`.
- * @throws UsageError that names the file and the key
- */
-async function readMapping(path: string): Promise<ImportMapping> {
-  // Loaded on demand: the help of a command lists the choices above.
-  const { parse } = await import('yaml');
-  let value: unknown;
-  try {
-    // Every scalar is text, as it is written: 007 is not 7, and a token ID of 77 digits keeps them.
-    value = parse(readFileSync(path, 'utf8'), { schema: 'failsafe', logLevel: 'error' });
-  } catch (error) {
-    const [reason] = (error as Error).message.split('\n');
-    throw new UsageError(`--mapping ${path}: cannot be read: ${reason}`, { cause: error });
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new UsageError(`--mapping ${path}: expected keys and values, e.g. "time_unit: us".`);
-  const fields = Object.entries(value).map(([key, given]) => {
-    if (!Object.hasOwn(keys, key))
-      throw new UsageError(`--mapping ${path}: unknown key ${key}. The keys are ${Object.keys(keys).join(', ')}.`);
-    const { field } = keys[key as keyof typeof keys];
-    return [field, parseValue(path, key as keyof typeof keys, given)];
-  });
-  return Object.fromEntries(fields) as ImportMapping;
-}
-
-function parseValue(path: string, key: keyof typeof keys, value: unknown): unknown {
-  const { kind } = keys[key];
-  const fail = (expected: string): never => {
-    throw new UsageError(`--mapping ${path}: ${key} is ${JSON.stringify(value)}, expected ${expected}.`);
-  };
-  if (kind === 'boolean') return value === 'true' || value === 'false' ? value === 'true' : fail('true or false');
-  if (kind === 'text') {
-    const text = typeof value === 'string' ? value : fail('text');
-    const choices: readonly string[] | undefined = mappingChoices[key as keyof typeof mappingChoices];
-    if (choices === undefined || choices.includes(text)) return text;
-    return (key === 'dataset' ? findDatasets(text) : undefined) ?? fail(`one of ${formatChoices(choices)}`);
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return fail('names and their columns');
-  return Object.entries(value).map(([name, own]) => {
-    if (typeof own !== 'string') return fail('names as text');
-    return key === 'columns' ? [name, own] : { column: name, value: own };
-  });
-}
-
-/** Formats a mapping as the content of a mapping file. */
-async function formatMapping(mapping: ImportMapping): Promise<string> {
-  const { stringify } = await import('yaml');
-  const values: Record<string, unknown> = {};
-  for (const [key, { field }] of Object.entries(keys)) {
-    const value = mapping[field];
-    if (value === undefined || value === false) continue;
-    if (field === 'columns') values[key] = Object.fromEntries(mapping.columns ?? []);
-    else if (field === 'where')
-      values[key] = Object.fromEntries((mapping.where ?? []).map(({ column, value: wanted }) => [column, wanted]));
-    else values[key] = value;
-  }
-  return `# How oddslake import reads a feed: oddslake import FILE --mapping THIS_FILE\n${stringify(values)}`;
-}
-
-/**
- * Writes a mapping file, whole or not at all.
- * @throws UsageError if it cannot be written, or if there is a file that is no mapping
- */
-async function saveMapping(path: string, mapping: ImportMapping): Promise<void> {
-  if (existsSync(path))
-    await readMapping(path).catch((error: unknown) => {
-      throw new UsageError(`--save-mapping ${path}: the file exists and is not a mapping.`, { cause: error });
-    });
-  const temporary = `${path}.${process.pid}.tmp`;
-  const content = await formatMapping(mapping);
-  try {
-    writeFileSync(temporary, content);
-    renameSync(temporary, path);
-  } catch (error) {
-    throw new UsageError(`--save-mapping ${path}: cannot be written: ${(error as Error).message}`, { cause: error });
-  }
-}

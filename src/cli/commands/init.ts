@@ -1,18 +1,25 @@
-import { existsSync } from 'node:fs';
-import { dirname, relative, resolve } from 'node:path';
+import { existsSync, writeFileSync } from 'node:fs';
+import { dirname, join, parse, relative, resolve } from 'node:path';
+import { Writable } from 'node:stream';
 import type { Command } from 'commander';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { type CompleteCommands, createCommandCompleter, getCommandName } from '../../context/command-name.ts';
-import { type Context, InterruptedError } from '../../context/context.ts';
-import type { Diagnosis } from '../../doctor/doctor.ts';
+import { InterruptedError } from '../../context/context.ts';
 import { readProcessEnvironment } from '../../settings/environment.ts';
 import type { SettingsLayer } from '../../settings/layers.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { type CliContext, configFileDefault, createRepeatableOption, printResult } from '../command-context.ts';
+import {
+  type CliContext,
+  configFileDefault,
+  createRepeatableOption,
+  printResult,
+  withContext,
+} from '../command-context.ts';
 import { formatDiagnosis } from '../format-doctor.ts';
 import { withNotes } from '../help.ts';
 import type { Prompter } from '../init-config.ts';
+import { requireOwner } from '../require-owner.ts';
 import { runJobCommand } from '../run-job.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
@@ -34,7 +41,7 @@ export function addInit(command: Command, shell: CliContext): void {
   command
     .argument('[file]', 'config file to write; an existing one is never overwritten', configFileDefault)
     .option('--base-url <url>', 'base URL of the market data service, e.g. https://example.org')
-    .option('--api-key-file <file>', 'file with the market data key (default: ODDSLAKE_API_KEY)')
+    .option('--api-key-file <file>', 'file with the market data key (default: ODDSLAKE_API_KEY, or a prompt)')
     .option('--rate <n>', 'requests per second that the key allows (default: 5)')
     .option('--output <dir>', "the archive's root, relative to the folder of the config file (default: output/archive)")
     .option('--name <name>', 'name of the service in the archive (default: the origin of its URL)')
@@ -49,45 +56,64 @@ export function addInit(command: Command, shell: CliContext): void {
 }
 
 const notes = `
+On a terminal init asks for what the flags and the environment do not say. A key that is typed or pasted at its prompt is not shown; it
+is written into a file beside the config, oddslake.key for oddslake.yaml, which only its owner can read.
+
 init sends one request to the service, for a list of one market. If it fails, init asks on a terminal whether to write the config
 anyway; without a terminal it writes nothing and exits with the code that a run would have: 7 unreachable, 3 key rejected, 4 other
 errors. At the end it prints the checks of oddslake doctor, which need no network, and on a terminal offers to run the first nightly
 job. Without a terminal it never asks.`;
 
 async function initArchive(shell: CliContext, file: string, flags: InitFlags): Promise<void> {
-  const [{ collectAnswers, createConfigExistsError, formatConfig, writeConfig }, { systemDisk }] = await Promise.all([
+  const [
+    { askYesNo, collectAnswers, createConfigExistsError, formatConfig, requireUsableUpstream, writeConfig },
+    { runDiagnosis },
+    { systemDisk },
+  ] = await Promise.all([
     import('../init-config.ts'),
+    import('./doctor.ts'),
     import('../../archive/disk/file-system.ts'),
   ]);
+  // So that a key in place of the name is neither repeated nor becomes a name.
+  if (!/\.ya?ml$/.test(file)) throw new UsageError('The name of the config file has to end with .yaml or .yml.');
   if (existsSync(file)) throw createConfigExistsError(file);
   if (!existsSync(dirname(file)))
     throw new UsageError(`The folder of the config file does not exist: ${dirname(file)}`);
-  const givenLayers = await collectLayers(flags);
-  const { askYesNo, requireUsableUpstream } = await import('../init-config.ts');
+  const keyFile = `${parse(file).name}.key`;
+  const givenLayers = await collectLayers(flags, dirname(file), keyFile);
   const terminal = process.stdin.isTTY && process.stderr.isTTY ? await openTerminal() : null;
   let runsNightly = flags.nightly === true;
   try {
     const answers = await collectAnswers(dirname(file), givenLayers, terminal);
     const { archive, source, upstream } = answers.settings;
+    requireOwner(answers.settings);
+    const { typedKey } = answers;
     const printLine = await createLinePrinter();
     if (upstream.apiKey === null)
       printLine(`No key is set: ${keyAdvice} Without a key, no job can run; the config is written all the same.`);
     if (flags.check) {
       printLine(`Trying ${upstream.baseUrl} …`);
-      const env = readProcessEnvironment();
-      await requireUsableUpstream(
-        await createContext(answers.settings, shell, terminal?.signal),
-        env,
-        terminal,
-        printLine,
+      await withContext(checkFlags, shell.version, false, (context) =>
+        requireUsableUpstream(
+          { ...context, settings: answers.settings, signal: terminal?.signal ?? context.signal },
+          readProcessEnvironment(),
+          terminal,
+          printLine,
+        ),
       );
     }
     const chosen = new Map(answers.chosen);
+    if (typedKey !== null) chosen.set('upstream.api_key_file', keyFile);
     const asksForBooks = terminal !== null && ![...chosen.keys()].some((path) => path.startsWith('orderbooks.'));
     if (asksForBooks && (await askYesNo(terminal, orderBooksQuestion, false))) chosen.set('orderbooks.all_live', true);
     const text = formatConfig(chosen, dirname(file));
-    const created = writeConfig(systemDisk, file, text, await prepareArchive(answers.settings, shell));
-    const diagnosis = await diagnoseConfig(file, shell, terminal?.signal);
+    const makeArchive = await prepareArchive(answers.settings, shell);
+    const created = writeConfig(systemDisk, file, text, () => {
+      const isNew = makeArchive();
+      if (typedKey !== null) writeFileSync(join(dirname(file), keyFile), `${typedKey}\n`, keyFileOptions);
+      return isNew;
+    });
+    const diagnosis = await runDiagnosis(shell, { ...checkFlags, config: file, offline: true });
     const name = source.name ?? new URL(upstream.baseUrl!).origin;
     const { problems, warnings } = diagnosis;
     const result = {
@@ -98,16 +124,18 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
       problems,
       warnings,
     };
-    const complete = createCommandCompleter(getCommandName, ['--config', relative('.', file)]);
+    const shortFile = relative('.', file);
+    const isRead = (readProcessEnvironment().ODDSLAKE_CONFIG ?? '') === '' && shortFile === configFileDefault;
+    const complete = createCommandCompleter(getCommandName, isRead ? [] : ['--config', shortFile]);
     printResult(flags, result, (style) =>
       [
-        `wrote ${file}`,
+        `wrote ${file}${typedKey === null ? '' : `, and the key to ${keyFile} beside it, which only you can read`}`,
         created
           ? `created the archive ${archive.output} for ${name}`
           : `the archive ${archive.output} for ${name} already exists and was not changed`,
         '',
         formatDiagnosis(diagnosis, { ...style, complete }),
-        ...listNextSteps(file, upstream.apiKey !== null, complete),
+        ...listNextSteps(file, isRead, upstream.apiKey !== null, complete),
         '',
       ].join('\n'),
     );
@@ -121,80 +149,46 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   await runJobCommand(shell, 'nightly', nightlyFlags, shell.jobs.nightly, () => ({ day: null }));
 }
 
+/** Checks need no config of the working folder, and log nothing. */
+const checkFlags = { config: null, set: [], quiet: true, progress: false, wait: 0 };
+
+const keyFileOptions = { mode: 0o600, flag: 'wx', flush: true } as const;
+
 const keyAdvice = 'set ODDSLAKE_API_KEY, or name a file that holds it with --api-key-file.';
 
 const orderBooksQuestion = 'Also record the order books of all live symbols (1 request each)?';
 
-/** The context of checks: they create nothing and log nothing. */
-async function createContext(settings: Settings, { version }: CliContext, signal?: AbortSignal): Promise<Context> {
-  const [{ systemClock, systemRandom }, { createLog }, { systemDisk }] = await Promise.all([
-    import('../../base/system.ts'),
-    import('../log.ts'),
-    import('../../archive/disk/file-system.ts'),
-  ]);
-  return {
-    settings,
-    clock: systemClock,
-    random: systemRandom,
-    log: createLog({ level: 'silent', stream: process.stderr }),
-    signal: signal ?? new AbortController().signal,
-    version,
-    canCreateArchive: false,
-    threads: 1,
-    disk: systemDisk,
-    waitMs: 0,
-    strict: false,
-    startDisplay: async () => ({ update() {}, stop() {} }),
-  };
-}
-
-/** The checks of `doctor` that need no network, with the settings that a run with this config has. */
-async function diagnoseConfig(file: string, shell: CliContext, signal?: AbortSignal): Promise<Diagnosis> {
-  const [{ diagnose }, { listChosenSettings, loadSettings }] = await Promise.all([
-    import('../../doctor/doctor.ts'),
-    import('../../settings/load.ts'),
-  ]);
-  const env = readProcessEnvironment();
-  const sources = { env, cwd: process.cwd(), config: file };
-  const context = await createContext(await loadSettings(sources), shell, signal);
-  return await diagnose(context, { nonDefaultSettings: await listChosenSettings(sources), env, isOnline: false });
-}
-
-async function collectLayers({
-  baseUrl,
-  apiKeyFile,
-  rate,
-  output,
-  name,
-  set,
-  orderBooks,
-}: InitFlags): Promise<SettingsLayer[]> {
-  const [{ isSecretSetting, parseTextLayer, readEnvironmentLayers }, { parseSetOption }] = await Promise.all([
+/** @param keyFile name of the file for a typed key. If there is one, from an earlier init, its key is used unless another is given. */
+async function collectLayers(
+  { baseUrl, apiKeyFile, rate, output, name, set, orderBooks }: InitFlags,
+  folder: string,
+  keyFile: string,
+): Promise<SettingsLayer[]> {
+  const [{ isSecretSetting, readEnvironmentLayers }, { parseFlagLayers }] = await Promise.all([
     import('../../settings/layers.ts'),
     import('../../settings/load.ts'),
   ]);
-  const flags: [string | undefined, string, string][] = [
-    [baseUrl, 'upstream.base_url', '--base-url'],
-    [apiKeyFile, 'upstream.api_key_file', '--api-key-file'],
-    [rate, 'upstream.requests_per_second', '--rate'],
-    [output, 'archive.output', '--output'],
-    [name, 'source.name', '--name'],
-    [orderBooks === true ? 'true' : undefined, 'orderbooks.all_live', '--order-books'],
-  ];
-  const setLayers = set.map(parseSetOption);
-  if (setLayers.some(({ values }) => values.has('upstream.api_key'))) {
+  const flags = [
+    ['upstream.base_url', baseUrl, '--base-url'],
+    ['upstream.api_key_file', apiKeyFile, '--api-key-file'],
+    ['upstream.requests_per_second', rate, '--rate'],
+    ['source.name', name, '--name'],
+    ['orderbooks.all_live', orderBooks?.toString(), '--order-books'],
+  ] as const;
+  const layers = parseFlagLayers({ set, output, flags });
+  if (layers.some(({ values }) => values.has('upstream.api_key'))) {
     throw new UsageError(
       '--set: upstream.api_key is not written into a config. Set ODDSLAKE_API_KEY, or name a file with --api-key-file.',
     );
   }
-  const flagLayers = flags.flatMap(([text, path, flag]) =>
-    text === undefined ? [] : [parseTextLayer(path, text, flag)],
-  );
   // Other secrets of the environment must not be written into a config.
   const environment = readEnvironmentLayers(readProcessEnvironment()).filter(({ values }) =>
     [...values.keys()].every((path) => path === 'upstream.api_key' || !isSecretSetting(path)),
   );
-  return [...dropOverriddenKey(environment, [...setLayers, ...flagLayers]), ...setLayers, ...flagLayers];
+  const given = [...dropOverriddenKey(environment, layers), ...layers];
+  const hasKey = given.some(({ values }) => values.has('upstream.api_key') || values.has('upstream.api_key_file'));
+  if (hasKey || !existsSync(join(folder, keyFile))) return given;
+  return [...given, ...parseFlagLayers({ flags: [['upstream.api_key_file', keyFile, keyFile]] })];
 }
 
 /** Drops the key settings of the environment if a flag names a key file. */
@@ -227,36 +221,75 @@ async function createLinePrinter(): Promise<(text: string) => void> {
   return (text) => void process.stderr.write(`${wrapText(text, width).join('\n')}\n`);
 }
 
+/** On a terminal without cursor control, TERM=dumb, readline keeps the character that should have erased the one before. */
+function applyErasures(text: string): string {
+  const erased = text.replace(/\P{Cc}\p{Cc}/u, '');
+  return erased === text ? text : applyErasures(erased);
+}
+
+const endingSignals = ['SIGHUP', 'SIGQUIT'] as const;
+
 /** Prompts go to standard error, because standard output is for results. */
 async function openTerminal(): Promise<Prompter & { readonly signal: AbortSignal; close(): void }> {
   const { createInterface } = await import('node:readline/promises');
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const { stderr } = process;
+  let isHidden = false;
+  const write: Writable['_write'] = (chunk, _, done) => void (isHidden ? done() : stderr.write(chunk, done));
+  const output = Object.assign(new Writable({ write }), { columns: stderr.columns });
+  // Without a history, from which the arrow keys would show the key.
+  const terminal = createInterface({ input: process.stdin, output, terminal: true, historySize: 0 });
   const stop = new AbortController();
   terminal.on('SIGINT', () => stop.abort(new InterruptedError('SIGINT')));
+  // After Ctrl-Z and fg.
+  terminal.on('SIGCONT', () => terminal.resume());
   terminal.on('close', () => stop.abort(new UsageError('The input ended before all questions were answered.')));
+  const ask = async (question: string): Promise<string> => {
+    try {
+      return applyErasures(await terminal.question(question, { signal: stop.signal }));
+    } catch (error) {
+      throw stop.signal.aborted ? stop.signal.reason : error;
+    }
+  };
+  const close = (): void => {
+    for (const name of endingSignals) process.off(name, onSignal);
+    terminal.close();
+  };
+  // After other signals, Node itself turns the echo on again.
+  const onSignal = (name: NodeJS.Signals): void => {
+    close();
+    process.kill(process.pid, name);
+  };
+  for (const name of endingSignals) process.on(name, onSignal);
   return {
-    async ask(question) {
+    ask,
+    async askHidden(question) {
+      stderr.write(question);
+      isHidden = true;
       try {
-        return await terminal.question(question, { signal: stop.signal });
-      } catch (error) {
-        throw stop.signal.aborted ? stop.signal.reason : error;
+        return await ask('');
+      } finally {
+        isHidden = false;
+        stderr.write('\n');
       }
     },
     signal: stop.signal,
     print: await createLinePrinter(),
-    close: () => terminal.close(),
+    close,
   };
 }
 
-/** The lines that end the output. Each command can be pasted as it stands. */
-function listNextSteps(file: string, hasKey: boolean, complete: CompleteCommands): string[] {
+/**
+ * The lines that end the output. Each command can be pasted as it stands.
+ * @param isRead whether commands in this folder read the config although they do not name it
+ */
+function listNextSteps(file: string, isRead: boolean, hasKey: boolean, complete: CompleteCommands): string[] {
   const commands = ['oddslake nightly', 'oddslake status', 'oddslake schedule'].map((command) => complete(command));
   return [
     'Next:',
     '',
     ...[...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']), ...commands].map((line) => `  ${line}`),
     '',
-    'To leave out --config in this shell:',
+    isRead ? 'To use this config in other folders:' : 'To leave out --config in this shell:',
     '',
     `  export ODDSLAKE_CONFIG=${quoteShellWord(file)}`,
   ];

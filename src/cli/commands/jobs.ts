@@ -13,7 +13,7 @@ import {
 } from '../command-context.ts';
 import { formatPlan, toPlanJson } from '../format-plan.ts';
 import { withExamples, withHelp } from '../help.ts';
-import { runJobCommand } from '../run-job.ts';
+import { runJobCommand, withScratchArchive } from '../run-job.ts';
 import {
   createFromOption,
   createSinceOption,
@@ -170,7 +170,7 @@ export function addBackfill(command: Command, shell: CliContext): void {
     .addOption(createSymbolOption())
     .addOption(createSourceOption())
     .option('--symbols-file <file>', 'file with one symbol per line')
-    .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
+    .option('--dry-run', 'print the plan: symbols, windows, expected requests and time; creates nothing')
     .option('--force', 'also fetch windows that are already covered')
     .option('--all-known', "also fetch windows outside a symbol's lifetime")
     .addOption(
@@ -183,20 +183,22 @@ export function addBackfill(command: Command, shell: CliContext): void {
   withCommonFlags(command).action((flags: BackfillOptions) => {
     const parse = async (): Promise<BackfillFlags> => {
       const window = parseTimeWindow(flags, systemClock.nowMs(), 'backfill');
-      const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
+      const fileSymbols = flags.symbolsFile === undefined ? [] : readSymbolsFile(flags.symbolsFile);
       const showPlan = flags.dryRun === true ? createPlanPrinter(flags) : null;
       const options = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
       const recheckInferred = flags.recheck === 'inferred';
       return { window, symbols: [...flags.symbol, ...fileSymbols], ...options, recheckInferred };
     };
-    return runJobCommand(shell, 'backfill', flags, shell.jobs.backfill, parse, flags.dryRun);
+    const { backfill } = shell.jobs;
+    const load = flags.dryRun === true ? async () => withScratchArchive(await backfill()) : backfill;
+    return runJobCommand(shell, 'backfill', flags, load, parse, flags.dryRun);
   });
 }
 
 const createPlanPrinter =
   (flags: BackfillOptions) =>
-  ({ source, rate, plans: _, ...ticks }: BackfillPlan): void => {
-    const plan = { source, rate, ticks, others: [] };
+  ({ source, rate, isFirst, plans: _, ...ticks }: BackfillPlan): void => {
+    const plan = { source, rate, ticks, isFirst, others: [] };
     printResult(flags, { plan: toPlanJson(plan) }, (style) => formatPlan(plan, style));
   };
 

@@ -10,6 +10,7 @@ import type { PushTask } from '../../collector/schedule/push-task.ts';
 import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { requireOwner } from '../require-owner.ts';
 import { summarizeNotStarted } from '../run-job.ts';
 import { createSourceOption } from '../shared-options.ts';
 
@@ -54,6 +55,7 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     import('../../collector/schedule/job-status.ts'),
     import('../print-summary.ts'),
   ]);
+  requireOwner(context.settings);
   const lastStarts = await readLastStarts(context, scheduled);
   const schedules = scheduled.map(({ name, cron }) => ({ name, timetable: parseCron(cron) }));
   const board = openJobStatusBoard(schedules, schedule.lateHoursMax * hourMs, context.clock.nowMs());

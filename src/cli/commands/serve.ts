@@ -11,20 +11,27 @@ import {
   type CliContext,
   type CommonFlags,
   flagsUnusedByReaders,
+  type ListenFlags,
   openReadableArchive,
   printResult,
   withCommonFlags,
   withContext,
 } from '../command-context.ts';
 import { withHelp } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 
 /** `serve`: runs the HTTP service until it is stopped. */
 export function addServe(command: Command, shell: CliContext): void {
+  command
+    .option('--port <n>', 'TCP port, 0 for a free one (default: service.port)')
+    .option('--host <address>', 'address to listen on (default: service.host)');
   withHelp(command, notes, examples);
-  withCommonFlags(command, flagsUnusedByReaders, true).action((flags: CommonFlags) =>
+  withCommonFlags(command, flagsUnusedByReaders, true).action((flags: CommonFlags & ListenFlags) =>
     withContext(flags, shell.version, false, (context) => {
       const { bucketUrl } = context.settings.archive;
+      const { live, databaseUrl } = context.settings.service;
       if (bucketUrl !== null) requireReadOnlyService(bucketUrl, context.settings);
+      else if (live.enabled || databaseUrl === null) requireOwner(context.settings);
       return openReadableArchive(context, async (archive) => {
         if (bucketUrl !== null) await prepareBucketService(context, archive);
         const { startService } = await import('../../server/run-service.ts');
@@ -105,5 +112,5 @@ service.database_url for the keys, and live reads must be off.`;
 
 const examples = `
   oddslake serve --output lake
-  oddslake serve --output lake --set service.host=0.0.0.0 --set service.port=80
+  oddslake serve --output lake --host 0.0.0.0 --port 80
   oddslake serve --archive s3://lakes/markets --set service.database_url=sqlite:service.sqlite`;

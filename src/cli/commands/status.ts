@@ -16,6 +16,7 @@ import {
 import { formatStatus } from '../format-archive.ts';
 import { formatFindingLines, formatVerdictLines } from '../format-findings.ts';
 import { withExamples, withHelp } from '../help.ts';
+import { requireOwner } from '../require-owner.ts';
 import { createSourceOption } from '../shared-options.ts';
 
 interface StatusFlags extends CommonFlags, SourceFlags {
@@ -88,6 +89,7 @@ export function addReport(command: Command, shell: CliContext): void {
         throw new UsageError(
           `Where to? ${bucketUrl} is in object storage: name the file of the report with --out FILE.`,
         );
+      if (flags.out === undefined) requireOwner(context.settings);
       return openReadableArchive(context, async (archive) => {
         const { writeReport } = await import('../../report/write-report.ts');
         const written = await writeReport(archive, context, flags.out ?? null);

@@ -11,6 +11,7 @@ import {
   printResult,
   type SourceFlags,
   withArchive,
+  withArchiveAction,
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
@@ -57,12 +58,18 @@ function addSymbolsRetry(shell: CliContext, symbols: Command): void {
     .argument('[symbol...]', 'symbols to retry (default: all suspended symbols)')
     .addOption(createSourceOption());
   withHelp(retry, retryNotes, retryExamples);
-  withCommonFlags(retry).action((given: readonly string[], _ownFlags: object, command: Command) =>
-    runJobCommand(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
-      symbols: given,
-      retriesSuspended: true,
-    })),
-  );
+  withCommonFlags(retry).action((symbols: readonly string[], _ownFlags: object, command: Command) => {
+    const flags = command.optsWithGlobals<CommonFlags & SourceFlags>();
+    const parse = async () => {
+      if (symbols.length > 0)
+        await withArchive(flags, shell.version, async (archive, context) => {
+          const { requireKnownSymbols } = await import('../../collector/steps/selection-step.ts');
+          requireKnownSymbols(context, archive, symbols);
+        });
+      return { symbols, retriesSuspended: true };
+    };
+    return runJobCommand(shell, 'ticks', flags, shell.jobs.ticks, parse);
+  });
 }
 
 const retryNotes = `
@@ -82,8 +89,6 @@ interface ForgetFlags extends CommonFlags {
   readonly reason?: string;
 }
 
-// Commander assigns a flag to the parent command if both commands have it: optsWithGlobals reads both.
-
 /** `symbols forget` stops collecting symbols. */
 function addSymbolsForget(shell: CliContext, symbols: Command): void {
   const forget = symbols
@@ -92,18 +97,15 @@ function addSymbolsForget(shell: CliContext, symbols: Command): void {
     .argument('<symbol...>', 'symbols to forget')
     .option('--reason <text>', 'reason, shown by symbols --json');
   withHelp(forget, forgetNotes, forgetExamples);
-  withCommonFlags(forget, ['--no-progress', '--strict']).action(
-    (names: readonly string[], _ownFlags: object, command: Command) => {
-      const flags = command.optsWithGlobals<ForgetFlags>();
-      const reason = flags.reason?.trim() ?? null;
-      if (reason === '') throw new UsageError('--reason must not be empty: give a reason, or leave the flag out.');
-      return withArchive(flags, shell.version, async (archive, context) => {
-        const { forgetSymbols } = await import('../../collector/steps/selection-step.ts');
-        const forgotten = await forgetSymbols(context, archive, names, reason);
-        printResult(flags, { forgotten }, () => forgotten.map(formatForgotten).join(''));
-      });
-    },
-  );
+  withArchiveAction(forget, shell.version, (names: readonly string[], flags: ForgetFlags) => {
+    const reason = flags.reason?.trim() ?? null;
+    if (reason === '') throw new UsageError('--reason must not be empty: give a reason, or leave the flag out.');
+    return async (archive, context) => {
+      const { forgetSymbols } = await import('../../collector/steps/selection-step.ts');
+      const forgotten = await forgetSymbols(context, archive, names, reason);
+      printResult(flags, { forgotten }, () => forgotten.map(formatForgotten).join(''));
+    };
+  });
 }
 
 /** `symbols watch` collects symbols whatever lists and settings say. */
@@ -113,14 +115,13 @@ function addSymbolsWatch(shell: CliContext, symbols: Command): void {
     .description('collect symbols from now on: forgotten ones again, and those that settings or market lists leave out')
     .argument('<symbol...>', 'symbols to watch');
   withHelp(watch, watchNotes, watchExamples);
-  withCommonFlags(watch, ['--no-progress', '--strict']).action(
-    (names: readonly string[], _ownFlags: object, command: Command) => {
-      const flags = command.optsWithGlobals<CommonFlags>();
-      return withArchive(flags, shell.version, async (archive, context) => {
-        const { watchSymbols } = await import('../../collector/steps/selection-step.ts');
-        const watched = await watchSymbols(context, archive, names);
-        printResult(flags, { watched }, () => watched.map(formatWatched).join(''));
-      });
+  withArchiveAction(
+    watch,
+    shell.version,
+    (names: readonly string[], flags: CommonFlags) => async (archive, context) => {
+      const { watchSymbols } = await import('../../collector/steps/selection-step.ts');
+      const watched = await watchSymbols(context, archive, names);
+      printResult(flags, { watched }, () => watched.map(formatWatched).join(''));
     },
   );
 }
@@ -144,14 +145,13 @@ const nextSteps: Readonly<Record<WatchResult['outcome'], string>> = {
   ended: 'the market lists say that it has ended: it is not polled unless it opens again',
 };
 
-function formatWatched({ symbol, changed, decided_at, outcome, not_owed, hint }: WatchResult): string {
+function formatWatched({ symbol, changed, decided_at, outcome, not_owed }: WatchResult): string {
   const name = escapeControls(symbol);
   if (!changed) return `${name}: watched since ${formatIsoUtc(decided_at)} already; nothing has changed\n`;
   const notOwed = outcome === 'ended' ? null : not_owed;
   return joinLines(
     `${name}: watched`,
     nextSteps[outcome],
-    hint === null ? null : `nothing is known of it ${escapeControls(hint)}`,
     notOwed === null
       ? null
       : `nothing is expected ${notOwed.from === null ? 'before' : `from ${formatIsoUtc(notOwed.from)} to`} ${formatIsoUtc(notOwed.to)}`,
@@ -178,7 +178,8 @@ const forgetExamples = `
 
 const watchNotes = `
 The lifetime of a symbol that was not collected starts now; that of any other goes on. The time in between is not owed. It is
-collected until symbols forget. A symbol that the market lists call closed is not polled.`;
+collected until symbols forget. A symbol that the market lists call closed is not polled. One that no list names becomes known
+when oddslake ticks --symbol or an import brings ticks of it.`;
 
 const watchExamples = `
   oddslake symbols watch KXBTC-26DEC0204-T28

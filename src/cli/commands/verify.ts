@@ -10,6 +10,7 @@ import { completeCommands } from '../../context/command-name.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withHelp } from '../help.ts';
 import type { SummaryDetails } from '../print-summary.ts';
+import { requireOwner } from '../require-owner.ts';
 import { runJobCommand } from '../run-job.ts';
 import { keepTogether, wrapText } from '../table.ts';
 import { escapeControls, type TerminalStyle } from '../terminal-style.ts';
@@ -61,6 +62,7 @@ async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void>
 async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void> {
   if (flags.fromUrl !== undefined) throw new UsageError('--from-url needs --repair: without it nothing is fetched.');
   await withContext(flags, shell.version, false, async (context) => {
+    requireOwner(context.settings);
     const job = await shell.jobs.verify();
     let isShown = false;
     const onVerified: VerifyFlags['onVerified'] = (result, archive, runId) => {

@@ -1,3 +1,4 @@
+import type { RecordPaths } from '../../archive/format/parse-market.ts';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import {
@@ -10,6 +11,7 @@ import {
   type Role,
   roleNames,
 } from './column-roles.ts';
+import { marketColumnNames } from './import-market.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
 import { findMissingColumns } from './row-columns.ts';
 
@@ -64,6 +66,30 @@ export const quoteRoles: readonly Role[] = listRoles(['quotes']);
 /** Whether feeds use this name for a role. The names of a quote are those of YES. */
 const isNamed = (name: string, role: Role): boolean =>
   roleNames[role].includes(normalizeName(name)) && !(quoteRoles.includes(role) && noPricePattern.test(name));
+
+/** Names of prices and sizes of an order or a trade, and of limits that a market sets for them. */
+const [priceNamePattern, limitNamePattern] = [/price|bid|ask|odds|prob|size|qty|quantit|volume/, /tick|strike|min|max/];
+
+/**
+ * Whether a file has a time and a price, a bid, an ask or a size, so that it is no market list unless the user says so. A name
+ * suffices for each: the values may have an unknown format. A column with any other name counts if its values are times, or have
+ * decimals. When a market closes counts only if symbols repeat, as in candles.
+ */
+export function hasObservedPrices(sample: FileSample, { symbolPaths, fieldPaths }: RecordPaths): boolean {
+  const columnOf = openColumns(sample);
+  const ofMarkets = new Set([...marketColumnNames, ...Object.values(fieldPaths).flat()]);
+  const symbols = present(columnOf(['symbol', ...symbolPaths].find((name) => sample.names.includes(name)) ?? ''));
+  const repeats = new Set(symbols).size < symbols.length;
+  const isTime = (name: string): boolean =>
+    (repeats || canBeObserved(name)) && (isNamed(name, 't') || fits.t(present(columnOf(name))));
+  const isPrice = (name: string): boolean => {
+    if (ofMarkets.has(name) || limitNamePattern.test(name.toLowerCase())) return false;
+    if (priceNamePattern.test(name.toLowerCase()) || isNamed(name, 'p') || isNamed(name, 'size')) return true;
+    const values = present(columnOf(name));
+    return fits.p(values) && values.some((value) => /[.,]\d/.test(value));
+  };
+  return sample.names.some(isTime) && sample.names.some(isPrice);
+}
 
 /**
  * Finds a column for each role. Null if there is none for one that is needed. `guessed`: the roles whose column is a guess.

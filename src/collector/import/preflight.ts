@@ -13,7 +13,7 @@ import {
 import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
-import type { FileSample, GivenFlags } from './guess-columns.ts';
+import { type FileSample, type GivenFlags, hasObservedPrices } from './guess-columns.ts';
 import { formatTradesGuess, guessBothFlags, guessFlags, guessTrades, type TradesGuess } from './guess-flags.ts';
 import { type ImportDataset, isWithoutZone, type TickRowRules, timedDatasets } from './import-rows.ts';
 import { tradeTextNames } from './import-trades.ts';
@@ -150,20 +150,21 @@ async function inspectLines(file: ImportFile, rules: CheckRules): Promise<Inspec
     // The first rows that match may come later.
     const rows = (matching.length > 0 ? matching : objects).map((row) => renameColumns(row, renames));
     const present = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-    const datasets = detectDatasets(present, rules.datasets, rules.paths, names);
     const given = { ...rules, ...found };
-    const sample = (): FileSample => sampleLines(head.map(({ text }) => text));
-    if ('fault' in datasets) return adviseOn(datasets, sample(), given);
+    const sample = sampleLines(head.map(({ text }) => text));
+    const hasPrices = hasObservedPrices(sample, rules.paths);
+    const datasets = detectDatasets(present, rules.datasets, rules.paths, names, hasPrices);
+    if ('fault' in datasets) return adviseOn(datasets, sample, given);
     if (datasets.includes('orderbooks') && hasLevelRows(present))
       return { fault: 'order books with one level a row can be imported from CSV and Parquet only' };
     const isLocal = (t: unknown): boolean => typeof t === 'string' && isWithoutZone(t);
     const unused = listUnusedColumns(names, datasets, found);
-    const more = canFeedMore(datasets, rules, unused) ? guessMore(sample(), given, datasets) : nothingMore;
+    const more = canFeedMore(datasets, rules, unused) ? guessMore(sample, given, datasets) : nothingMore;
     return {
       plan: { datasets, rows: null, renames, filters, unused, ...more },
       lacksZone: !datasets.includes('markets') && rows.some((row) => isLocal(row.t)),
       hasCents: havePricesInCents(datasets, rules.rows, (name) => rows.map((row) => row[name])),
-      advise: () => formatAdvice(sample(), { ...given, datasets }),
+      advise: () => formatAdvice(sample, { ...given, datasets }),
     };
   }
   return { fault: 'empty file' };
@@ -280,22 +281,13 @@ async function inspectTable(
     renames.some(([read]) => read.toLowerCase() === name.toLowerCase()) && !renames.some(([, read]) => read === name);
   const rowFile = { ...source, renames, filters, replaced: names.filter(isReplaced) };
   const columns = await reader.readColumns(rowFile);
-  const datasets = detectDatasets(
-    columns.map(({ name }) => name),
-    rules.datasets,
-    rules.paths,
-    names,
-  );
-  if ('fault' in datasets)
-    return adviseOn(
-      { fault: `${datasets.fault}${describePartitions(file.path)}` },
-      await sampleTable(reader, source, ownColumns),
-      { ...rules, ...found },
-    );
+  const read = columns.map(({ name }) => name);
+  const own = await sampleTable(reader, source, ownColumns);
+  const given = { ...rules, ...found };
+  const datasets = detectDatasets(read, rules.datasets, rules.paths, names, hasObservedPrices(own, rules.paths));
+  if ('fault' in datasets) return adviseOn({ fault: `${datasets.fault}${describePartitions(file.path)}` }, own, given);
   const unused = listUnusedColumns(names, datasets, found);
-  const more = canFeedMore(datasets, rules, unused)
-    ? guessMore(await sampleTable(reader, source, ownColumns), { ...rules, ...found }, datasets)
-    : nothingMore;
+  const more = canFeedMore(datasets, rules, unused) ? guessMore(own, given, datasets) : nothingMore;
   const plan = { datasets, rows: { file: rowFile, columns }, renames, filters, unused, ...more };
   if (datasets.includes('markets')) return { plan, lacksZone: false, hasCents: false, advise: () => undefined };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;

@@ -35,8 +35,6 @@ export interface ImportFlags {
   readonly rejectedShareMax: number | null;
   /** Check mode: called with the results, and nothing is imported. Null to import. */
   readonly showCheck: ((files: readonly CheckedFile[]) => void) | null;
-  /** Called once the beginnings of all files passed the checks. Null: nothing is called. */
-  readonly onPrepared: (() => Promise<void>) | null;
 }
 
 /** Result of reading a file, to its end or up to a fault. A file that feeds several datasets has one result for each. */
@@ -111,7 +109,6 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
     throw new UsageError(
       '--covers applies to ticks, quotes and trades only: the rows of these files are of another dataset.',
     );
-  await flags.onPrepared?.();
   return { flags, files, ignored, plans };
 }
 

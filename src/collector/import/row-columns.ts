@@ -87,13 +87,15 @@ const formatFoundColumns = (names: readonly string[]): string =>
 
 /**
  * Detects the datasets of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
- * datasets, or null: then rows have one dataset. `ownNames`: the columns as the file names them, for the reason.
+ * datasets, or null: then rows have one dataset, and those with observed prices are no market list. `ownNames`: the columns as
+ * the file names them, for the reason.
  */
 export function detectDatasets(
   names: readonly string[],
   expected: readonly ImportDataset[] | null,
   { symbolPaths, fieldPaths }: RecordPaths,
-  ownNames: readonly string[] = names,
+  ownNames: readonly string[],
+  hasPrices: boolean,
 ): readonly ImportDataset[] | FileFault {
   const columns = new Set(names);
   const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
@@ -114,10 +116,12 @@ export function detectDatasets(
   if (expected === null && hasBooks && !columns.has('p')) return ['orderbooks'];
   if (expected === null && columns.has('trade_id') && findMissingColumns(names, ['trades']).length === 0)
     return ['trades'];
-  if (expected === null && columns.has('canonical_id')) return ['markets'];
+  if (expected === null && columns.has('canonical_id') && !hasPrices) return ['markets'];
   if (expected === null && !columns.has('p') && findMissingColumns(names, ['quotes']).length === 0) return ['quotes'];
-  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return ['markets'];
-  const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
+  const isMarkets = isList && hasMarketColumns && !columns.has('t') && !columns.has('p') && !hasPrices;
+  if (expected === null && isMarkets) return ['markets'];
+  const list = hasPrices ? 'with times and prices needs' : 'has a canonical_id column or needs';
+  const hint = expected === null ? `; a market list ${list} --dataset markets` : '';
   return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };
 }
 

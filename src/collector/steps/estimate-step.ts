@@ -33,6 +33,8 @@ export interface BackfillPlan extends FetchEstimate {
   readonly source: string | null;
   readonly plans: readonly SymbolPlan[];
   readonly rate: ExpectedRate;
+  /** Whether no symbol is known, so that the market lists would be polled first. */
+  readonly isFirst: boolean;
 }
 
 /** Symbols whose windows are equal to the minute. */

@@ -6,7 +6,7 @@ import type { SymbolFacts } from '../../archive/format/market.ts';
 import { isUnselected } from '../../archive/format/selection.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import {
-  acceptWindow,
+  acceptWindows,
   markAcceptedReported,
   markLostReported,
   type RecordedLoss,
@@ -14,13 +14,8 @@ import {
   revokeGaps,
 } from '../../archive/journal/gap-records.ts';
 import { listUnfinishedRuns } from '../../archive/journal/runs.ts';
-import { suggestSymbol } from '../../archive/journal/symbol-names.ts';
-import {
-  countActiveSymbols,
-  readAllSymbols,
-  readSuspendedSymbols,
-  readSymbol,
-} from '../../archive/journal/symbol-store.ts';
+import { requireKnownSymbol } from '../../archive/journal/symbol-names.ts';
+import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../archive/journal/symbol-store.ts';
 import { readPossiblyActiveSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
@@ -197,47 +192,53 @@ const isTried = ({ lostWindows: lost }: Run, loss: RecordedLoss): boolean =>
   lost.tried.has(toLossKey(loss)) || lost.confirmedLost.has(toLossKey(loss));
 
 /**
- * Accepts the gaps of a symbol in a window, and publishes the change. A gap that a run has already reported as a
- * failure is a warning from now on. Any other gap is reported as a failure once.
- * @throws UsageError for an unknown symbol, or a window without a gap
+ * Accepts the gaps that a symbol has in a window now, and publishes the change; a later one is not accepted. A gap that a run has
+ * already reported as a failure is a warning from now on. Any other gap is reported as a failure once. Returns what it accepted.
+ * @throws UsageError for an unknown symbol, and a window that ends in the future or has no gap
  */
 export async function acceptGaps(
   context: Context,
   archive: Archive,
-  request: Window & { readonly symbol: string; readonly reason: string },
-): Promise<AcceptedWindow> {
-  const { symbol, from, to, reason } = request;
+  { symbol, from, to, reason }: Window & { readonly symbol: string; readonly reason: string },
+): Promise<AcceptedWindow[]> {
   const { db } = archive.state;
-  const facts = readSymbol(db, symbol);
-  if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.${suggestSymbol(db, symbol)}`);
+  const facts = requireKnownSymbol(db, symbol);
   const nowMs = context.clock.nowMs();
-  const isPast = from < Math.min(to, nowMs);
-  const { gaps } = isPast
-    ? listGaps(archive, { from, to, symbols: [facts] }, toCompletenessRules(context.settings), nowMs)
-    : { gaps: [] };
-  if (gaps.length === 0)
-    throw new UsageError(
-      `${symbol} has no gap from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}: there is nothing to accept.`,
-    );
-  const isReported = gaps.every((gap) => gap.reason !== 'never asked');
-  const accepted = { symbol, from, to, reason, acceptedAt: nowMs, reportedAt: isReported ? nowMs : null };
-  acceptWindow(db, accepted);
+  const window = `from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}`;
+  if (to > nowMs)
+    throw new UsageError(`the window ${window} reaches into the future: only gaps that exist now can be accepted.`);
+  const { gaps } = listGaps(archive, { from, to, symbols: [facts] }, toCompletenessRules(context.settings), nowMs);
+  const accepted = gaps
+    .filter((gap) => gap.reason !== 'accepted')
+    .map((gap) => {
+      const reportedAt = gap.reason === 'never asked' ? null : nowMs;
+      return { symbol, from: gap.from, to: gap.to, reason, acceptedAt: nowMs, reportedAt };
+    });
+  if (accepted.length === 0) {
+    const what = gaps.length > 0 ? 'no gap that is not accepted yet' : 'no gap';
+    throw new UsageError(`nothing to accept: ${symbol} has ${what} ${window}.`);
+  }
+  acceptWindows(db, accepted);
   await publishCompleteness(context, archive, 'gaps');
   return accepted;
 }
 
 /**
  * Revokes the accepted gaps of a symbol in a window, and publishes the change. Returns the revoked windows.
- * @throws UsageError if there are none
+ * @throws UsageError for an unknown symbol, or if there are none
  */
 export async function revokeAcceptedGaps(
   context: Context,
   archive: Archive,
   { symbol, ...window }: Window & { readonly symbol: string },
 ): Promise<AcceptedWindow[]> {
-  const revoked = revokeGaps(archive.state.db, symbol, window, context.clock.nowMs());
+  const { db } = archive.state;
+  requireKnownSymbol(db, symbol);
+  const revoked = revokeGaps(db, symbol, window, context.clock.nowMs());
   if (revoked.length === 0)
-    throw new UsageError(`${symbol} has no accepted gap in this window. To list the accepted gaps: oddslake gaps`);
+    throw new UsageError(
+      `nothing to revoke: ${symbol} has no accepted gap in this window. To list the accepted gaps: oddslake gaps`,
+    );
   await publishCompleteness(context, archive, 'gaps');
   return revoked;
 }

@@ -11,14 +11,14 @@ import { findOpenWindow, isUnselected, type Selections, type SymbolSelection } f
 import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive/journal/selection-store.ts';
-import { adviseSearch, suggestSymbol } from '../../archive/journal/symbol-names.ts';
+import { requireKnownSymbol } from '../../archive/journal/symbol-names.ts';
 import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbol-store.ts';
 import { describeUnmatchedSelectors } from '../../archive/read/unmatched-selectors.ts';
-import { UsageError } from '../../base/errors.ts';
-import { findSource, isSymbolOf, qualifySymbol } from '../../base/source-name.ts';
+import { isSymbolOf } from '../../base/source-name.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, getLingerRules } from '../../context/open-configured.ts';
 import type { Run } from '../run/run.ts';
+import { planSourceRuns } from '../run/source-runs.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishCompleteness } from './publish-step.ts';
 
@@ -126,8 +126,6 @@ export interface WatchResult extends DecisionResult {
   readonly outcome: 'collected' | 'resumed' | 'started' | 'ended';
   /** The last time in which it was not collected, which is not owed; null if there is none. `from` null: from its start. */
   readonly not_owed: { readonly from: number | null; readonly to: number } | null;
-  /** A known symbol with a similar name, if nothing is known of this one. */
-  readonly hint: string | null;
 }
 
 /**
@@ -146,12 +144,7 @@ export async function forgetSymbols(
     [...new Set(names)].map((symbol): ForgetResult => {
       const isConfigured = configured?.has(symbol) === true;
       const nowMs = context.clock.nowMs();
-      const known = readSymbol(db, symbol);
-      if (known === undefined && !isConfigured)
-        throw new UsageError(
-          `${symbol} is not known in this archive.${suggestSymbol(db, symbol)} ${adviseSearch(db, symbol)}`,
-        );
-      const facts = known ?? createUnknownSymbol(symbol, nowMs);
+      const facts = readNamedSymbol(db, symbol, isConfigured, nowMs);
       const decision = decideForget(facts, reason, readDecisionContext(context, db, symbol, nowMs));
       if (decision !== null) record(db, symbol, decision, nowMs);
       const window = findOpenWindow(decision ?? facts)!;
@@ -171,25 +164,21 @@ export async function forgetSymbols(
 
 /**
  * Collects symbols from now on, whatever lists and settings say, and publishes the decision.
- * @throws UsageError if a symbol is of no source of the archive; nothing has changed then
+ * @throws UsageError if one is not known; nothing has changed then
  */
 export async function watchSymbols(
   context: Context,
   archive: Archive,
   names: readonly string[],
 ): Promise<WatchResult[]> {
-  const { db, identity } = archive.state;
-  const sources = identity.sources.map(({ name }) => name);
+  const { db } = archive.state;
   const configured = getConfiguredSymbols(context);
-  for (const symbol of names) requireWatchable(symbol, sources);
   const results = db.transaction(() =>
     [...new Set(names)].map((symbol): WatchResult => {
       const nowMs = context.clock.nowMs();
-      const known = readSymbol(db, symbol);
-      const facts = known ?? createUnknownSymbol(symbol, nowMs);
+      const facts = readNamedSymbol(db, symbol, configured?.has(symbol) === true, nowMs);
       const wasRequested = isRequested(facts, configured);
       const decision = decideWatch(facts, wasRequested, readDecisionContext(context, db, symbol, nowMs));
-      const hint = known === undefined ? suggestSymbol(db, symbol).trim() : '';
       if (decision !== null) record(db, symbol, decision, nowMs);
       if (facts.suspendedAt !== null) resetTriedAt(db, symbol);
       const wasOpen = findOpenWindow(facts) !== undefined;
@@ -201,12 +190,22 @@ export async function watchSymbols(
         decided_at: decision?.watchedAt ?? facts.watchedAt!,
         outcome: hasEnded ? 'ended' : wasOpen ? 'resumed' : wasRequested ? 'collected' : 'started',
         not_owed: last === undefined ? null : { from: Number.isFinite(last.from) ? last.from : null, to: last.to },
-        hint: hint === '' ? null : hint,
       };
     }),
   );
   if (results.some(({ changed }) => changed)) await publishCompleteness(context, archive, 'symbols');
   return results;
+}
+
+/** @throws UsageError for a symbol that is not known, and that the settings do not name */
+const readNamedSymbol = (db: Database, symbol: string, isConfigured: boolean, nowMs: number): SymbolFacts =>
+  isConfigured ? (readSymbol(db, symbol) ?? createUnknownSymbol(symbol, nowMs)) : requireKnownSymbol(db, symbol);
+
+/** @throws UsageError for a symbol, of the chosen sources, that neither the archive nor the settings know */
+export function requireKnownSymbols(context: Context, { state: { db } }: Archive, names: readonly string[]): void {
+  const configured = getConfiguredSymbols(context);
+  for (const symbol of planSourceRuns(context, names, false).flatMap(({ symbols }) => symbols))
+    readNamedSymbol(db, symbol, configured?.has(symbol) === true, 0);
 }
 
 function record(db: Database, symbol: string, decision: SymbolSelection, nowMs: number): void {
@@ -219,14 +218,3 @@ const readDecisionContext = (context: Context, db: Database, symbol: string, now
   nowMs,
   settleMs: getLingerRules(context).settleMs,
 });
-
-const symbolLengthMax = 1000;
-
-function requireWatchable(symbol: string, sources: readonly string[]): void {
-  if (symbol.trim() === '' || symbol.length > symbolLengthMax)
-    throw new UsageError(`a symbol to watch must have 1 to ${symbolLengthMax} characters`);
-  if (sources.length > 0 && findSource(symbol, sources) === null)
-    throw new UsageError(
-      `${symbol} is of no source of the archive: name its source too, e.g. ${qualifySymbol(sources[0]!, symbol)}.`,
-    );
-}

@@ -10,6 +10,7 @@ import { type CoveredWindow, type Evidence, isProven, overlayLayers } from '../.
 import type { SymbolFacts } from '../../../src/archive/format/market.ts';
 import { isUnselected, type UnselectedWindow } from '../../../src/archive/format/selection.ts';
 import { dayMs, type Window } from '../../../src/base/window.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { factsOf } from '../format/facts.ts';
 
 interface ModelInput extends CompletenessInput {
@@ -221,46 +222,37 @@ function modelReach(input: ModelInput, isCounted: (covered: CoveredWindow) => bo
 
 describe('completeness', () => {
   test('gives each day the state that a check of every symbol and quarter gives', () => {
-    fc.assert(
-      fc.property(arbitraryInput, (input) => {
-        const { days: states } = completeness(input);
-        for (const day of days) {
-          const { reasons = [], reason = '', next_action, ...state } = states.get(day)!;
-          expect(state).toEqual(modelDay(input, day));
-          const isOpen = state.state !== 'complete' && state.state !== 'empty';
-          const counts = Object.fromEntries(reasons.map(({ reason: name, symbols }) => [name, symbols]));
-          expect(counts).toEqual(isOpen ? modelReasons(input, day) : {});
-          expect([reason !== '', next_action != null]).toEqual([isOpen, isOpen]);
-          for (const { from, to } of reasons) expect(day <= from && from < to && to <= day + dayMs).toBe(true);
-        }
-      }),
-      { numRuns: 1000 },
-    );
+    checkProperty([arbitraryInput], 1000, (input) => {
+      const { days: states } = completeness(input);
+      for (const day of days) {
+        const { reasons = [], reason = '', next_action, ...state } = states.get(day)!;
+        expect(state).toEqual(modelDay(input, day));
+        const isOpen = state.state !== 'complete' && state.state !== 'empty';
+        const counts = Object.fromEntries(reasons.map(({ reason: name, symbols }) => [name, symbols]));
+        expect(counts).toEqual(isOpen ? modelReasons(input, day) : {});
+        expect([reason !== '', next_action != null]).toEqual([isOpen, isOpen]);
+        for (const { from, to } of reasons) expect(day <= from && from < to && to <= day + dayMs).toBe(true);
+      }
+    });
   });
 
   test('does not depend on the order or number of days', () => {
     const many = Array.from({ length: 12 }, (_, n) => (n - 4) * dayMs);
-    fc.assert(
-      fc.property(arbitraryInput, (input) => {
-        const ordered = completeness({ ...input, days: many });
-        const reversed = completeness({ ...input, days: many.toReversed() });
-        for (const day of many) expect(ordered.days.get(day)).toEqual(reversed.days.get(day));
-        const few = completeness(input);
-        for (const day of days) expect(ordered.days.get(day)).toEqual(few.days.get(day));
-      }),
-      { numRuns: 500 },
-    );
+    checkProperty([arbitraryInput], 500, (input) => {
+      const ordered = completeness({ ...input, days: many });
+      const reversed = completeness({ ...input, days: many.toReversed() });
+      for (const day of many) expect(ordered.days.get(day)).toEqual(reversed.days.get(day));
+      const few = completeness(input);
+      for (const day of days) expect(ordered.days.get(day)).toEqual(few.days.get(day));
+    });
   });
 
   test('puts the watermark where every live symbol is covered without a gap, and reaches as far with inferred windows', () => {
-    fc.assert(
-      fc.property(arbitraryInput, (input) => {
-        const { watermark, reached } = completeness(input);
-        expect(watermark).toBe(modelReach(input, isProven));
-        expect(reached).toBe(modelReach(input, () => true));
-      }),
-      { numRuns: 1000 },
-    );
+    checkProperty([arbitraryInput], 1000, (input) => {
+      const { watermark, reached } = completeness(input);
+      expect(watermark).toBe(modelReach(input, isProven));
+      expect(reached).toBe(modelReach(input, () => true));
+    });
   });
 
   const all = { from: 0, to: dayMs, origin: 'poll' as const, evidence: 'confirmed' as const };
@@ -434,16 +426,13 @@ describe('completeness', () => {
 });
 
 test('a symbol that is live with some coverage can be live, and one that is live with none cannot', () => {
-  fc.assert(
-    fc.property(anySymbol, fc.array(moment, { minLength: 1 }), moment, (known, cursors, nowMs) => {
-      const facts = factsOf({ ...known, symbol: 'S' });
-      const live = [...cursors, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY].map((cursor) =>
-        isLive(facts, cursor, nowMs, rules),
-      );
-      expect(canBeLive(facts, nowMs, rules)).toBe(live.includes(true));
-    }),
-    { numRuns: 1000 },
-  );
+  checkProperty([anySymbol, fc.array(moment, { minLength: 1 }), moment], 1000, (known, cursors, nowMs) => {
+    const facts = factsOf({ ...known, symbol: 'S' });
+    const live = [...cursors, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY].map((cursor) =>
+      isLive(facts, cursor, nowMs, rules),
+    );
+    expect(canBeLive(facts, nowMs, rules)).toBe(live.includes(true));
+  });
 });
 
 describe('the market lists of a day', () => {
@@ -499,13 +488,10 @@ describe('the market lists of a day', () => {
 test('days on which nothing was requested are the same whether they are added by the short way or not', () => {
   // An accepted window long before each lifetime changes nothing but the way.
   const longAgo = { from: -9 * dayMs, to: -8 * dayMs };
-  fc.assert(
-    fc.property(arbitraryInput, (input) => {
-      const marked = new Map(input.symbols.map(({ symbol }) => [symbol, [...exceptedOf(input, symbol), longAgo]]));
-      expect(completeness({ ...input, excepted: marked }).days).toEqual(completeness(input).days);
-    }),
-    { numRuns: 500 },
-  );
+  checkProperty([arbitraryInput], 500, (input) => {
+    const marked = new Map(input.symbols.map(({ symbol }) => [symbol, [...exceptedOf(input, symbol), longAgo]]));
+    expect(completeness({ ...input, excepted: marked }).days).toEqual(completeness(input).days);
+  });
 });
 
 test('a day on which requests of a symbol only failed is not one on which nothing was requested', () => {
@@ -542,12 +528,9 @@ test('days with failed requests are the same whether they are added by the short
     .record({ symbol: fc.constantFrom('S0', 'S1'), from: moment, to: moment })
     .filter(({ from, to }) => from < to)
     .map((window) => ({ ...window, kind: 'failed' as const, reason: 'HTTP 500', since: 0 }));
-  fc.assert(
-    fc.property(arbitraryInput, fc.array(failed, { minLength: 1, maxLength: 3 }), (input, windows) => {
-      const state = { ...input, owed: Map.groupBy(windows, ({ symbol }) => symbol) };
-      const marked = new Map(input.symbols.map(({ symbol }) => [symbol, [...exceptedOf(input, symbol), longAgo]]));
-      expect(completeness({ ...state, excepted: marked }).days).toEqual(completeness(state).days);
-    }),
-    { numRuns: 500 },
-  );
+  checkProperty([arbitraryInput, fc.array(failed, { minLength: 1, maxLength: 3 })], 500, (input, windows) => {
+    const state = { ...input, owed: Map.groupBy(windows, ({ symbol }) => symbol) };
+    const marked = new Map(input.symbols.map(({ symbol }) => [symbol, [...exceptedOf(input, symbol), longAgo]]));
+    expect(completeness({ ...state, excepted: marked }).days).toEqual(completeness(state).days);
+  });
 });

@@ -10,6 +10,7 @@ import {
   type OrderBookSnapshot,
   toBookSide,
 } from '../../../src/archive/format/order-book.ts';
+import { checkProperty } from '../../harness/properties.ts';
 
 type Pairs = readonly (readonly [price: number, quantity: number])[];
 
@@ -125,31 +126,26 @@ function model(batches: readonly (readonly ObservedSnapshot[])[]): unknown[][] {
 
 describe('merging order books', () => {
   test('keeps for each moment the last published snapshot, and in one publish the last observed, then the greatest', () => {
-    fc.assert(
-      fc.property(anyBatches, (batches) => {
-        let columns = emptyBooks;
-        batches.forEach((batch, n) => {
-          const before = rowsOf(columns);
-          const merged = mergeBooks(columns, batch);
-          columns = merged.columns;
-          expect(rowsOf(columns)).toEqual(model(batches.slice(0, n + 1)));
-          expect(merged.isChanged).toBe(JSON.stringify(rowsOf(columns)) !== JSON.stringify(before));
-          const { t, side, level, price, quantity } = columns;
-          for (const column of [t, side, level, price, quantity]) expect(column).toHaveLength(columns.offsets.at(-1)!);
-        });
-      }),
-      { numRuns: 300 },
-    );
+    checkProperty([anyBatches], 300, (batches) => {
+      let columns = emptyBooks;
+      batches.forEach((batch, n) => {
+        const before = rowsOf(columns);
+        const merged = mergeBooks(columns, batch);
+        columns = merged.columns;
+        expect(rowsOf(columns)).toEqual(model(batches.slice(0, n + 1)));
+        expect(merged.isChanged).toBe(JSON.stringify(rowsOf(columns)) !== JSON.stringify(before));
+        const { t, side, level, price, quantity } = columns;
+        for (const column of [t, side, level, price, quantity]) expect(column).toHaveLength(columns.offsets.at(-1)!);
+      });
+    });
   });
 
   test('does not depend on the order of snapshots in a publish', () => {
-    fc.assert(
-      fc.property(fc.array(anySeen, { maxLength: 8 }), (batch) => {
-        expect(rowsOf(mergeBooks(emptyBooks, batch.toReversed()).columns)).toEqual(
-          rowsOf(mergeBooks(emptyBooks, batch).columns),
-        );
-      }),
-    );
+    checkProperty([fc.array(anySeen, { maxLength: 8 })], 100, (batch) => {
+      expect(rowsOf(mergeBooks(emptyBooks, batch.toReversed()).columns)).toEqual(
+        rowsOf(mergeBooks(emptyBooks, batch).columns),
+      );
+    });
   });
 
   const old = () => mergeBooks(emptyBooks, [seen('A', 1, [[0.4, 2]], [[0.6, 2]]), seen('A', 3, [], [])]).columns;

@@ -9,10 +9,8 @@ import {
   concatCandles,
 } from '../../../src/archive/format/candles.ts';
 import type { PartColumns } from '../../../src/archive/format/tick-columns.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { type SeriesRow, toSeriesColumns } from './series-columns.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`candle series: SEED=${seed}`);
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -115,47 +113,36 @@ const toSeries = (quotes: readonly Quote[] | undefined, trades: readonly Trade[]
 
 describe('bid, ask, volume, trades and vwap of candles', () => {
   test('equal those of a plain loop over intervals, quotes and trades', () => {
-    fc.assert(
-      fc.property(...inputs, fc.constantFrom(...Object.values(candleIntervals)), (ticks, quotes, trades, ms) => {
-        const part = partOf(ticks);
-        const candles = computeCandles(part, new Map(), ms, toSeries(quotes, trades));
-        expect(rowsOf(candles)).toEqual(model(part, ms, quotes, trades));
-      }),
-      { seed, numRuns: 500 },
-    );
+    checkProperty([...inputs, fc.constantFrom(...Object.values(candleIntervals))], 500, (ticks, quotes, trades, ms) => {
+      const part = partOf(ticks);
+      const candles = computeCandles(part, new Map(), ms, toSeries(quotes, trades));
+      expect(rowsOf(candles)).toEqual(model(part, ms, quotes, trades));
+    });
   });
 
   test('of a day count the quotes and trades of hours without ticks', () => {
-    fc.assert(
-      fc.property(...inputs, (ticks, quotes, trades) => {
-        const part = partOf(ticks);
-        const series = toSeries(quotes, trades);
-        const hours = computeCandles(part, new Map(), hourMs, series);
-        expect(aggregateCandles(hours, new Map(), dayMs, series)).toEqual(
-          computeCandles(part, new Map(), dayMs, series),
-        );
-        const intervals = [dayMs, hourMs, 1.5 * hourMs];
-        expect(computeAllCandles(part, new Map(), intervals, series)).toEqual(
-          intervals.map((ms) => computeCandles(part, new Map(), ms, series)),
-        );
-      }),
-      { seed },
-    );
+    checkProperty([...inputs], 100, (ticks, quotes, trades) => {
+      const part = partOf(ticks);
+      const series = toSeries(quotes, trades);
+      const hours = computeCandles(part, new Map(), hourMs, series);
+      expect(aggregateCandles(hours, new Map(), dayMs, series)).toEqual(computeCandles(part, new Map(), dayMs, series));
+      const intervals = [dayMs, hourMs, 1.5 * hourMs];
+      expect(computeAllCandles(part, new Map(), intervals, series)).toEqual(
+        intervals.map((ms) => computeCandles(part, new Map(), ms, series)),
+      );
+    });
   });
 
   test('are the same however the symbols of a part are sliced', () => {
-    fc.assert(
-      fc.property(...inputs, (ticks, quotes, trades) => {
-        const series = toSeries(quotes, trades);
-        const slices = [...Map.groupBy(ticks, ([of]) => of)].sort(([a], [b]) =>
-          Buffer.compare(Buffer.from(a), Buffer.from(b)),
-        );
-        if (slices.length === 0) return;
-        const sliced = slices.map(([, ofSymbol]) => computeCandles(partOf(ofSymbol), new Map(), hourMs, series));
-        expect(concatCandles(sliced)).toEqual(computeCandles(partOf(ticks), new Map(), hourMs, series));
-      }),
-      { seed },
-    );
+    checkProperty([...inputs], 100, (ticks, quotes, trades) => {
+      const series = toSeries(quotes, trades);
+      const slices = [...Map.groupBy(ticks, ([of]) => of)].sort(([a], [b]) =>
+        Buffer.compare(Buffer.from(a), Buffer.from(b)),
+      );
+      if (slices.length === 0) return;
+      const sliced = slices.map(([, ofSymbol]) => computeCandles(partOf(ofSymbol), new Map(), hourMs, series));
+      expect(concatCandles(sliced)).toEqual(computeCandles(partOf(ticks), new Map(), hourMs, series));
+    });
   });
 
   test('are missing without quotes and trades, of any symbol or of this one', () => {

@@ -9,9 +9,7 @@ import {
 } from '../../../src/archive/format/candles.ts';
 import type { PartColumns } from '../../../src/archive/format/tick-columns.ts';
 import { union, type Window } from '../../../src/base/window.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`candles: SEED=${seed}`);
+import { checkProperty } from '../../harness/properties.ts';
 
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 5, 1);
@@ -82,12 +80,13 @@ const anyCoverage = fc
 
 describe('candles', () => {
   test('equal those of a plain loop over intervals, ticks and windows', () => {
-    fc.assert(
-      fc.property(anyTicks, anyCoverage, fc.constantFrom(...Object.values(candleIntervals)), (ticks, windows, ms) => {
+    checkProperty(
+      [anyTicks, anyCoverage, fc.constantFrom(...Object.values(candleIntervals))],
+      500,
+      (ticks, windows, ms) => {
         const coverage = new Map([...ticks.keys()].slice(1).map((symbol) => [symbol, windows]));
         expect(rowsOf(computeCandles(partOf(ticks), coverage, ms))).toEqual(model(ticks, coverage, ms));
-      }),
-      { seed, numRuns: 500 },
+      },
     );
   });
 
@@ -114,25 +113,22 @@ describe('candles', () => {
   });
 
   test('of a longer interval are the same from shorter candles as from ticks', () => {
-    fc.assert(
-      fc.property(anyTicks, fc.array(anyCoverage, { maxLength: 4 }), (ticks, windows) => {
-        const coverage = new Map([...ticks.keys()].flatMap((symbol, i) => (windows[i] ? [[symbol, windows[i]]] : [])));
-        const part = partOf(ticks);
-        for (const [short, long] of [
-          [hourMs, 24 * hourMs],
-          [hourMs / 4, hourMs],
-          [hourMs, 6 * hourMs],
-        ] as const) {
-          const shorter = computeCandles(part, coverage, short);
-          expect(aggregateCandles(shorter, coverage, long)).toEqual(computeCandles(part, coverage, long));
-        }
-        const intervals = [24 * hourMs, hourMs, hourMs * 1.5];
-        expect(computeAllCandles(part, coverage, intervals)).toEqual(
-          intervals.map((ms) => computeCandles(part, coverage, ms)),
-        );
-      }),
-      { seed },
-    );
+    checkProperty([anyTicks, fc.array(anyCoverage, { maxLength: 4 })], 100, (ticks, windows) => {
+      const coverage = new Map([...ticks.keys()].flatMap((symbol, i) => (windows[i] ? [[symbol, windows[i]]] : [])));
+      const part = partOf(ticks);
+      for (const [short, long] of [
+        [hourMs, 24 * hourMs],
+        [hourMs / 4, hourMs],
+        [hourMs, 6 * hourMs],
+      ] as const) {
+        const shorter = computeCandles(part, coverage, short);
+        expect(aggregateCandles(shorter, coverage, long)).toEqual(computeCandles(part, coverage, long));
+      }
+      const intervals = [24 * hourMs, hourMs, hourMs * 1.5];
+      expect(computeAllCandles(part, coverage, intervals)).toEqual(
+        intervals.map((ms) => computeCandles(part, coverage, ms)),
+      );
+    });
     expect(computeAllCandles(partOf(new Map()), new Map(), [])).toEqual([]);
   });
 });

@@ -15,6 +15,7 @@ import {
 } from '../../../src/archive/format/coverage.ts';
 import { dayMs, floorToDay, isEmpty, splitByDay } from '../../../src/base/window.ts';
 import type { Origin } from '../../../src/contract/raw-page.ts';
+import { checkProperty } from '../../harness/properties.ts';
 
 const size = 20;
 /** Times are quarters of a day, so that windows also meet at midnight. */
@@ -79,68 +80,57 @@ const at = (from: number, to: number, rest: Partial<CoveredWindow> = {}): Covere
 
 describe('coverage', () => {
   test('uses, at each moment, the latest proven response, else the latest inferred one', () => {
-    fc.assert(
-      fc.property(arbitraryResponses, (responses) => {
-        const overlaid = overlayCoverage(responses);
-        expect(isDisjoint(overlaid)).toBe(true);
-        expect(findModelWindows(overlaid)).toEqual(findModelWindows(responses));
-      }),
-      { numRuns: 300 },
-    );
+    checkProperty([arbitraryResponses], 300, (responses) => {
+      const overlaid = overlayCoverage(responses);
+      expect(isDisjoint(overlaid)).toBe(true);
+      expect(findModelWindows(overlaid)).toEqual(findModelWindows(responses));
+    });
   });
 
   test('does not depend on the order and grouping of responses', () => {
-    fc.assert(
-      fc.property(arbitraryResponses, fc.infiniteStream(fc.nat()), fc.nat(9), (responses, order, split) => {
-        const shuffled = responses
-          .map((response) => ({ answer: response, key: order.next().value as number }))
-          .sort((a, b) => a.key - b.key)
-          .map(({ answer: response }) => response);
-        const inTwoSteps = overlayCoverage([...overlayCoverage(shuffled.slice(0, split)), ...shuffled.slice(split)]);
-        expect(inTwoSteps).toEqual(overlayCoverage(responses));
-      }),
-    );
+    checkProperty([arbitraryResponses, fc.infiniteStream(fc.nat()), fc.nat(9)], 100, (responses, order, split) => {
+      const shuffled = responses
+        .map((response) => ({ answer: response, key: order.next().value as number }))
+        .sort((a, b) => a.key - b.key)
+        .map(({ answer: response }) => response);
+      const inTwoSteps = overlayCoverage([...overlayCoverage(shuffled.slice(0, split)), ...shuffled.slice(split)]);
+      expect(inTwoSteps).toEqual(overlayCoverage(responses));
+    });
   });
 
   test('is published with adjacent windows of one origin and evidence joined under the earliest time, but not across midnight', () => {
-    fc.assert(
-      fc.property(arbitraryResponses, (responses) => {
-        const split = overlayCoverage(responses).flatMap((a) =>
-          splitByDay(a).map((w): CoveredWindow => ({ ...a, ...w })),
-        );
-        const published = joinForPublishing(split);
-        const kinds = (list: readonly CoveredWindow[]) =>
-          findModelWindows(list).map((v) => v && [v.origin, v.evidence]);
-        expect(isDisjoint(published)).toBe(true);
-        expect(kinds(published)).toEqual(kinds(split));
-        published.forEach((w, i) => {
-          expect(floorToDay(w.to - 1)).toBe(floorToDay(w.from));
-          const inside = split.filter((window) => w.from <= window.from && window.to <= w.to);
-          expect(w.fetchedAt).toBe(Math.min(...inside.map((window) => window.fetchedAt)));
-          const next = published[i + 1];
-          const joinable =
-            next !== undefined && next.from === w.to && next.origin === w.origin && next.evidence === w.evidence;
-          if (joinable) expect(w.to % dayMs).toBe(0);
-        });
-      }),
-    );
+    checkProperty([arbitraryResponses], 100, (responses) => {
+      const split = overlayCoverage(responses).flatMap((a) =>
+        splitByDay(a).map((w): CoveredWindow => ({ ...a, ...w })),
+      );
+      const published = joinForPublishing(split);
+      const kinds = (list: readonly CoveredWindow[]) => findModelWindows(list).map((v) => v && [v.origin, v.evidence]);
+      expect(isDisjoint(published)).toBe(true);
+      expect(kinds(published)).toEqual(kinds(split));
+      published.forEach((w, i) => {
+        expect(floorToDay(w.to - 1)).toBe(floorToDay(w.from));
+        const inside = split.filter((window) => w.from <= window.from && window.to <= w.to);
+        expect(w.fetchedAt).toBe(Math.min(...inside.map((window) => window.fetchedAt)));
+        const next = published[i + 1];
+        const joinable =
+          next !== undefined && next.from === w.to && next.origin === w.origin && next.evidence === w.evidence;
+        if (joinable) expect(w.to % dayMs).toBe(0);
+      });
+    });
   });
 
   test('is kept in two layers, each with the latest response of its kind', () => {
-    fc.assert(
-      fc.property(arbitraryResponses, (responses) => {
-        const overlaid = overlayLayers(responses);
-        expect(isDisjoint(proven(overlaid))).toBe(true);
-        expect(isDisjoint(inferred(overlaid))).toBe(true);
-        expect(findModelWindows(proven(overlaid))).toEqual(findModelWindows(proven(responses)));
-        const latestProven = findModelWindows(proven(responses)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
-        const needed = findModelWindows(inferred(responses)).map((v, i) =>
-          v && v.fetchedAt > latestProven[i]! ? v : null,
-        );
-        expect(findModelWindows(inferred(overlaid))).toEqual(needed);
-      }),
-      { numRuns: 300 },
-    );
+    checkProperty([arbitraryResponses], 300, (responses) => {
+      const overlaid = overlayLayers(responses);
+      expect(isDisjoint(proven(overlaid))).toBe(true);
+      expect(isDisjoint(inferred(overlaid))).toBe(true);
+      expect(findModelWindows(proven(overlaid))).toEqual(findModelWindows(proven(responses)));
+      const latestProven = findModelWindows(proven(responses)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
+      const needed = findModelWindows(inferred(responses)).map((v, i) =>
+        v && v.fetchedAt > latestProven[i]! ? v : null,
+      );
+      expect(findModelWindows(inferred(overlaid))).toEqual(needed);
+    });
   });
 
   test('is final where a response was fetched long enough afterwards, for proven responses alone and for all', () => {
@@ -148,22 +138,19 @@ describe('coverage', () => {
       const final = computeSettledWindows(responses, steps * step);
       return moments(responses, (_, t) => final.some((w) => w.from <= t && t < w.to));
     };
-    fc.assert(
-      fc.property(arbitraryResponses, arbitraryResponses, fc.nat(6), (before, added, steps) => {
-        const responses = [...before, ...added];
-        const overlaid = overlayLayersOnto(overlayLayers(before), added);
-        const isFinal = (list: readonly CoveredWindow[]) =>
-          moments(list, (containing, t) => containing.some((a) => t < a.fetchedAt - steps * step));
-        expect(settle(overlaid, steps)).toEqual(isFinal(responses));
-        expect(settle(proven(overlaid), steps)).toEqual(isFinal(proven(responses)));
-        // Joined old windows settle the same.
-        const joined = joinFinalWindows(overlaid, steps * step, size * step);
-        expect(settle(joined, steps)).toEqual(isFinal(responses));
-        expect(settle(proven(joined), steps)).toEqual(isFinal(proven(responses)));
-        expect(isDisjoint(proven(joined)) && isDisjoint(inferred(joined))).toBe(true);
-      }),
-      { numRuns: 300 },
-    );
+    checkProperty([arbitraryResponses, arbitraryResponses, fc.nat(6)], 300, (before, added, steps) => {
+      const responses = [...before, ...added];
+      const overlaid = overlayLayersOnto(overlayLayers(before), added);
+      const isFinal = (list: readonly CoveredWindow[]) =>
+        moments(list, (containing, t) => containing.some((a) => t < a.fetchedAt - steps * step));
+      expect(settle(overlaid, steps)).toEqual(isFinal(responses));
+      expect(settle(proven(overlaid), steps)).toEqual(isFinal(proven(responses)));
+      // Joined old windows settle the same.
+      const joined = joinFinalWindows(overlaid, steps * step, size * step);
+      expect(settle(joined, steps)).toEqual(isFinal(responses));
+      expect(settle(proven(joined), steps)).toEqual(isFinal(proven(responses)));
+      expect(isDisjoint(proven(joined)) && isDisjoint(inferred(joined))).toBe(true);
+    });
   });
 
   test('keeps every gap of a server that states many, over an older response without gaps', () => {
@@ -175,15 +162,12 @@ describe('coverage', () => {
   });
 
   test('is the same whether windows are added in steps or together', () => {
-    fc.assert(
-      fc.property(arbitraryResponses, arbitraryResponses, (before, added) => {
-        const overlaid = overlayLayers(before);
-        const existing = overlayLayersOnto(overlaid, added);
-        expect(existing).toEqual(overlayLayers([...before, ...added]));
-        expect(overlaid).toEqual(overlayLayers(before));
-      }),
-      { numRuns: 500 },
-    );
+    checkProperty([arbitraryResponses, arbitraryResponses], 500, (before, added) => {
+      const overlaid = overlayLayers(before);
+      const existing = overlayLayersOnto(overlaid, added);
+      expect(existing).toEqual(overlayLayers([...before, ...added]));
+      expect(overlaid).toEqual(overlayLayers(before));
+    });
   });
 
   test('keeps windows that new ones do not touch, as the same objects', () => {

@@ -8,6 +8,7 @@ import {
   splitAtLostWindows,
 } from '../../../src/archive/format/coverage.ts';
 import { covers, intersect, isEmpty, subtract, union, type Window } from '../../../src/base/window.ts';
+import { checkProperty } from '../../harness/properties.ts';
 
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
   dataset: 'ticks',
@@ -113,48 +114,39 @@ const arbitraryResponses = fc.array(
 const times = fc.uniqueArray(fc.integer({ min: 0, max: 90 }), { maxLength: 60 });
 
 test('covers a lost window only completely and with as many ticks, and withholds nothing else', () => {
-  fc.assert(
-    fc.property(arbitraryResponses, losses, times, (given, lost, held) => {
-      const { covered, restored, stillLost } = assessLostWindows(given, lost, countAmong(held));
-      const expectedLost = lost.filter((window) => !restored.includes(window));
-      expect(intersect(covered, expectedLost)).toEqual([]);
-      expect(union([...covered])).toEqual(subtract(given, expectedLost));
-      for (const window of restored) {
-        expect(covers(given, window)).toBe(true);
-        expect(countAmong(held)(window)).toBeGreaterThanOrEqual(window.ticks);
-      }
-      for (const window of expectedLost)
-        expect(stillLost.includes(window)).toBe(covers(given, window) && !isEmpty(window));
-    }),
-    { numRuns: 500 },
-  );
+  checkProperty([arbitraryResponses, losses, times], 500, (given, lost, held) => {
+    const { covered, restored, stillLost } = assessLostWindows(given, lost, countAmong(held));
+    const expectedLost = lost.filter((window) => !restored.includes(window));
+    expect(intersect(covered, expectedLost)).toEqual([]);
+    expect(union([...covered])).toEqual(subtract(given, expectedLost));
+    for (const window of restored) {
+      expect(covers(given, window)).toBe(true);
+      expect(countAmong(held)(window)).toBeGreaterThanOrEqual(window.ticks);
+    }
+    for (const window of expectedLost)
+      expect(stillLost.includes(window)).toBe(covers(given, window) && !isEmpty(window));
+  });
 });
 
 test('does not depend on the order and splitting of responses', () => {
   const cuts = fc.array(fc.integer({ min: 0, max: 90 }), { maxLength: 8 });
-  fc.assert(
-    fc.property(
-      arbitraryResponses,
-      losses,
-      times,
-      cuts,
-      fc.infiniteStream(fc.nat()),
-      (given, lost, held, at, order) => {
-        const parts = given
-          .flatMap((one) => {
-            const ends = [one.from, ...at.filter((t) => one.from < t && t < one.to).sort((a, b) => a - b), one.to];
-            return ends.slice(1).map((to, i) => ({ ...one, from: ends[i]!, to }));
-          })
-          .map((part) => ({ piece: part, key: order.next().value }))
-          .sort((a, b) => a.key - b.key)
-          .map(({ piece: part }) => part);
-        const whole = assessLostWindows(given, lost, countAmong(held));
-        const cut = assessLostWindows(parts, lost, countAmong(held));
-        expect(cut.restored).toEqual(whole.restored);
-        expect(cut.stillLost).toEqual(whole.stillLost);
-        expect(union([...cut.covered])).toEqual(union([...whole.covered]));
-      },
-    ),
-    { numRuns: 500 },
+  checkProperty(
+    [arbitraryResponses, losses, times, cuts, fc.infiniteStream(fc.nat())],
+    500,
+    (given, lost, held, at, order) => {
+      const parts = given
+        .flatMap((one) => {
+          const ends = [one.from, ...at.filter((t) => one.from < t && t < one.to).sort((a, b) => a - b), one.to];
+          return ends.slice(1).map((to, i) => ({ ...one, from: ends[i]!, to }));
+        })
+        .map((part) => ({ piece: part, key: order.next().value }))
+        .sort((a, b) => a.key - b.key)
+        .map(({ piece: part }) => part);
+      const whole = assessLostWindows(given, lost, countAmong(held));
+      const cut = assessLostWindows(parts, lost, countAmong(held));
+      expect(cut.restored).toEqual(whole.restored);
+      expect(cut.stillLost).toEqual(whole.stillLost);
+      expect(union([...cut.covered])).toEqual(union([...whole.covered]));
+    },
   );
 });

@@ -12,13 +12,13 @@ import {
 import { expect, test } from 'vitest';
 import type { MarketFacts } from '../../../src/archive/format/market.ts';
 import { parseMarket, rebuildMarketRecords } from '../../../src/archive/format/parse-market.ts';
+import { printSeed } from '../../harness/properties.ts';
 import { market } from '../scratch.ts';
 import { defaultPaths } from './facts.ts';
 
 const paths = defaultPaths;
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`market-given: SEED=${seed}`);
+const seed = printSeed('market-given');
 const noon = Date.UTC(2026, 6, 1, 12);
 
 function read(record: object, views: readonly string[] = ['matched']): MarketFacts[] {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type MarketFacts, type MarketRow, mergeMarkets } from '../../../src/archive/format/market.ts';
 import { unknownDetails } from '../../../src/archive/format/market-details.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { fullDetails } from './facts.ts';
 
 const facts: MarketFacts = {
@@ -101,54 +102,48 @@ describe('the market rows of a day', () => {
   });
 
   test('are the same whether polls are published one by one or together', () => {
-    fc.assert(
-      fc.property(anyPolls, (polls) => {
-        const sorted = polls.toSorted((a, b) => a.observedAt - b.observedAt);
-        const oneByOne = sorted.reduce<MarketRow[]>((rows, p) => mergeMarkets(rows, [p]), []);
-        expect(oneByOne).toEqual(mergeMarkets([], sorted));
-        // The model: a row for each run of polls with one state.
-        for (const symbol of ['S', 'T']) {
-          const marketPolls = sorted.filter((p) => p.markets[0]!.symbol === symbol);
-          const runs = marketPolls.filter(
-            (p, i) => i === 0 || p.markets[0]!.isActive !== marketPolls[i - 1]!.markets[0]!.isActive,
-          );
-          const rows = oneByOne.filter((row) => row.symbol === symbol);
-          expect(rows.map((row) => row.firstSeen)).toEqual(runs.map((p) => p.observedAt));
-        }
-      }),
-      { numRuns: 300 },
-    );
+    checkProperty([anyPolls], 300, (polls) => {
+      const sorted = polls.toSorted((a, b) => a.observedAt - b.observedAt);
+      const oneByOne = sorted.reduce<MarketRow[]>((rows, p) => mergeMarkets(rows, [p]), []);
+      expect(oneByOne).toEqual(mergeMarkets([], sorted));
+      // The model: a row for each run of polls with one state.
+      for (const symbol of ['S', 'T']) {
+        const marketPolls = sorted.filter((p) => p.markets[0]!.symbol === symbol);
+        const runs = marketPolls.filter(
+          (p, i) => i === 0 || p.markets[0]!.isActive !== marketPolls[i - 1]!.markets[0]!.isActive,
+        );
+        const rows = oneByOne.filter((row) => row.symbol === symbol);
+        expect(rows.map((row) => row.firstSeen)).toEqual(runs.map((p) => p.observedAt));
+      }
+    });
   });
 
   test('never overlap and show the state of each poll, even if polls arrive out of order', () => {
-    fc.assert(
-      fc.property(anyPolls, (polls: Poll[]) => {
-        let rows: MarketRow[] = [];
-        for (const p of polls) {
-          rows = mergeMarkets(rows, [p]);
-          const { symbol, isActive } = p.markets[0]!;
-          expect(stateAt(rows, symbol!, p.observedAt)?.isActive).toBe(isActive);
-        }
-        for (const symbol of ['S', 'T']) {
-          const marketPolls = rows.filter((row) => row.symbol === symbol);
-          marketPolls.slice(1).forEach((row, i) => {
-            expect(row.firstSeen).toBeGreaterThan(marketPolls[i]!.lastSeen);
-            expect(row.isActive).not.toBe(marketPolls[i]!.isActive);
-          });
-          const newest = polls
-            .filter((p) => p.markets[0]!.symbol === symbol)
-            .sort((a, b) => b.observedAt - a.observedAt)[0];
-          expect(marketPolls.at(-1)?.isActive).toBe(newest?.markets[0]?.isActive);
-          // The other columns of the last row are those of the last poll, in any order of arrival.
-          const { event, tickSize } = newest?.markets[0] ?? {};
-          expect(marketPolls.at(-1)).toEqual(
-            newest === undefined ? undefined : expect.objectContaining({ event, tickSize }),
-          );
-          expect(marketPolls.at(-1)?.lastSeen).toBe(newest?.observedAt);
-        }
-      }),
-      { numRuns: 500 },
-    );
+    checkProperty([anyPolls], 500, (polls: Poll[]) => {
+      let rows: MarketRow[] = [];
+      for (const p of polls) {
+        rows = mergeMarkets(rows, [p]);
+        const { symbol, isActive } = p.markets[0]!;
+        expect(stateAt(rows, symbol!, p.observedAt)?.isActive).toBe(isActive);
+      }
+      for (const symbol of ['S', 'T']) {
+        const marketPolls = rows.filter((row) => row.symbol === symbol);
+        marketPolls.slice(1).forEach((row, i) => {
+          expect(row.firstSeen).toBeGreaterThan(marketPolls[i]!.lastSeen);
+          expect(row.isActive).not.toBe(marketPolls[i]!.isActive);
+        });
+        const newest = polls
+          .filter((p) => p.markets[0]!.symbol === symbol)
+          .sort((a, b) => b.observedAt - a.observedAt)[0];
+        expect(marketPolls.at(-1)?.isActive).toBe(newest?.markets[0]?.isActive);
+        // The other columns of the last row are those of the last poll, in any order of arrival.
+        const { event, tickSize } = newest?.markets[0] ?? {};
+        expect(marketPolls.at(-1)).toEqual(
+          newest === undefined ? undefined : expect.objectContaining({ event, tickSize }),
+        );
+        expect(marketPolls.at(-1)?.lastSeen).toBe(newest?.observedAt);
+      }
+    });
   });
 
   test('are split where a late poll shows another state inside them', () => {

@@ -4,13 +4,11 @@ import { mergeSeries } from '../../../src/archive/format/merge-series.ts';
 import type { KnownPrecedence } from '../../../src/archive/format/precedence.ts';
 import { createEmptySeries, type MergedSeries, type SeriesChunk } from '../../../src/archive/format/series.ts';
 import { encodeTexts } from '../../../src/archive/format/text-columns.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';
 import { listTexts } from '../texts.ts';
 
 // Rows without a repeated identifier are merged in another way than the others. `trades.test.ts` has the plain model of both.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`merge by id: SEED=${seed}`);
 
 interface Row {
   readonly symbol: string;
@@ -92,25 +90,19 @@ const sumTallies = ({ tallies }: MergedSeries): number[] =>
   );
 
 test('rows with distinct identifiers are merged as if one of them was there twice', () => {
-  fc.assert(
-    fc.property(anyRows, (rows) => {
-      const merged = mergeAll(rows);
-      const fresh = rows.filter(({ chunk }) => chunk !== 0);
-      const repeated = [...Map.groupBy(fresh, ({ symbol }) => symbol).values()].map((of) => of[0]!);
-      const withRepeats = mergeAll([...rows, ...repeated]);
-      expect({ ...list(merged), tallies: null }).toEqual({ ...list(withRepeats), tallies: null });
-      expect(sumTallies(merged)).toEqual([fresh.length, 0, 0]);
-      expect(sumTallies(withRepeats)).toEqual([fresh.length, repeated.length, 0]);
-    }),
-    { seed, numRuns: Math.ceil(share * 300) },
-  );
+  checkProperty([anyRows], share * 300, (rows) => {
+    const merged = mergeAll(rows);
+    const fresh = rows.filter(({ chunk }) => chunk !== 0);
+    const repeated = [...Map.groupBy(fresh, ({ symbol }) => symbol).values()].map((of) => of[0]!);
+    const withRepeats = mergeAll([...rows, ...repeated]);
+    expect({ ...list(merged), tallies: null }).toEqual({ ...list(withRepeats), tallies: null });
+    expect(sumTallies(merged)).toEqual([fresh.length, 0, 0]);
+    expect(sumTallies(withRepeats)).toEqual([fresh.length, repeated.length, 0]);
+  });
 });
 
 test('what is merged does not depend on the order of the rows of a chunk', () => {
-  fc.assert(
-    fc.property(anyRows, (rows) => {
-      expect(list(mergeAll(rows.toReversed()))).toEqual(list(mergeAll(rows)));
-    }),
-    { seed, numRuns: Math.ceil(share * 100) },
-  );
+  checkProperty([anyRows], share * 100, (rows) => {
+    expect(list(mergeAll(rows.toReversed()))).toEqual(list(mergeAll(rows)));
+  });
 });

@@ -5,11 +5,9 @@ import { createMergeScratch, sortTicksInPlace } from '../../../src/archive/forma
 import type { PrecedenceWindow } from '../../../src/archive/format/precedence.ts';
 import { type KnownPrecedence, precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { emptyPart, type TickChunk } from '../../../src/archive/format/tick-columns.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { plainMergePart } from './plain-merge.ts';
 import { rowsOf } from './publishing.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`merge against the plain one: SEED=${seed}`);
 
 /** Lengths around the limit between copying by a loop and by a view. */
 const timeMax = 150;
@@ -106,13 +104,10 @@ const noPrecedence: KnownPrecedence = {
 
 describe('a merge in runs', () => {
   test('equals the merge key by key for any chunks, old rows and precedence', () => {
-    fc.assert(
-      fc.property(chunks, chunks, known, (before, fresh, precedence) => {
-        const old = plainMergePart(emptyPart, before, noPrecedence).columns;
-        expect(resultOf(mergePart(old, fresh, precedence))).toEqual(resultOf(plainMergePart(old, fresh, precedence)));
-      }),
-      { seed, numRuns: 500 },
-    );
+    checkProperty([chunks, chunks, known], 500, (before, fresh, precedence) => {
+      const old = plainMergePart(emptyPart, before, noPrecedence).columns;
+      expect(resultOf(mergePart(old, fresh, precedence))).toEqual(resultOf(plainMergePart(old, fresh, precedence)));
+    });
   });
 
   test('equals it for overlapping pages in any order', () => {
@@ -136,31 +131,25 @@ describe('a merge in runs', () => {
           }),
         ),
       );
-    fc.assert(
-      fc.property(pages, pages, (before, fresh) => {
-        const first = mergePart(emptyPart, before, noPrecedence);
-        expect(resultOf(first)).toEqual(resultOf(plainMergePart(emptyPart, before, noPrecedence)));
-        const { columns } = first;
-        expect(resultOf(mergePart(columns, fresh, noPrecedence))).toEqual(
-          resultOf(plainMergePart(columns, fresh, noPrecedence)),
-        );
-      }),
-      { seed, numRuns: 300 },
-    );
+    checkProperty([pages, pages], 300, (before, fresh) => {
+      const first = mergePart(emptyPart, before, noPrecedence);
+      expect(resultOf(first)).toEqual(resultOf(plainMergePart(emptyPart, before, noPrecedence)));
+      const { columns } = first;
+      expect(resultOf(mergePart(columns, fresh, noPrecedence))).toEqual(
+        resultOf(plainMergePart(columns, fresh, noPrecedence)),
+      );
+    });
   });
 
   test('does not modify its input', () => {
-    fc.assert(
-      fc.property(chunks, chunks, known, (before, fresh, precedence) => {
-        const old = mergePart(emptyPart, before, noPrecedence).columns;
-        const rows = rowsOf(old);
-        const ticks = fresh.map(({ t, p }) => [[...t], [...p]]);
-        mergePart(old, fresh, precedence);
-        expect(rowsOf(old)).toEqual(rows);
-        expect(fresh.map(({ t, p }) => [[...t], [...p]])).toEqual(ticks);
-      }),
-      { seed, numRuns: 300 },
-    );
+    checkProperty([chunks, chunks, known], 300, (before, fresh, precedence) => {
+      const old = mergePart(emptyPart, before, noPrecedence).columns;
+      const rows = rowsOf(old);
+      const ticks = fresh.map(({ t, p }) => [[...t], [...p]]);
+      mergePart(old, fresh, precedence);
+      expect(rowsOf(old)).toEqual(rows);
+      expect(fresh.map(({ t, p }) => [[...t], [...p]])).toEqual(ticks);
+    });
   });
 
   test('reads no symbol without new ticks', () => {
@@ -201,18 +190,15 @@ describe('sorting by time', () => {
         ),
       { maxLength: 9 },
     );
-    fc.assert(
-      fc.property(runs, (lists) => {
-        const times = lists.flat();
-        const ticks = columns(times);
-        sortTicksInPlace(ticks, createMergeScratch());
-        const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || a - b);
-        expect([...ticks.p]).toEqual(order);
-        expect([...ticks.t]).toEqual(order.map((i) => times[i]));
-        expect([...ticks.source]).toEqual(order.map((i) => i % 7));
-      }),
-      { seed, numRuns: 400 },
-    );
+    checkProperty([runs], 400, (lists) => {
+      const times = lists.flat();
+      const ticks = columns(times);
+      sortTicksInPlace(ticks, createMergeScratch());
+      const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || a - b);
+      expect([...ticks.p]).toEqual(order);
+      expect([...ticks.t]).toEqual(order.map((i) => times[i]));
+      expect([...ticks.source]).toEqual(order.map((i) => i % 7));
+    });
   });
 
   test('needs no buffer for sorted input, and only the overlap for overlapping pages', () => {

@@ -4,6 +4,7 @@ import { mergePart } from '../../../src/archive/format/merge.ts';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { emptyPart, type TickChunk } from '../../../src/archive/format/tick-columns.ts';
 import { emptyTicks } from '../../../src/base/ticks.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { type Observation, publish, publishPlainly, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];
@@ -96,99 +97,79 @@ const unknown = {
 
 describe('merging', () => {
   test('gives the same columns, bit for bit, in any order and batching', () => {
-    fc.assert(
-      fc.property(regrouped, ({ list, batches }) => {
-        const unique = publish([list]).columns;
-        const repeated = publish(batches).columns;
-        expect(repeated.symbols).toEqual(unique.symbols);
-        expect([...repeated.offsets]).toEqual([...unique.offsets]);
-        // toEqual distinguishes 0 from -0.
-        expect(rowsOf(repeated)).toEqual(rowsOf(unique));
-      }),
-      { numRuns: 1000 },
-    );
+    checkProperty([regrouped], 1000, ({ list, batches }) => {
+      const unique = publish([list]).columns;
+      const repeated = publish(batches).columns;
+      expect(repeated.symbols).toEqual(unique.symbols);
+      expect([...repeated.offsets]).toEqual([...unique.offsets]);
+      // toEqual distinguishes 0 from -0.
+      expect(rowsOf(repeated)).toEqual(rowsOf(unique));
+    });
   });
 
   test('keeps for each key the greatest rank, then the latest observation, then the greater price; of a response the last one', () => {
-    fc.assert(
-      fc.property(regrouped, ({ list, batches }) => {
-        const { columns } = publish(batches);
-        const kept = rowsOf(columns);
-        const model = [...winners(list)].flatMap(([symbol, ticks]) =>
-          [...ticks].map(([t, { p }]) => ({ symbol, t, p })),
-        );
-        const inOrder = model.sort((a, b) => symbols.indexOf(a.symbol) - symbols.indexOf(b.symbol) || a.t - b.t);
-        expect(kept).toEqual(inOrder);
-        expect(columns.symbols).toEqual([...new Set(kept.map(({ symbol }) => symbol))]);
-      }),
-      { numRuns: 500 },
-    );
+    checkProperty([regrouped], 500, ({ list, batches }) => {
+      const { columns } = publish(batches);
+      const kept = rowsOf(columns);
+      const model = [...winners(list)].flatMap(([symbol, ticks]) => [...ticks].map(([t, { p }]) => ({ symbol, t, p })));
+      const inOrder = model.sort((a, b) => symbols.indexOf(a.symbol) - symbols.indexOf(b.symbol) || a.t - b.t);
+      expect(kept).toEqual(inOrder);
+      expect(columns.symbols).toEqual([...new Set(kept.map(({ symbol }) => symbol))]);
+    });
   });
 
   test('counts each tick once, as accepted, duplicate or conflict', () => {
-    fc.assert(
-      fc.property(regrouped, ({ list, batches }) => {
-        const { columns, tallies, added } = publish(batches);
-        const all = [...tallies.values()];
-        const sum = (of: 'accepted' | 'duplicates' | 'conflicts') => all.reduce((n, tally) => n + tally[of], 0);
-        expect(sum('accepted')).toBe(columns.t.length);
-        expect(added).toBe(columns.t.length);
-        for (const [runId, { accepted, duplicates, conflicts }] of tallies) {
-          const given = list.filter((o) => o.runId === runId).reduce((n, o) => n + o.t.length, 0);
-          expect(accepted + duplicates + conflicts).toBe(given);
-        }
-      }),
-      { numRuns: 500 },
-    );
+    checkProperty([regrouped], 500, ({ list, batches }) => {
+      const { columns, tallies, added } = publish(batches);
+      const all = [...tallies.values()];
+      const sum = (of: 'accepted' | 'duplicates' | 'conflicts') => all.reduce((n, tally) => n + tally[of], 0);
+      expect(sum('accepted')).toBe(columns.t.length);
+      expect(added).toBe(columns.t.length);
+      for (const [runId, { accepted, duplicates, conflicts }] of tallies) {
+        const given = list.filter((o) => o.runId === runId).reduce((n, o) => n + o.t.length, 0);
+        expect(accepted + duplicates + conflicts).toBe(given);
+      }
+    });
   });
 
   test('lists every losing price in the conflicts, and no other', () => {
-    fc.assert(
-      fc.property(regrouped, ({ list, batches }) => {
-        const { conflicts } = publish(batches);
-        const seen = new Set(list.flatMap((o) => [...o.t].map((t, i) => `${o.symbol} ${t} ${o.p[i]! + 0}`)));
-        const lost = new Set(conflicts.map(({ symbol, t, dropped }) => `${symbol} ${t} ${dropped}`));
-        for (const { symbol, t, kept, dropped } of conflicts) {
-          expect(dropped).not.toBe(kept);
-          expect(seen).toContain(`${symbol} ${t} ${dropped}`);
-        }
-        for (const [symbol, ticks] of winners(list)) {
-          for (const [t, { p }] of ticks) {
-            for (const key of seen) {
-              if (key.startsWith(`${symbol} ${t} `) && key !== `${symbol} ${t} ${p}`) expect(lost).toContain(key);
-            }
+    checkProperty([regrouped], 500, ({ list, batches }) => {
+      const { conflicts } = publish(batches);
+      const seen = new Set(list.flatMap((o) => [...o.t].map((t, i) => `${o.symbol} ${t} ${o.p[i]! + 0}`)));
+      const lost = new Set(conflicts.map(({ symbol, t, dropped }) => `${symbol} ${t} ${dropped}`));
+      for (const { symbol, t, kept, dropped } of conflicts) {
+        expect(dropped).not.toBe(kept);
+        expect(seen).toContain(`${symbol} ${t} ${dropped}`);
+      }
+      for (const [symbol, ticks] of winners(list)) {
+        for (const [t, { p }] of ticks) {
+          for (const key of seen) {
+            if (key.startsWith(`${symbol} ${t} `) && key !== `${symbol} ${t} ${p}`) expect(lost).toContain(key);
           }
         }
-      }),
-      { numRuns: 500 },
-    );
+      }
+    });
   });
 
   test('reports a change only if there is one', () => {
-    fc.assert(
-      fc.property(anyObservations, anyObservations, (first, second) => {
-        const old = publish([first]).columns;
-        const { columns, isChanged, added } = mergePart(old, second, unknown);
-        const unchanged = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
-        expect(isChanged).toBe(!unchanged);
-        const newRows = second.filter((o) => o.t.length > 0).map(({ symbol }) => symbol);
-        expect(new Set(added.keys())).toEqual(new Set(newRows));
-      }),
-      { numRuns: 500 },
-    );
+    checkProperty([anyObservations, anyObservations], 500, (first, second) => {
+      const old = publish([first]).columns;
+      const { columns, isChanged, added } = mergePart(old, second, unknown);
+      const unchanged = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
+      expect(isChanged).toBe(!unchanged);
+      const newRows = second.filter((o) => o.t.length > 0).map(({ symbol }) => symbol);
+      expect(new Set(added.keys())).toEqual(new Set(newRows));
+    });
   });
 
   test('counts and reports as the rule does key by key, though precedence is stored in windows', () => {
-    fc.assert(
-      fc.property(regrouped, ({ batches }) => {
-        const { conflicts, tallies } = publish(batches);
-        const model = publishPlainly(batches);
-        const reported = conflicts.map((c) => `${c.symbol} ${c.t} ${c.kept} ${c.dropped} ${c.seenAt}`);
-        expect([...new Set(reported)].sort()).toEqual(model.conflicts);
-        expect([...tallies].sort()).toEqual([...model.tallies].sort());
-      }),
-      { numRuns: 1000 },
-    );
+    checkProperty([regrouped], 1000, ({ batches }) => {
+      const { conflicts, tallies } = publish(batches);
+      const model = publishPlainly(batches);
+      const reported = conflicts.map((c) => `${c.symbol} ${c.t} ${c.kept} ${c.dropped} ${c.seenAt}`);
+      expect([...new Set(reported)].sort()).toEqual(model.conflicts);
+      expect([...tallies].sort()).toEqual([...model.tallies].sort());
+    });
   });
 
   test('stores an import as one precedence window, and a polled key inside it as another', () => {

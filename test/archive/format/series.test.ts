@@ -17,12 +17,10 @@ import {
 import { compareDropped } from '../../../src/archive/format/series-rows.ts';
 import { type RunTally, splitPart } from '../../../src/archive/format/tick-columns.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';
 
 // Merging series, tested against a plain model: all observations of a key in a list.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`series: SEED=${seed}`);
 
 const missing = Number.NaN;
 /** In UTF-16 order the last two are the other way round. */
@@ -236,117 +234,96 @@ const compareTuples = (a: readonly number[], b: readonly number[]): number => {
 
 describe('merging a series', () => {
   test('keeps of each key the greatest rank, time of observation and tuple, as the plain model does', () => {
-    fc.assert(
-      fc.property(anyBatches, (drawn) => {
-        const batches = groupIntoBatches(drawn);
-        const series = publishAll(batches);
-        const { kept, conflicts, tallies } = publishPlainly(batches);
-        expect(toLines(series.columns)).toEqual(toModelLines(kept));
-        expect(series.columns.offsets.length).toBe(series.columns.symbols.length + 1);
-        expect([...new Set(series.conflicts.map(toConflictLine))].sort()).toEqual(conflicts);
-        expect([...series.tallies].sort()).toEqual(tallies);
-        const precedence = series.readPrecedence();
-        expect(precedence).toEqual(precedence.map(([key]) => [key, kept.get(key)!.rank, kept.get(key)!.observedAt]));
-      }),
-      { seed, numRuns: Math.ceil(share * 400) },
-    );
+    checkProperty([anyBatches], share * 400, (drawn) => {
+      const batches = groupIntoBatches(drawn);
+      const series = publishAll(batches);
+      const { kept, conflicts, tallies } = publishPlainly(batches);
+      expect(toLines(series.columns)).toEqual(toModelLines(kept));
+      expect(series.columns.offsets.length).toBe(series.columns.symbols.length + 1);
+      expect([...new Set(series.conflicts.map(toConflictLine))].sort()).toEqual(conflicts);
+      expect([...series.tallies].sort()).toEqual(tallies);
+      const precedence = series.readPrecedence();
+      expect(precedence).toEqual(precedence.map(([key]) => [key, kept.get(key)!.rank, kept.get(key)!.observedAt]));
+    });
   });
 
   test('gives the same rows and precedence for any order and grouping of the observations', () => {
-    fc.assert(
-      fc.property(anyBatches, (drawn) => {
-        const atOnce = publishAll([drawn.map(([chunk]) => chunk)]);
-        const inBatches = publishAll(groupIntoBatches(drawn));
-        expect(toLines(inBatches.columns)).toEqual(toLines(atOnce.columns));
-        expect(inBatches.readPrecedence()).toEqual(atOnce.readPrecedence());
-        // Which run counts a row, and how, depends on the grouping. The number of rows does not.
-        expect(inBatches.added).toBe(inBatches.columns.t.length);
-        expect(atOnce.added).toBe(inBatches.added);
-      }),
-      { seed, numRuns: Math.ceil(share * 400) },
-    );
+    checkProperty([anyBatches], share * 400, (drawn) => {
+      const atOnce = publishAll([drawn.map(([chunk]) => chunk)]);
+      const inBatches = publishAll(groupIntoBatches(drawn));
+      expect(toLines(inBatches.columns)).toEqual(toLines(atOnce.columns));
+      expect(inBatches.readPrecedence()).toEqual(atOnce.readPrecedence());
+      // Which run counts a row, and how, depends on the grouping. The number of rows does not.
+      expect(inBatches.added).toBe(inBatches.columns.t.length);
+      expect(atOnce.added).toBe(inBatches.added);
+    });
   });
 
   test('gives the same conflicts for any order of the observations of a publish', () => {
-    fc.assert(
-      fc.property(anyChunks, anyChunks, fc.nat(), (before, chunks, turn) => {
-        const [series, other] = [publishAll([before]), publishAll([before])];
-        series.merge(chunks);
-        const turned = [...chunks.slice(turn % (chunks.length + 1)), ...chunks.slice(0, turn % (chunks.length + 1))];
-        other.merge(turned.reverse());
-        const lines = (of: Series): string[] => of.conflicts.map(toConflictLine).sort();
-        expect(lines(other)).toEqual(lines(series));
-      }),
-      { seed, numRuns: Math.ceil(share * 300) },
-    );
+    checkProperty([anyChunks, anyChunks, fc.nat()], share * 300, (before, chunks, turn) => {
+      const [series, other] = [publishAll([before]), publishAll([before])];
+      series.merge(chunks);
+      const turned = [...chunks.slice(turn % (chunks.length + 1)), ...chunks.slice(0, turn % (chunks.length + 1))];
+      other.merge(turned.reverse());
+      const lines = (of: Series): string[] => of.conflicts.map(toConflictLine).sort();
+      expect(lines(other)).toEqual(lines(series));
+    });
   });
 
   test('lists each dropped tuple once for each time at which it was seen, and never one equal to the kept', () => {
-    fc.assert(
-      fc.property(anyChunks, anyChunks, (before, chunks) => {
-        const series = publishAll([before]);
-        const { columns, conflicts } = series.merge(chunks);
-        const lines = conflicts.map(toConflictLine);
-        expect(new Set(lines).size).toBe(lines.length);
-        const rows = new Set(toLines(columns).map((line) => line.replaceAll('NaN', 'null')));
-        for (const { symbol, t, dropped } of conflicts)
-          expect(rows).not.toContain(`${toKey(symbol, t)} ${toText(dropped)}`);
-      }),
-      { seed, numRuns: Math.ceil(share * 300) },
-    );
+    checkProperty([anyChunks, anyChunks], share * 300, (before, chunks) => {
+      const series = publishAll([before]);
+      const { columns, conflicts } = series.merge(chunks);
+      const lines = conflicts.map(toConflictLine);
+      expect(new Set(lines).size).toBe(lines.length);
+      const rows = new Set(toLines(columns).map((line) => line.replaceAll('NaN', 'null')));
+      for (const { symbol, t, dropped } of conflicts)
+        expect(rows).not.toContain(`${toKey(symbol, t)} ${toText(dropped)}`);
+    });
   });
 
   test('counts every row once: as accepted, duplicate or conflict', () => {
-    fc.assert(
-      fc.property(anyBatches, (drawn) => {
-        const { tallies, columns } = publishAll(groupIntoBatches(drawn));
-        const sums = [...tallies.values()];
-        const counted = sums.reduce(
-          (sum, { accepted, duplicates, conflicts }) => sum + accepted + duplicates + conflicts,
-          0,
-        );
-        expect(counted).toBe(drawn.reduce((sum, [{ t }]) => sum + t.length, 0));
-        expect(sums.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(columns.t.length);
-      }),
-      { seed, numRuns: Math.ceil(share * 300) },
-    );
+    checkProperty([anyBatches], share * 300, (drawn) => {
+      const { tallies, columns } = publishAll(groupIntoBatches(drawn));
+      const sums = [...tallies.values()];
+      const counted = sums.reduce(
+        (sum, { accepted, duplicates, conflicts }) => sum + accepted + duplicates + conflicts,
+        0,
+      );
+      expect(counted).toBe(drawn.reduce((sum, [{ t }]) => sum + t.length, 0));
+      expect(sums.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(columns.t.length);
+    });
   });
 
   test('changes nothing if everything is observed again, whatever the columns lack', () => {
-    fc.assert(
-      fc.property(anyChunks, (chunks) => {
-        const series = publishAll([chunks]);
-        const before = toLines(series.columns);
-        const rows = series.columns.t.length;
-        // Every kept row again, in one chunk for each symbol, as one later observation of a lower rank.
-        const { symbols: names, offsets, t, values } = series.columns;
-        const again = names.map((symbol, s): SeriesChunk => {
-          const [from, to] = [offsets[s]!, offsets[s + 1]!];
-          const columns = values.map((column) => column.slice(from, to));
-          return { symbol, runId: 'again', rank: 0, observedAt: 9, t: t.slice(from, to), values: columns, texts: [] };
-        });
-        const { isChanged, conflicts } = series.merge(again);
-        expect([isChanged, conflicts]).toEqual([false, []]);
-        expect(toLines(series.columns)).toEqual(before);
-        expect(series.tallies.get('again') ?? { duplicates: 0 }).toMatchObject({ duplicates: rows });
-      }),
-      { seed, numRuns: Math.ceil(share * 200) },
-    );
+    checkProperty([anyChunks], share * 200, (chunks) => {
+      const series = publishAll([chunks]);
+      const before = toLines(series.columns);
+      const rows = series.columns.t.length;
+      // Every kept row again, in one chunk for each symbol, as one later observation of a lower rank.
+      const { symbols: names, offsets, t, values } = series.columns;
+      const again = names.map((symbol, s): SeriesChunk => {
+        const [from, to] = [offsets[s]!, offsets[s + 1]!];
+        const columns = values.map((column) => column.slice(from, to));
+        return { symbol, runId: 'again', rank: 0, observedAt: 9, t: t.slice(from, to), values: columns, texts: [] };
+      });
+      const { isChanged, conflicts } = series.merge(again);
+      expect([isChanged, conflicts]).toEqual([false, []]);
+      expect(toLines(series.columns)).toEqual(before);
+      expect(series.tallies.get('again') ?? { duplicates: 0 }).toMatchObject({ duplicates: rows });
+    });
   });
 
   test('does not modify its input', () => {
-    fc.assert(
-      fc.property(anyChunks, anyChunks, (before, chunks) => {
-        const old = publishAll([before]);
-        const { columns } = old;
-        const lines = toLines(columns);
-        const copy = structuredClone(chunks);
-        mergeSeries('quotes', columns, chunks, old.known);
-        expect(toLines(columns)).toEqual(lines);
-        expect(chunks).toEqual(copy);
-      }),
-      { seed, numRuns: Math.ceil(share * 100) },
-    );
+    checkProperty([anyChunks, anyChunks], share * 100, (before, chunks) => {
+      const old = publishAll([before]);
+      const { columns } = old;
+      const lines = toLines(columns);
+      const copy = structuredClone(chunks);
+      mergeSeries('quotes', columns, chunks, old.known);
+      expect(toLines(columns)).toEqual(lines);
+      expect(chunks).toEqual(copy);
+    });
   });
 
   test('of equal rank and time the greater tuple wins, a missing number being the least', () => {
@@ -421,70 +398,61 @@ describe('splitting a series', () => {
   const anyLimit = fc.oneof(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 400 }));
 
   test('gives each symbol once, in order, with all of its rows and chunks, for any limit', () => {
-    fc.assert(
-      fc.property(anyChunks, anyChunks, anyLimit, (before, chunks, rowsMax) => {
-        const { columns } = publishAll([before]);
-        const slices = [...splitSeries(columns, chunks, rowsMax)];
-        expect(slices.flatMap(({ old }) => toLines(old))).toEqual(toLines(columns));
-        const ofSlices = slices.map(({ old, chunks: given }) => {
-          const names = [...old.symbols, ...given.filter(({ t }) => t.length > 0).map(({ symbol }) => symbol)];
-          return [...new Set(names)].sort(compareUtf8);
-        });
-        const expected = new Set([
-          ...columns.symbols,
-          ...chunks.flatMap(({ symbol, t }) => (t.length > 0 ? [symbol] : [])),
-        ]);
-        expect(ofSlices.flat()).toEqual([...expected].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))));
-        // The chunks of a symbol stay in the order of acceptance.
-        for (const symbol of expected) {
-          const given = chunks.filter((chunk) => chunk.symbol === symbol && chunk.t.length > 0);
-          const taken = slices
-            .flatMap((slice) => slice.chunks)
-            .filter((chunk) => chunk.symbol === symbol && chunk.t.length > 0);
-          expect(taken).toEqual(given);
-        }
-        for (const [i, { old, chunks: given }] of slices.entries()) {
-          expect(old.offsets[0]).toBe(0);
-          expect(old.offsets.at(-1)).toBe(old.t.length);
-          const rows = old.t.length + given.reduce((sum, { t }) => sum + t.length, 0);
-          expect(rows <= rowsMax || ofSlices[i]!.length === 1, `${rows} rows of ${ofSlices[i]}`).toBe(true);
-          expect(rows).toBeGreaterThan(0);
-        }
-      }),
-      { seed, numRuns: Math.ceil(share * 300) },
-    );
+    checkProperty([anyChunks, anyChunks, anyLimit], share * 300, (before, chunks, rowsMax) => {
+      const { columns } = publishAll([before]);
+      const slices = [...splitSeries(columns, chunks, rowsMax)];
+      expect(slices.flatMap(({ old }) => toLines(old))).toEqual(toLines(columns));
+      const ofSlices = slices.map(({ old, chunks: given }) => {
+        const names = [...old.symbols, ...given.filter(({ t }) => t.length > 0).map(({ symbol }) => symbol)];
+        return [...new Set(names)].sort(compareUtf8);
+      });
+      const expected = new Set([
+        ...columns.symbols,
+        ...chunks.flatMap(({ symbol, t }) => (t.length > 0 ? [symbol] : [])),
+      ]);
+      expect(ofSlices.flat()).toEqual([...expected].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))));
+      // The chunks of a symbol stay in the order of acceptance.
+      for (const symbol of expected) {
+        const given = chunks.filter((chunk) => chunk.symbol === symbol && chunk.t.length > 0);
+        const taken = slices
+          .flatMap((slice) => slice.chunks)
+          .filter((chunk) => chunk.symbol === symbol && chunk.t.length > 0);
+        expect(taken).toEqual(given);
+      }
+      for (const [i, { old, chunks: given }] of slices.entries()) {
+        expect(old.offsets[0]).toBe(0);
+        expect(old.offsets.at(-1)).toBe(old.t.length);
+        const rows = old.t.length + given.reduce((sum, { t }) => sum + t.length, 0);
+        expect(rows <= rowsMax || ofSlices[i]!.length === 1, `${rows} rows of ${ofSlices[i]}`).toBe(true);
+        expect(rows).toBeGreaterThan(0);
+      }
+    });
   });
 
   test('gives the same result as the whole', () => {
-    fc.assert(
-      fc.property(anyChunks, anyChunks, anyLimit, (before, chunks, rowsMax) => {
-        const series = publishAll([before]);
-        const { slices, ...inSlices } = mergeInSlices(series, chunks, rowsMax);
-        const whole = mergeSeries('quotes', series.columns, chunks, series.known);
-        expect(inSlices).toEqual({
-          lines: toLines(whole.columns),
-          isChanged: whole.isChanged,
-          conflicts: whole.conflicts.map(toConflictLine),
-          precedence: whole.precedence,
-          added: [...whole.added],
-        });
-        expect(slices.length).toBeLessThanOrEqual(symbols.length);
-      }),
-      { seed, numRuns: Math.ceil(share * 300) },
-    );
+    checkProperty([anyChunks, anyChunks, anyLimit], share * 300, (before, chunks, rowsMax) => {
+      const series = publishAll([before]);
+      const { slices, ...inSlices } = mergeInSlices(series, chunks, rowsMax);
+      const whole = mergeSeries('quotes', series.columns, chunks, series.known);
+      expect(inSlices).toEqual({
+        lines: toLines(whole.columns),
+        isChanged: whole.isChanged,
+        conflicts: whole.conflicts.map(toConflictLine),
+        precedence: whole.precedence,
+        added: [...whole.added],
+      });
+      expect(slices.length).toBeLessThanOrEqual(symbols.length);
+    });
   });
 
   test('a slice of the columns has the rows of its symbols', () => {
-    fc.assert(
-      fc.property(anyChunks, fc.nat(8), fc.nat(8), (chunks, a, b) => {
-        const { columns } = publishAll([chunks]);
-        const [first, end] = [Math.min(a, b, columns.symbols.length), Math.min(Math.max(a, b), columns.symbols.length)];
-        const slice = sliceSeries(columns, first, end);
-        expect(slice.symbols).toEqual(columns.symbols.slice(first, end));
-        expect(toLines(slice)).toEqual(toLines(columns).slice(columns.offsets[first]!, columns.offsets[end]!));
-      }),
-      { seed, numRuns: Math.ceil(share * 100) },
-    );
+    checkProperty([anyChunks, fc.nat(8), fc.nat(8)], share * 100, (chunks, a, b) => {
+      const { columns } = publishAll([chunks]);
+      const [first, end] = [Math.min(a, b, columns.symbols.length), Math.min(Math.max(a, b), columns.symbols.length)];
+      const slice = sliceSeries(columns, first, end);
+      expect(slice.symbols).toEqual(columns.symbols.slice(first, end));
+      expect(toLines(slice)).toEqual(toLines(columns).slice(columns.offsets[first]!, columns.offsets[end]!));
+    });
   });
 
   test('of nothing gives nothing', () => {

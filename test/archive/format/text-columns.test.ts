@@ -15,12 +15,10 @@ import {
 } from '../../../src/archive/format/text-columns.ts';
 import { encodePlainByteArrays, encodePlainTexts } from '../../../src/archive/parquet/encodings.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { listTexts } from '../texts.ts';
 
 // Columns of texts as bytes, tested against arrays of strings.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`text columns: SEED=${seed}`);
 
 type Texts = readonly (string | null)[];
 
@@ -45,8 +43,7 @@ const anyRows = anyTexts.chain((texts) => {
   return fc.tuple(fc.constant(texts), texts.length === 0 ? fc.constant([]) : rows);
 });
 
-const check = <T>(inputs: fc.Arbitrary<T>, body: (input: T) => void): void =>
-  fc.assert(fc.property(inputs, body), { seed, numRuns: 300 });
+const check = <T>(inputs: fc.Arbitrary<T>, body: (input: T) => void): void => checkProperty([inputs], 300, body);
 
 const compareModel = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null ? -1 : b === null ? 1 : compareUtf8(a, b);

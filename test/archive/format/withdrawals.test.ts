@@ -14,9 +14,7 @@ import {
   type PublishedWithdrawal,
 } from '../../../src/archive/format/withdrawals.ts';
 import { dayMs, isWithin, overlaps } from '../../../src/base/window.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`withdrawals: SEED=${seed}`);
+import { checkProperty } from '../../harness/properties.ts';
 
 const withdrawal = fc
   .tuple(fc.constantFrom('A', 'B', null), fc.nat(3), fc.nat(20), fc.integer({ min: 1, max: 10 }), fc.nat(5))
@@ -32,32 +30,26 @@ const findLast = (list: readonly PublishedWithdrawal[], symbol: string | null, t
     .reduce<number | undefined>((last, { at }) => Math.max(last ?? at, at), undefined);
 
 test('each moment keeps its last withdrawal, in whatever order they come', () => {
-  fc.assert(
-    fc.property(fc.array(withdrawal, { maxLength: 12 }), (list) => {
-      const overlaid = overlayWithdrawals(list);
-      expect(overlayWithdrawals(list.toReversed())).toEqual(overlaid);
-      expect(overlayWithdrawals([...overlaid, ...list])).toEqual(overlaid);
-      for (const { from } of list)
-        for (const t of [from - 1, from, from + 4])
-          for (const symbol of ['A', 'B', null]) expect(findLast(overlaid, symbol, t)).toBe(findLast(list, symbol, t));
-    }),
-    { seed, numRuns: 200 },
-  );
+  checkProperty([fc.array(withdrawal, { maxLength: 12 })], 200, (list) => {
+    const overlaid = overlayWithdrawals(list);
+    expect(overlayWithdrawals(list.toReversed())).toEqual(overlaid);
+    expect(overlayWithdrawals([...overlaid, ...list])).toEqual(overlaid);
+    for (const { from } of list)
+      for (const t of [from - 1, from, from + 4])
+        for (const symbol of ['A', 'B', null]) expect(findLast(overlaid, symbol, t)).toBe(findLast(list, symbol, t));
+  });
 });
 
 test('a long list rejects more, never less', () => {
-  fc.assert(
-    fc.property(fc.array(withdrawal, { maxLength: 12 }), fc.nat(3), (list, countMax) => {
-      const bounded = overlayWithdrawals(list, new Map(), countMax);
-      expect(bounded.filter(({ symbol }) => symbol !== null).length).toBeLessThanOrEqual(countMax);
-      expect(overlayWithdrawals(list.toReversed(), new Map(), countMax)).toEqual(bounded);
-      for (const { from, symbol } of list) {
-        const last = [symbol, null].map((name) => findLast(bounded, name, from) ?? -1);
-        expect(Math.max(...last)).toBeGreaterThanOrEqual(findLast(list, symbol, from)!);
-      }
-    }),
-    { seed, numRuns: 200 },
-  );
+  checkProperty([fc.array(withdrawal, { maxLength: 12 }), fc.nat(3)], 200, (list, countMax) => {
+    const bounded = overlayWithdrawals(list, new Map(), countMax);
+    expect(bounded.filter(({ symbol }) => symbol !== null).length).toBeLessThanOrEqual(countMax);
+    expect(overlayWithdrawals(list.toReversed(), new Map(), countMax)).toEqual(bounded);
+    for (const { from, symbol } of list) {
+      const last = [symbol, null].map((name) => findLast(bounded, name, from) ?? -1);
+      expect(Math.max(...last)).toBeGreaterThanOrEqual(findLast(list, symbol, from)!);
+    }
+  });
 });
 
 const proof = { from: 0, to: 20, fetchedAt: 5, origin: 'poll', evidence: 'stated' } as const;
@@ -131,26 +123,22 @@ function unite(a: Published, b: Published): Published {
 
 test('three archives unite to the same proof in any order, and lose none that is later than all withdrawals', () => {
   const history = fc.array(step, { maxLength: 6 }).map(publishSteps);
-  fc.assert(
-    fc.property(history, history, history, (a, b, c) => {
-      const whole = unite(unite(a, b), c);
-      const provenOf = ({ coverage, withdrawn }: Published) => ({ withdrawn, proven: coverage.filter(isProven) });
-      for (const other of [unite(a, unite(b, c)), unite(unite(c, b), a), unite(unite(a, c), b), unite(whole, b)])
-        expect(provenOf(other)).toEqual(provenOf(whole));
-      expect(unite(a, a)).toEqual(a);
-      expect(unite(whole, whole)).toEqual(whole);
-      // What was fetched after a withdrawal is not published as if it had been fetched before.
-      for (const { coverage, withdrawn } of [a, b, c])
-        for (const one of withdrawn)
-          for (const window of coverage.filter((covered) => isProven(covered) && overlaps(covered, one)))
-            expect(window.fetchedAt).toBeGreaterThanOrEqual(one.at);
-      for (const window of [a, b, c].flatMap(({ coverage }) => coverage).filter(isProven))
-        for (let t = window.from; t < window.to; t++) {
-          const last = findLast(whole.withdrawn, 'A', t) ?? 0;
-          if (window.fetchedAt > last)
-            expect(whole.coverage.filter(isProven).some((one) => isWithin(t, one))).toBe(true);
-        }
-    }),
-    { seed, numRuns: 500 },
-  );
+  checkProperty([history, history, history], 500, (a, b, c) => {
+    const whole = unite(unite(a, b), c);
+    const provenOf = ({ coverage, withdrawn }: Published) => ({ withdrawn, proven: coverage.filter(isProven) });
+    for (const other of [unite(a, unite(b, c)), unite(unite(c, b), a), unite(unite(a, c), b), unite(whole, b)])
+      expect(provenOf(other)).toEqual(provenOf(whole));
+    expect(unite(a, a)).toEqual(a);
+    expect(unite(whole, whole)).toEqual(whole);
+    // What was fetched after a withdrawal is not published as if it had been fetched before.
+    for (const { coverage, withdrawn } of [a, b, c])
+      for (const one of withdrawn)
+        for (const window of coverage.filter((covered) => isProven(covered) && overlaps(covered, one)))
+          expect(window.fetchedAt).toBeGreaterThanOrEqual(one.at);
+    for (const window of [a, b, c].flatMap(({ coverage }) => coverage).filter(isProven))
+      for (let t = window.from; t < window.to; t++) {
+        const last = findLast(whole.withdrawn, 'A', t) ?? 0;
+        if (window.fetchedAt > last) expect(whole.coverage.filter(isProven).some((one) => isWithin(t, one))).toBe(true);
+      }
+  });
 });

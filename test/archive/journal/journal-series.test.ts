@@ -26,13 +26,11 @@ import {
 import type { State } from '../../../src/archive/journal/state.ts';
 import { computePartNumber } from '../../../src/base/symbol-name.ts';
 import { floorToDay } from '../../../src/base/window.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';
 import { type Quote, quoteAnswer } from '../quotes.ts';
 import { day0, dayMs, hourMs, now, opened } from '../scratch.ts';
 import { listTexts } from '../texts.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`journal-series: SEED=${seed}`);
 
 const anyNumber = fc.constantFrom(Number.NaN, 0, -0, 0.1 + 0.2, 1e300, Number.MIN_VALUE);
 const anyRecord = fc
@@ -72,47 +70,41 @@ describe('the journal of a series', () => {
   test('returns every row and window in the bin of its day and symbol, in the order of acceptance', () => {
     const archive = opened({ parts: 3 });
     const { state } = archive;
-    fc.assert(
-      fc.property(fc.array(anyRecord, { maxLength: 6 }), (records) => {
-        state.db.script('delete from journal; delete from journal_series; delete from journal_series_coverage');
-        appendSeries(state, records);
-        const inputs = readAll(state);
-        for (const { bin, dataset, chunks, covered } of inputs) {
-          expect(dataset).toBe('quotes');
-          for (const chunk of chunks) {
-            expect(chunk.t.length).toBeGreaterThan(0);
-            expect(computePartNumber(chunk.symbol, 3)).toBe(bin.part);
-            for (const t of chunk.t) expect(floorToDay(t)).toBe(bin.day);
-          }
-          for (const [symbol, windows] of covered) {
-            expect(computePartNumber(symbol, 3)).toBe(bin.part);
-            for (const { from, to } of windows)
-              expect(bin.day <= from && from < to && to <= bin.day + dayMs).toBe(true);
-          }
+    checkProperty([fc.array(anyRecord, { maxLength: 6 })], share * 60, (records) => {
+      state.db.script('delete from journal; delete from journal_series; delete from journal_series_coverage');
+      appendSeries(state, records);
+      const inputs = readAll(state);
+      for (const { bin, dataset, chunks, covered } of inputs) {
+        expect(dataset).toBe('quotes');
+        for (const chunk of chunks) {
+          expect(chunk.t.length).toBeGreaterThan(0);
+          expect(computePartNumber(chunk.symbol, 3)).toBe(bin.part);
+          for (const t of chunk.t) expect(floorToDay(t)).toBe(bin.day);
         }
-        // Bins are in the order of days: a symbol's rows come day by day, record by record.
-        for (const symbol of ['A', 'B', '🚀 x']) {
-          const mine = inputs.flatMap(({ chunks }) => chunks.filter((chunk) => chunk.symbol === symbol));
-          const days = [...new Set(mine.flatMap(({ t }) => [...t].map(floorToDay)))].sort((a, b) => a - b);
-          const expected = days.flatMap((day) =>
-            records
-              .filter((record) => record.symbol === symbol)
-              .flatMap((record) =>
-                toLines(record, record.rows).filter((_, i) => floorToDay(record.rows.t[i]!) === day),
-              ),
-          );
-          expect(mine.flatMap((chunk) => toLines(chunk, chunk))).toEqual(expected);
+        for (const [symbol, windows] of covered) {
+          expect(computePartNumber(symbol, 3)).toBe(bin.part);
+          for (const { from, to } of windows) expect(bin.day <= from && from < to && to <= bin.day + dayMs).toBe(true);
         }
-        const covered = inputs.flatMap((input) => [...input.covered.values()].flat());
-        const ms = (windows: readonly { from: number; to: number }[]): number =>
-          windows.reduce((sum, w) => sum + w.to - w.from, 0);
-        expect(ms(covered)).toBe(ms(records.flatMap((record) => record.covered)));
-        // A row has the size of two and a half ticks.
-        const rows = records.reduce((sum, record) => sum + record.rows.t.length, 0);
-        expect(readJournalLoad(state.db)).toBe(2.5 * rows + ticksPerCoveredDay * covered.length);
-      }),
-      { seed, numRuns: Math.ceil(share * 60) },
-    );
+      }
+      // Bins are in the order of days: a symbol's rows come day by day, record by record.
+      for (const symbol of ['A', 'B', '🚀 x']) {
+        const mine = inputs.flatMap(({ chunks }) => chunks.filter((chunk) => chunk.symbol === symbol));
+        const days = [...new Set(mine.flatMap(({ t }) => [...t].map(floorToDay)))].sort((a, b) => a - b);
+        const expected = days.flatMap((day) =>
+          records
+            .filter((record) => record.symbol === symbol)
+            .flatMap((record) => toLines(record, record.rows).filter((_, i) => floorToDay(record.rows.t[i]!) === day)),
+        );
+        expect(mine.flatMap((chunk) => toLines(chunk, chunk))).toEqual(expected);
+      }
+      const covered = inputs.flatMap((input) => [...input.covered.values()].flat());
+      const ms = (windows: readonly { from: number; to: number }[]): number =>
+        windows.reduce((sum, w) => sum + w.to - w.from, 0);
+      expect(ms(covered)).toBe(ms(records.flatMap((record) => record.covered)));
+      // A row has the size of two and a half ticks.
+      const rows = records.reduce((sum, record) => sum + record.rows.t.length, 0);
+      expect(readJournalLoad(state.db)).toBe(2.5 * rows + ticksPerCoveredDay * covered.length);
+    });
   });
 
   test('shows a publish only the records that were there when it began, and keeps the rest', () => {
@@ -176,25 +168,22 @@ describe('the journal of a series', () => {
 });
 
 test('rows are sorted by time, those of one time in reading order', () => {
-  fc.assert(
-    fc.property(fc.array(fc.nat(9), { maxLength: 40 }), (times) => {
-      const rows = {
-        t: Float64Array.from(times),
-        values: [Float64Array.from(times, (_, i) => i)],
-        texts: [encodeTexts(times.map((_, i) => `${i}`))],
-      };
-      const { t, values, texts } = sortSeriesByTime(rows);
-      // The texts stay with their rows.
-      expect(listTexts(texts[0]!)).toEqual([...values[0]!].map(String));
-      const isNewestFirst = times.every((time, i) => i === 0 || time <= times[i - 1]!);
-      const isConstant = times.every((time) => time === times[0]);
-      const turn = isNewestFirst && !isConstant ? -1 : 1;
-      const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || turn * (a - b));
-      expect([[...t], [...values[0]!]]).toEqual([order.map((i) => times[i]), order]);
-      expect([...rows.t]).toEqual(times);
-    }),
-    { seed, numRuns: Math.ceil(share * 100) },
-  );
+  checkProperty([fc.array(fc.nat(9), { maxLength: 40 })], share * 100, (times) => {
+    const rows = {
+      t: Float64Array.from(times),
+      values: [Float64Array.from(times, (_, i) => i)],
+      texts: [encodeTexts(times.map((_, i) => `${i}`))],
+    };
+    const { t, values, texts } = sortSeriesByTime(rows);
+    // The texts stay with their rows.
+    expect(listTexts(texts[0]!)).toEqual([...values[0]!].map(String));
+    const isNewestFirst = times.every((time, i) => i === 0 || time <= times[i - 1]!);
+    const isConstant = times.every((time) => time === times[0]);
+    const turn = isNewestFirst && !isConstant ? -1 : 1;
+    const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || turn * (a - b));
+    expect([[...t], [...values[0]!]]).toEqual([order.map((i) => times[i]), order]);
+    expect([...rows.t]).toEqual(times);
+  });
 });
 
 describe('the precedence of a series', () => {

@@ -9,6 +9,7 @@ import {
   type ListedState,
   selectSimilarNights,
 } from '../../../src/archive/journal/nightly-comparison.ts';
+import { checkProperty } from '../../harness/properties.ts';
 
 const day = 86_400_000;
 const minute = 60_000;
@@ -18,13 +19,11 @@ describe('the median', () => {
   test('is the middle value, or the mean of the middle two, in any order', () => {
     expect(computeMedian([5, 1, 9])).toBe(5);
     expect(computeMedian([8, 1, 9, 2])).toBe(5);
-    fc.assert(
-      fc.property(fc.array(fc.nat(1000), { minLength: 1, maxLength: 9 }), (values) => {
-        const median = computeMedian(values);
-        expect(values.filter((v) => v < median).length).toBeLessThanOrEqual(values.length / 2);
-        expect(values.filter((v) => v > median).length).toBeLessThanOrEqual(values.length / 2);
-      }),
-    );
+    checkProperty([fc.array(fc.nat(1000), { minLength: 1, maxLength: 9 })], 100, (values) => {
+      const median = computeMedian(values);
+      expect(values.filter((v) => v < median).length).toBeLessThanOrEqual(values.length / 2);
+      expect(values.filter((v) => v > median).length).toBeLessThanOrEqual(values.length / 2);
+    });
   });
 
   test('ignores nights without a count, and is null without any', () => {
@@ -115,16 +114,14 @@ describe('the coverage of a night', () => {
 
   test('never exceeds all lifetimes in the night', () => {
     const window = fc.tuple(fc.constantFrom('A', 'B', 'C'), fc.integer({ min: -20, max: 40 }), fc.nat(30));
-    fc.assert(
-      fc.property(fc.array(window, { maxLength: 12 }), (windows) => {
-        const list = windows.map(([symbol, from, length]) =>
-          uncovered(symbol, from * minute, (from + length) * minute, { from: 0, to: 12 * minute }),
-        );
-        const { symbols, gap_minutes } = computeNightCoverage(3, list, { from: 0, to: 20 * minute });
-        expect(gap_minutes).toBeLessThanOrEqual(12 * (3 - symbols));
-        expect(gap_minutes > 0).toBe(symbols < 3);
-      }),
-    );
+    checkProperty([fc.array(window, { maxLength: 12 })], 100, (windows) => {
+      const list = windows.map(([symbol, from, length]) =>
+        uncovered(symbol, from * minute, (from + length) * minute, { from: 0, to: 12 * minute }),
+      );
+      const { symbols, gap_minutes } = computeNightCoverage(3, list, { from: 0, to: 20 * minute });
+      expect(gap_minutes).toBeLessThanOrEqual(12 * (3 - symbols));
+      expect(gap_minutes > 0).toBe(symbols < 3);
+    });
   });
 });
 

@@ -8,6 +8,7 @@ import { overlayPublishedCoverage } from '../../../src/archive/journal/coverage-
 import { openDayPrecedence, recordPrecedence } from '../../../src/archive/journal/precedence-store.ts';
 import { openState, type State } from '../../../src/archive/journal/state.ts';
 import { dayMs } from '../../../src/base/window.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 
 const day = Date.UTC(2026, 0, 1);
@@ -44,31 +45,28 @@ describe('stored precedence', () => {
   test('returns for every key what was recorded last', () => {
     // One transaction, since nothing here has to survive a crash.
     state.db.transaction(() =>
-      fc.assert(
-        fc.property(fc.array(arbitraryRecord, { maxLength: 8 }), (records) => {
-          state.db.run('delete from precedence');
-          const model = new Map<string, unknown>();
-          for (const { symbol, from, length, rank, observedAt } of records) {
-            const to = Math.min(size, from + length);
-            for (let t = from; t < to; t++) model.set(`${symbol} ${t}`, { rank, observedAt });
-            const window: PrecedenceWindow = { symbol, from: day + from, to: day + to, rank, observedAt };
-            recordPrecedence(state.db, [window]);
-          }
-          for (const symbol of ['A', 'B']) {
-            for (let t = 0; t < size; t++)
-              expect(knownPrecedenceOf(symbol, day + t)).toEqual(model.get(`${symbol} ${t}`));
-          }
-          for (const symbol of ['A', 'B']) {
-            openDayPrecedence(state.db, day)
-              .getWindows(symbol)
-              .forEach(({ from, to }, i, all) => {
-                expect(from).toBeLessThan(to);
-                expect(to).toBeLessThanOrEqual(all[i + 1]?.from ?? to);
-              });
-          }
-        }),
-        { numRuns: 150 },
-      ),
+      checkProperty([fc.array(arbitraryRecord, { maxLength: 8 })], 150, (records) => {
+        state.db.run('delete from precedence');
+        const model = new Map<string, unknown>();
+        for (const { symbol, from, length, rank, observedAt } of records) {
+          const to = Math.min(size, from + length);
+          for (let t = from; t < to; t++) model.set(`${symbol} ${t}`, { rank, observedAt });
+          const window: PrecedenceWindow = { symbol, from: day + from, to: day + to, rank, observedAt };
+          recordPrecedence(state.db, [window]);
+        }
+        for (const symbol of ['A', 'B']) {
+          for (let t = 0; t < size; t++)
+            expect(knownPrecedenceOf(symbol, day + t)).toEqual(model.get(`${symbol} ${t}`));
+        }
+        for (const symbol of ['A', 'B']) {
+          openDayPrecedence(state.db, day)
+            .getWindows(symbol)
+            .forEach(({ from, to }, i, all) => {
+              expect(from).toBeLessThan(to);
+              expect(to).toBeLessThanOrEqual(all[i + 1]?.from ?? to);
+            });
+        }
+      }),
     );
   });
 

@@ -9,10 +9,10 @@ import { systemClock } from '../../../src/base/system.ts';
 import { createSeededRandom } from '../../client/seeded.ts';
 import { countMaxWithin } from '../../client/sliding.ts';
 import { waitFor } from '../../harness/limits.ts';
+import { printSeed } from '../../harness/properties.ts';
 import { scratchFolder } from '../scratch.ts';
 
-const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
-console.log(`rate lease: SEED=${seed}`);
+const seed = printSeed('rate lease');
 
 const rate = 20;
 /** Margin of the rate limiter: a request delayed by more than 250 ms is not covered. */

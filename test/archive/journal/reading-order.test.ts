@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { sortSeriesByTime } from '../../../src/archive/format/series-rows.ts';
 import { sortTicksByTime } from '../../../src/archive/journal/journal.ts';
 import { findCounted } from '../../faults/simulation/reading-order.ts';
+import { checkProperty } from '../../harness/properties.ts';
 
 type Row = readonly [t: number, p: number];
 
@@ -23,24 +24,20 @@ const lastOf = (t: Float64Array, p: Float64Array): Map<number, number> =>
   new Map([...t].map((time, i) => [time, p[i]!]));
 
 test('the last tick of each time in sorted ticks is the last one in ascending reading order', () => {
-  fc.assert(
-    fc.property(response, (list) => {
-      const given = columns(list);
-      const { t, p } = sortTicksByTime(given);
-      expect([...t]).toEqual(list.map(([time]) => time).sort((a, b) => a - b));
-      const pairs = (of: { t: Float64Array; p: Float64Array }) =>
-        [...of.t].map((time, i) => `${time} ${of.p[i]}`).sort();
-      expect(pairs({ t, p })).toEqual(pairs(given));
-      const counted = findCounted(
-        list.map(([time]) => time),
-        (a, b) => list[a]![1] > list[b]![1],
-      );
-      expect(lastOf(t, p)).toEqual(new Map([...counted].map((i) => [...list[i]!])));
-      const series = sortSeriesByTime({ t: given.t, values: [given.p], texts: [] });
-      expect([lastOf(series.t, series.values[0]!), [...series.t]]).toEqual([lastOf(t, p), [...t]]);
-    }),
-    { numRuns: 2000 },
-  );
+  checkProperty([response], 2000, (list) => {
+    const given = columns(list);
+    const { t, p } = sortTicksByTime(given);
+    expect([...t]).toEqual(list.map(([time]) => time).sort((a, b) => a - b));
+    const pairs = (of: { t: Float64Array; p: Float64Array }) => [...of.t].map((time, i) => `${time} ${of.p[i]}`).sort();
+    expect(pairs({ t, p })).toEqual(pairs(given));
+    const counted = findCounted(
+      list.map(([time]) => time),
+      (a, b) => list[a]![1] > list[b]![1],
+    );
+    expect(lastOf(t, p)).toEqual(new Map([...counted].map((i) => [...list[i]!])));
+    const series = sortSeriesByTime({ t: given.t, values: [given.p], texts: [] });
+    expect([lastOf(series.t, series.values[0]!), [...series.t]]).toEqual([lastOf(t, p), [...t]]);
+  });
 });
 
 test('ticks that run newest first are read backwards', () => {

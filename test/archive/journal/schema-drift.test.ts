@@ -9,6 +9,7 @@ import {
   recordsMin,
   type Shape,
 } from '../../../src/archive/journal/schema-drift.ts';
+import { checkProperty } from '../../harness/properties.ts';
 
 const shapeOf = (records: readonly unknown[]): Shape => {
   const sample = createShapeSample();
@@ -231,23 +232,23 @@ const record = fc.dictionary(
 const night = fc.array(record, { maxLength: 30 });
 
 test('reports no drift for the same records again, and only fields that exist or existed', () => {
-  fc.assert(
-    fc.property(night, night, (one, two) => {
-      const first = compareShapes(new Map(), shapeOf(one));
-      expect(first.drifts).toEqual([]);
-      const second = compareShapes(first.known, shapeOf(two));
-      for (const { field } of second.drifts) expect(first.known.has(field) || shapeOf(two).has(field)).toBe(true);
-      expect(compareShapes(second.known, shapeOf(two)).drifts).toEqual([]);
-      // The known shape is stored as JSON.
-      const kept = new Map(JSON.parse(JSON.stringify([...second.known])) as [string, never][]);
-      expect(compareShapes(kept, shapeOf(two)).drifts).toEqual([]);
-    }),
-  );
+  checkProperty([night, night], 100, (one, two) => {
+    const first = compareShapes(new Map(), shapeOf(one));
+    expect(first.drifts).toEqual([]);
+    const second = compareShapes(first.known, shapeOf(two));
+    for (const { field } of second.drifts) expect(first.known.has(field) || shapeOf(two).has(field)).toBe(true);
+    expect(compareShapes(second.known, shapeOf(two)).drifts).toEqual([]);
+    // The known shape is stored as JSON.
+    const kept = new Map(JSON.parse(JSON.stringify([...second.known])) as [string, never][]);
+    expect(compareShapes(kept, shapeOf(two)).drifts).toEqual([]);
+  });
 });
 
 test('reports a field missing that nearly all had, and none that any record still has', () => {
-  fc.assert(
-    fc.property(night, night, fc.integer({ min: 10, max: 40 }), fc.integer({ min: 0, max: 39 }), (one, two, n, at) => {
+  checkProperty(
+    [night, night, fc.integer({ min: 10, max: 40 }), fc.integer({ min: 0, max: 39 })],
+    100,
+    (one, two, n, at) => {
       const had = [...times(n, () => ({ must: 1 })), ...one.slice(0, Math.floor(n / 10))];
       const known = compareShapes(new Map(), shapeOf(had)).known;
       const padded = [...two, ...times(recordsMin, () => ({}))];
@@ -255,7 +256,7 @@ test('reports a field missing that nearly all had, and none that any record stil
         compareShapes(known, shapeOf(records)).drifts.some((d) => d.field === 'must' && d.change === 'vanished');
       expect(isMissed(padded)).toBe(true);
       expect(isMissed(padded.with(at % padded.length, { must: 7 }))).toBe(false);
-    }),
+    },
   );
 });
 

@@ -15,6 +15,7 @@ import {
   recordRecognition,
   type SymbolRecognition,
 } from '../../../src/archive/journal/symbol-store.ts';
+import { checkProperty } from '../../harness/properties.ts';
 import { fullDetails } from '../format/facts.ts';
 import { dayMs, market, now, opened } from '../scratch.ts';
 
@@ -301,29 +302,26 @@ test('all symbols that may be polled are among the unsettled, but none that ende
   });
   const rules = { lookbackMs: 0, lingerMs: 5, settleMs: 2 };
   const db = database();
-  fc.assert(
-    fc.property(fc.array(row, { maxLength: 20 }), moment, (rows, nowMs) => {
-      db.run('delete from symbols');
-      rows.forEach((values, i) => {
-        const names = Object.keys(values);
-        const marks = names.map(() => '?').join(', ');
-        db.run(
-          `insert into symbols (symbol, ${names.join(', ')}) values (?, ${marks})`,
-          `S${i}`,
-          ...Object.values(values),
-        );
-      });
-      const known = readAllSymbols(db);
-      const live = known.filter((facts) => canBeLive({ ...facts, suspendedAt: null }, nowMs, rules));
-      const unsettled = readUnsettledSymbols(db, nowMs - rules.lingerMs);
-      expect(unsettled).toEqual(known.filter(({ symbol }) => unsettled.some((one) => one.symbol === symbol)));
-      expect(unsettled).toEqual(expect.arrayContaining(live));
-      const ended = known.filter((f) => f.inactiveSince !== null && f.inactiveSince <= nowMs - rules.lingerMs);
-      const longAgo = ended.filter((f) => Math.max(f.resolvedAt ?? 0, f.lastActive ?? 0) <= nowMs - rules.lingerMs);
-      for (const { symbol } of longAgo) expect(unsettled.map((facts) => facts.symbol)).not.toContain(symbol);
-      expect(readSuspendedSymbols(db)).toEqual(known.filter((facts) => facts.suspendedAt !== null));
-      expect(countActiveSymbols(db)).toBe(known.filter((facts) => isActive(facts, null)).length);
-    }),
-    { numRuns: 300 },
-  );
+  checkProperty([fc.array(row, { maxLength: 20 }), moment], 300, (rows, nowMs) => {
+    db.run('delete from symbols');
+    rows.forEach((values, i) => {
+      const names = Object.keys(values);
+      const marks = names.map(() => '?').join(', ');
+      db.run(
+        `insert into symbols (symbol, ${names.join(', ')}) values (?, ${marks})`,
+        `S${i}`,
+        ...Object.values(values),
+      );
+    });
+    const known = readAllSymbols(db);
+    const live = known.filter((facts) => canBeLive({ ...facts, suspendedAt: null }, nowMs, rules));
+    const unsettled = readUnsettledSymbols(db, nowMs - rules.lingerMs);
+    expect(unsettled).toEqual(known.filter(({ symbol }) => unsettled.some((one) => one.symbol === symbol)));
+    expect(unsettled).toEqual(expect.arrayContaining(live));
+    const ended = known.filter((f) => f.inactiveSince !== null && f.inactiveSince <= nowMs - rules.lingerMs);
+    const longAgo = ended.filter((f) => Math.max(f.resolvedAt ?? 0, f.lastActive ?? 0) <= nowMs - rules.lingerMs);
+    for (const { symbol } of longAgo) expect(unsettled.map((facts) => facts.symbol)).not.toContain(symbol);
+    expect(readSuspendedSymbols(db)).toEqual(known.filter((facts) => facts.suspendedAt !== null));
+    expect(countActiveSymbols(db)).toBe(known.filter((facts) => isActive(facts, null)).length);
+  });
 });

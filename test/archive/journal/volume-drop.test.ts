@@ -6,6 +6,7 @@ import {
   describeVolumeDrops,
   type NightVolume,
 } from '../../../src/archive/journal/nightly-comparison.ts';
+import { checkProperty } from '../../harness/properties.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -121,15 +122,13 @@ describe('a night', () => {
 
   test('is compared with the last seven only, in any order', () => {
     const any = fc.record({ markets: fc.integer({ min: 0, max: 200 }), ticks: fc.integer({ min: 0, max: 5000 }) });
-    fc.assert(
-      fc.property(fc.array(any, { minLength: 7, maxLength: 12 }), any, (list, last) => {
-        const past = list.map(({ markets, ticks }, i) => night(50 - i, markets, ticks));
-        const tonight = night(51, last.markets, last.ticks);
-        const described = describeVolumeDrops(past, tonight, rules);
-        expect(describeVolumeDrops(past.slice(0, 7), tonight, rules)).toEqual(described);
-        expect(describeVolumeDrops(past.slice(0, 7).toReversed(), tonight, rules)).toEqual(described);
-      }),
-    );
+    checkProperty([fc.array(any, { minLength: 7, maxLength: 12 }), any], 100, (list, last) => {
+      const past = list.map(({ markets, ticks }, i) => night(50 - i, markets, ticks));
+      const tonight = night(51, last.markets, last.ticks);
+      const described = describeVolumeDrops(past, tonight, rules);
+      expect(describeVolumeDrops(past.slice(0, 7), tonight, rules)).toEqual(described);
+      expect(describeVolumeDrops(past.slice(0, 7).toReversed(), tonight, rules)).toEqual(described);
+    });
   });
 });
 

@@ -2,12 +2,10 @@ import { type DuckDBConnection, DuckDBInstance, DuckDBVarCharVector } from '@duc
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readNumberVector, readTextVector } from '../../../src/archive/query/read-vectors.ts';
+import { checkAsyncProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';
 
 // Values of DuckDB's vectors, tested against the library's own method, which reads them one by one.
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`vectors: SEED=${seed}`);
 
 let instance: DuckDBInstance;
 let connection: DuckDBConnection;
@@ -47,12 +45,9 @@ const anyText = fc.oneof(
 
 describe('the texts of a vector', () => {
   test('are those that the library reads, whatever their lengths', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyText, { maxLength: 100 }), async (texts) => {
-        expect(await readTexts(texts)).toEqual(texts);
-      }),
-      { seed, numRuns: Math.ceil(share * 100) },
-    );
+    await checkAsyncProperty([fc.array(anyText, { maxLength: 100 })], share * 100, async (texts) => {
+      expect(await readTexts(texts)).toEqual(texts);
+    });
   });
 
   test.each([

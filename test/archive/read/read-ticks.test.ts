@@ -15,6 +15,7 @@ import {
 import { openVerifiedFiles } from '../../../src/archive/read/verified-files.ts';
 import { DamageError } from '../../../src/base/errors.ts';
 import { subtract } from '../../../src/base/window.ts';
+import { checkAsyncProperty } from '../../harness/properties.ts';
 import {
   answer,
   append,
@@ -28,9 +29,6 @@ import {
   scratchFolder,
 } from '../scratch.ts';
 import { anyAnswer } from './tick-answers.ts';
-
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
-console.log(`ticks: SEED=${seed}`);
 
 const reading = (archive: Archive, bytesMax = 1 << 20): ReadTicks =>
   openTickReader(archive, watchManifest(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
@@ -48,33 +46,28 @@ const all = { from: 0, to: now, limit: 1000 };
 
 test('merges published and journaled ticks as a publish would', async () => {
   const batches = fc.array(fc.array(anyAnswer, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 4 });
-  await fc.assert(
-    fc.asyncProperty(batches, fc.constantFrom(0, 1 << 20), async (drawn, bytesMax) => {
-      const root = scratchFolder();
-      const [writer, reader] = [opened({ root, parts: 2 }), opened({ root })];
-      const read = reading(reader, bytesMax);
-      for (const batch of drawn) {
-        append(writer, ...batch);
-        const before = await Promise.all(symbols.map((symbol) => read({ ...all, symbol })));
-        const latest = await Promise.all(symbols.map((symbol) => read({ ...all, symbol, from: null })));
-        await publishNow(writer);
-        const after = await Promise.all(symbols.map((symbol) => read({ ...all, symbol })));
-        const expected = publishedTicks(root).sort();
-        for (const result of [before, latest, after])
-          expect(symbols.flatMap((symbol, i) => lines(symbol, result[i]!)).sort()).toEqual(expected);
-        for (const [i, symbol] of symbols.entries()) {
-          if (after[i] === null) continue;
-          expect(before[i]!.gaps).toEqual(
-            subtract([{ from: 0, to: now }], readSymbolCoverage(writer.state.db, symbol)),
-          );
-          expect(after[i]!.gaps).toEqual(before[i]!.gaps);
-        }
+  await checkAsyncProperty([batches, fc.constantFrom(0, 1 << 20)], 10, async (drawn, bytesMax) => {
+    const root = scratchFolder();
+    const [writer, reader] = [opened({ root, parts: 2 }), opened({ root })];
+    const read = reading(reader, bytesMax);
+    for (const batch of drawn) {
+      append(writer, ...batch);
+      const before = await Promise.all(symbols.map((symbol) => read({ ...all, symbol })));
+      const latest = await Promise.all(symbols.map((symbol) => read({ ...all, symbol, from: null })));
+      await publishNow(writer);
+      const after = await Promise.all(symbols.map((symbol) => read({ ...all, symbol })));
+      const expected = publishedTicks(root).sort();
+      for (const result of [before, latest, after])
+        expect(symbols.flatMap((symbol, i) => lines(symbol, result[i]!)).sort()).toEqual(expected);
+      for (const [i, symbol] of symbols.entries()) {
+        if (after[i] === null) continue;
+        expect(before[i]!.gaps).toEqual(subtract([{ from: 0, to: now }], readSymbolCoverage(writer.state.db, symbol)));
+        expect(after[i]!.gaps).toEqual(before[i]!.gaps);
       }
-      writer.close();
-      reader.close();
-    }),
-    { seed, numRuns: 10 },
-  );
+    }
+    writer.close();
+    reader.close();
+  });
 });
 
 test('pages in either direction add up to all ticks, for any limit', async () => {
@@ -83,38 +76,35 @@ test('pages in either direction add up to all ticks, for any limit', async () =>
     journaled: fc.array(anyAnswer, { minLength: 1, maxLength: 4 }),
     limit: fc.integer({ min: 1, max: 7 }),
   });
-  await fc.assert(
-    fc.asyncProperty(drawn, async ({ published, journaled, limit }) => {
-      const archive = opened({ parts: 1 });
-      append(archive, ...published);
-      await publishNow(archive);
-      append(archive, ...journaled);
-      const read = reading(archive);
-      const { symbol } = journaled[0]!;
-      const whole = await read({ ...all, symbol });
-      const forth: [number, number][] = [];
-      for (let from = 0; from < now; ) {
-        const result = (await read({ symbol, from, to: now, limit }))!;
-        expect(result.from).toBe(from);
-        expect(result.count).toBeLessThanOrEqual(limit);
-        forth.push(...pairsOf(result));
-        expect(result.to).toBe(result.to < now ? forth.at(-1)![0] + 1 : now);
-        from = result.to;
-      }
-      expect(forth).toEqual(pairsOf(whole));
-      const back: [number, number][] = [];
-      for (let to = now, before = Number.POSITIVE_INFINITY; to < before; ) {
-        const result = (await read({ symbol, from: null, to, limit }))!;
-        expect(result.to).toBe(to);
-        back.unshift(...pairsOf(result));
-        before = to;
-        to = result.from;
-      }
-      expect(back).toEqual(pairsOf(whole));
-      archive.close();
-    }),
-    { seed, numRuns: 15 },
-  );
+  await checkAsyncProperty([drawn], 15, async ({ published, journaled, limit }) => {
+    const archive = opened({ parts: 1 });
+    append(archive, ...published);
+    await publishNow(archive);
+    append(archive, ...journaled);
+    const read = reading(archive);
+    const { symbol } = journaled[0]!;
+    const whole = await read({ ...all, symbol });
+    const forth: [number, number][] = [];
+    for (let from = 0; from < now; ) {
+      const result = (await read({ symbol, from, to: now, limit }))!;
+      expect(result.from).toBe(from);
+      expect(result.count).toBeLessThanOrEqual(limit);
+      forth.push(...pairsOf(result));
+      expect(result.to).toBe(result.to < now ? forth.at(-1)![0] + 1 : now);
+      from = result.to;
+    }
+    expect(forth).toEqual(pairsOf(whole));
+    const back: [number, number][] = [];
+    for (let to = now, before = Number.POSITIVE_INFINITY; to < before; ) {
+      const result = (await read({ symbol, from: null, to, limit }))!;
+      expect(result.to).toBe(to);
+      back.unshift(...pairsOf(result));
+      before = to;
+      to = result.from;
+    }
+    expect(back).toEqual(pairsOf(whole));
+    archive.close();
+  });
 });
 
 test('without from and truncation, the window starts at the first known moment', async () => {

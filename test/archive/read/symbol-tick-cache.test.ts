@@ -3,7 +3,7 @@ import { datasets } from '../../../src/archive/format/datasets.ts';
 import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
 import { encodeRows } from '../../../src/archive/parquet/rows.ts';
 import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import { openSymbolTickCache } from '../../../src/archive/read/read-ticks.ts';
+import { openSymbolRowReader } from '../../../src/archive/read/symbol-row-reader.ts';
 import { DamageError } from '../../../src/base/errors.ts';
 import { day0 } from '../scratch.ts';
 
@@ -32,21 +32,19 @@ const file: PublishedFile = {
   generation: 1,
 };
 
-/** Opens a cache over a file with these bytes, and counts the reads. */
+/** Opens a reader of a file with these bytes, and counts how often they are read. */
 function over(bytes: Uint8Array, bytesMax: number) {
-  const reads = { times: 0 };
-  const files = {
-    readBytes() {
-      reads.times++;
-      return bytes;
-    },
-  };
-  const parts = openSymbolTickCache(files as unknown as Parameters<typeof openSymbolTickCache>[0], bytesMax);
+  const requested = { times: 0 };
+  const reader = openSymbolRowReader(bytesMax);
+  const allRows = { from: 0, to: Number.POSITIVE_INFINITY, rowsMax: Number.POSITIVE_INFINITY };
   const pairs = (symbol: string) => {
-    const { t, p } = parts.readTicks(file, symbol);
-    return [...t].map((time, i) => [time - day0, p[i]]);
+    const { count, columns } = reader.readRowsAtOnce({ dataset: 'ticks', file, key: symbol, ...allRows }, () => {
+      requested.times++;
+      return bytes;
+    });
+    return Array.from({ length: count }, (_, i) => [(columns.t![i] as number) - day0, columns.p![i]]);
   };
-  return { requested: reads, pairs };
+  return { requested, pairs };
 }
 
 test('caches ticks, and finds missing symbols by the index of the file', () => {

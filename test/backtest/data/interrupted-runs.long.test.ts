@@ -1,4 +1,4 @@
-import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../../src/archive/archive.ts';
@@ -8,6 +8,7 @@ import { findSharedWindows, foldKnownIds, type MarketIndex } from '../../../src/
 import { openBatchWorkers } from '../../../src/backtest/run/batch-pool.ts';
 import type { BatchPlan } from '../../../src/backtest/run/batch-thread.ts';
 import { DamageError } from '../../../src/base/errors.ts';
+import { flip } from '../../archive/damaged.ts';
 import { builtIn, curious } from './strategies.ts';
 import { createArchive, createSpec, day0, dayMs, run } from './test-archive.ts';
 
@@ -62,9 +63,7 @@ test('rejects a damaged file before using it', async () => {
   const archive = await createArchive();
   const [name] = globSync('ticks/*/part-01.parquet', { cwd: archive.layout.root }).sort();
   const path = join(archive.layout.root, name!);
-  const bytes = readFileSync(path);
-  bytes[bytes.length >> 1]! ^= 1;
-  writeFileSync(path, bytes);
+  flip(path);
   const error = await run(archive, {}, builtIn('threshold')).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(DamageError);
   expect((error as Error).message).toContain(name!);

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../../src/base/time.ts';
 import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
+import { hasObservedPrices } from '../../../src/collector/import/guess-columns.ts';
 import {
   defaultRowRules,
   type EpochUnit,
@@ -388,18 +389,28 @@ describe('the columns of a file', () => {
     [['symbol', 't', 'bid', 'ask', 'p'], 'quotes', 'quotes'],
     [['symbol', 't', 'bid', 'p'], 'ticks,quotes', 'ticks,quotes'],
     [['symbol', 't', 'bid', 'ask', 'bids'], null, 'orderbooks'],
-    [['canonical_id', 'symbol', 't', 'bid', 'ask'], null, 'markets'],
+    [['canonical_id', 'symbol', 't', 'bid', 'ask'], null, 'quotes'],
+    [['canonical_id', 'symbol', 'bid', 'ask'], null, 'markets'],
+    [
+      ['canonical_id', 'ts', 'size'],
+      null,
+      { fault: expect.stringMatching(/; a market list with times and prices needs/) },
+    ],
+    [['canonical_id', 'ts', 'size'], 'markets', 'markets'],
     [['symbol', 't', 'bid'], 'ticks,quotes', { fault: expect.stringMatching(/missing column p /) }],
     [['symbol', 'p'], 'ticks,quotes', { fault: expect.stringMatching(/missing columns t, bid, ask /) }],
     [['symbol', 't', 'bid_size'], 'quotes', { fault: expect.stringMatching(/missing columns bid, ask /) }],
   ])('%j with dataset %s', (names, given, expected) => {
     const datasets = given === null ? null : (given.split(',') as ImportDataset[]);
-    const detected = detectDatasets(names, datasets, paths);
+    const hasPrices = hasObservedPrices({ names, rows: [] }, paths);
+    const detected = detectDatasets(names, datasets, paths, names, hasPrices);
     expect('fault' in detected ? detected : detected.join()).toEqual(expected);
   });
 
   test.each(['symbol', 'canonical_id'])('of a market list include %s, whatever the paths', (name) => {
-    expect(detectDatasets([name], ['markets'], { ...paths, symbolPaths: ['ticker'] })).toEqual(['markets']);
+    expect(detectDatasets([name], ['markets'], { ...paths, symbolPaths: ['ticker'] }, [name], false)).toEqual([
+      'markets',
+    ]);
   });
 
   test.each<[string, unknown]>([

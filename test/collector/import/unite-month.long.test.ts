@@ -75,7 +75,6 @@ async function take(target: string, other: string) {
     preferred: false,
     rejectedShareMax: null,
     showCheck: null,
-    onPrepared: null,
     archive: { place: other, showPlan: null },
   });
 }

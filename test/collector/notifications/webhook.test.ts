@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/system.ts';
 import { postWebhook } from '../../../src/collector/notifications/notify.ts';
 import { limitMs } from '../../harness/limits.ts';
+import { listen } from '../../harness/listen.ts';
 
 /** Limits that do not end a test on a busy machine. */
 const bounds = { totalMsMax: limitMs, attemptMsMax: limitMs / 2, attemptsMax: 3, delayMs: 20 };
@@ -23,12 +23,7 @@ async function receiver(answer: (n: number, request: IncomingMessage, response: 
       answer(bodies.length, request, response);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook/secret-path`, bodies };
+  return { url: `${await listen(server)}/hook/secret-path`, bodies };
 }
 
 const status =

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import { crowdedReason } from '../../../src/collector/paging/fetch-steps.ts';
+import { checkAsyncProperty } from '../../harness/properties.ts';
 import { honestService, type ManualTime, type PagingTraits, plainTraits, type Row } from './honest-service.ts';
 import { findUnaccounted, type Run, run, toKey } from './run.ts';
 
@@ -112,48 +113,53 @@ function computeRequestsMax(scenario: Scenario): number {
   return 10 + 4 * rows + 12 * scenario.truth.size * scenario.windows.length;
 }
 
-const assertProperty = async (
+interface Checked extends Scenario {
+  readonly run: Run;
+  readonly firstAnswerMs: number;
+}
+
+/** Runs scenarios, of which none claims a window without its ticks or needs too many requests, and checks each. */
+async function assertProperty(
   arbitrary: fc.Arbitrary<Scenario>,
   numRuns: number,
-  check: (scenario: Scenario) => Promise<void>,
-) => {
-  // SEED=… repeats a run, as in the other searches; without it each run draws its own.
-  const seed = process.env.SEED === undefined ? {} : { seed: Number(process.env.SEED) };
-  await fc.assert(fc.asyncProperty(arbitrary, check), { numRuns, ...seed });
-};
+  check: (checked: Checked) => void,
+  { nowMs = afterwards, everyPrice = true } = {},
+): Promise<void> {
+  await checkAsyncProperty([arbitrary], numRuns, async (scenario) => {
+    const { run, requests, firstAnswerMs } = await runScenario(scenario, nowMs, everyPrice);
+    expect(run.lies).toEqual([]);
+    expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
+    check({ ...scenario, run, firstAnswerMs });
+  });
+}
+
+/** Expects that each part of the windows before `untilMs` is covered or reported. */
+function expectAccounted({ run, truth, windows }: Checked, untilMs = window.to): void {
+  for (const symbol of truth.keys()) expect(findUnaccounted(run, symbol, windows, untilMs)).toEqual([]);
+}
 
 describe('paging', () => {
   test('covers every window with every tick, in any way that a sane server pages', async () => {
-    await assertProperty(scenarios(sane), 500, async (scenario) => {
-      const { run, requests } = await runScenario(scenario);
-      expect(run.lies).toEqual([]);
-      for (const symbol of scenario.truth.keys()) {
-        expect(subtract(scenario.windows, run.covered.get(symbol) ?? [])).toEqual([]);
+    await assertProperty(scenarios(sane), 500, ({ truth, windows, run }) => {
+      for (const symbol of truth.keys()) {
+        expect(subtract(windows, run.covered.get(symbol) ?? [])).toEqual([]);
         expect(run.lost.get(symbol) ?? []).toEqual([]);
       }
-      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
     });
   });
 
   test('never claims a window without its visible ticks, even if ticks are late', async () => {
-    await assertProperty(scenarios(sane, true), 300, async (scenario) => {
-      const { run, requests } = await runScenario(scenario);
-      expect(run.lies).toEqual([]);
-      for (const symbol of scenario.truth.keys())
-        expect(subtract(scenario.windows, run.covered.get(symbol) ?? [])).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
+    await assertProperty(scenarios(sane, true), 300, ({ truth, windows, run }) => {
+      for (const symbol of truth.keys()) expect(subtract(windows, run.covered.get(symbol) ?? [])).toEqual([]);
     });
   });
 
   test('covers a current window up to the first response, and claims nothing later', async () => {
-    await assertProperty(scenarios(sane), 200, async (scenario) => {
-      const { run, firstAnswerMs } = await runScenario(scenario, start + 20_000);
-      expect(run.lies).toEqual([]);
-      // If the response states no time, only the time of the request is known.
-      const until = scenario.ways.behindMs === null ? start + 20_000 : firstAnswerMs;
-      for (const symbol of scenario.truth.keys())
-        expect(findUnaccounted(run, symbol, scenario.windows, until)).toEqual([]);
-    });
+    const nowMs = start + 20_000;
+    // If the response states no time, only the time of the request is known.
+    const check = (checked: Checked): void =>
+      expectAccounted(checked, checked.ways.behindMs === null ? nowMs : checked.firstAnswerMs);
+    await assertProperty(scenarios(sane), 200, check, { nowMs });
   });
 
   test('reports expired windows as lost and covers the rest', async () => {
@@ -164,19 +170,15 @@ describe('paging', () => {
         echo: ways.echo === 'none' ? 'requested' : ways.echo,
       }),
     );
-    await assertProperty(scenarios(forgetful), 300, async (scenario) => {
-      const { run, requests } = await runScenario(scenario);
-      expect(run.lies).toEqual([]);
+    await assertProperty(scenarios(forgetful), 300, ({ truth, windows, ways, run }) => {
       // A stated start may be exclusive, so its millisecond may be lost.
-      const kept = { from: scenario.ways.keptFrom! + 1, to: window.to };
-      for (const symbol of scenario.truth.keys()) {
+      const kept = { from: ways.keptFrom! + 1, to: window.to };
+      for (const symbol of truth.keys()) {
         const covered = run.covered.get(symbol) ?? [];
-        expect(subtract(intersect(scenario.windows, [kept]), covered)).toEqual([]);
-        if (scenario.ways.echo === 'requested')
-          expect(intersect(covered, [{ from: 0, to: scenario.ways.keptFrom! }])).toEqual([]);
-        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
+        expect(subtract(intersect(windows, [kept]), covered)).toEqual([]);
+        if (ways.echo === 'requested') expect(intersect(covered, [{ from: 0, to: ways.keptFrom! }])).toEqual([]);
+        expect(findUnaccounted(run, symbol, windows, window.to)).toEqual([]);
       }
-      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
     });
   });
 
@@ -187,13 +189,11 @@ describe('paging', () => {
     const holey = fc
       .tuple(sane, fc.array(gap, { minLength: 1, maxLength: 3 }))
       .map(([ways, gaps]): PagingTraits => ({ ...ways, gaps }));
-    await assertProperty(scenarios(holey), 300, async (scenario) => {
-      const { run } = await runScenario(scenario);
-      expect(run.lies).toEqual([]);
-      for (const symbol of scenario.truth.keys()) {
-        expect(intersect(run.covered.get(symbol) ?? [], scenario.ways.gaps)).toEqual([]);
-        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
-        expect(union(run.lost.get(symbol) ?? [])).toEqual(intersect(scenario.windows, scenario.ways.gaps));
+    await assertProperty(scenarios(holey), 300, ({ truth, windows, ways, run }) => {
+      for (const symbol of truth.keys()) {
+        expect(intersect(run.covered.get(symbol) ?? [], ways.gaps)).toEqual([]);
+        expect(findUnaccounted(run, symbol, windows, window.to)).toEqual([]);
+        expect(union(run.lost.get(symbol) ?? [])).toEqual(intersect(windows, ways.gaps));
       }
     });
   });
@@ -206,12 +206,9 @@ describe('paging', () => {
         fc.oneof(fc.integer({ min: 4000, max: 30_000 }), fc.constantFrom(4000, 4001, 10_000, 10_001)),
       )
       .map(([ways, end, ms]): PagingTraits => ({ ...ways, echo: 'requested', longest: { ms, end } }));
-    await assertProperty(scenarios(short), 200, async (scenario) => {
-      const { run } = await runScenario(scenario);
-      expect(run.lies).toEqual([]);
-      for (const symbol of scenario.truth.keys())
-        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
-      for (const symbol of scenario.truth.keys()) expect(run.lost.get(symbol) ?? []).toEqual([]);
+    await assertProperty(scenarios(short), 200, (checked) => {
+      expectAccounted(checked);
+      for (const symbol of checked.truth.keys()) expect(checked.run.lost.get(symbol) ?? []).toEqual([]);
     });
   });
 
@@ -232,12 +229,9 @@ describe('paging', () => {
       };
     });
     // Another price may be missing at the last time. A run that ends less than a minute ago counts as continuing.
-    await assertProperty(framed, 500, async (scenario) => {
-      const { run, requests } = await runScenario(scenario, start + 200_000, false);
-      expect(run.lies).toEqual([]);
-      for (const symbol of scenario.truth.keys())
-        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
+    await assertProperty(framed, 500, (checked) => expectAccounted(checked), {
+      nowMs: start + 200_000,
+      everyPrice: false,
     });
   });
 
@@ -248,13 +242,7 @@ describe('paging', () => {
       );
       return { ...scenario, truth };
     });
-    await assertProperty(mixed, 300, async (scenario) => {
-      const { run, requests } = await runScenario(scenario);
-      expect(run.lies).toEqual([]);
-      for (const symbol of scenario.truth.keys())
-        expect(findUnaccounted(run, symbol, scenario.windows, window.to)).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(computeRequestsMax(scenario));
-    });
+    await assertProperty(mixed, 300, (checked) => expectAccounted(checked));
   });
 
   const crowd = (count: number): Scenario => ({

@@ -6,15 +6,16 @@ import { readStatus } from '../../../src/archive/read/status.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
 import { answer } from '../../archive/scratch.ts';
-import { dayMs, hourMs } from './nights.ts';
-import { archiveFolder, contextOf } from './one-process.ts';
-import { type Reply, startScripted, type Tick } from './scripted-service.ts';
+import { dayMs, fewFiles, hourMs } from './nights.ts';
+import { scriptedLake } from './one-process.ts';
+import type { Reply, Tick } from './scripted-service.ts';
 
 // Two nights of one archive at once. Each is judged by its own work.
 
 const minuteMs = 60_000;
 const first = Date.UTC(2025, 5, 10, 3, 17);
 const quietSince = first - 3 * hourMs;
+const settings = [...fewFiles, 'poll.recheck_share=0'];
 
 function every(stepMs: number, from: number, to: number): Tick[] {
   const out: Tick[] = [];
@@ -24,8 +25,7 @@ function every(stepMs: number, from: number, to: number): Tick[] {
 
 /** A service whose pages keep the latest ticks. `late` are visible from the second night on. */
 async function startService(late: readonly Tick[] = []) {
-  const box = await startScripted(first, ['BUSY', 'QUIET', 'STEADY']);
-  onTestFinished(() => box.stop());
+  const { box, contextAt } = await scriptedLake(first, ['BUSY', 'QUIET', 'STEADY'], settings);
   const ticks: Record<string, readonly Tick[]> = {
     BUSY: every(5 * minuteMs, first - 8 * dayMs, first),
     QUIET: every(hourMs, first - 8 * dayMs, quietSince),
@@ -59,6 +59,7 @@ async function startService(late: readonly Tick[] = []) {
   onTestFinished(release);
   return {
     box,
+    context: () => contextAt(box.nowMs),
     requested: () => requested,
     /** Lets the second night begin two seconds after the first one. Responses that `hold` chooses are held. */
     beginSecond(hold: typeof holds = null): Promise<void> {
@@ -96,13 +97,9 @@ async function startUnpublished(context: Context) {
   return { ended, letGo };
 }
 
-const settings = ['archive.parts=1', 'archive.candles=[]', 'poll.recheck_share=0'];
-
 async function setUp(late?: readonly Tick[]) {
   const service = await startService(late);
-  const { output, remove } = archiveFolder();
-  onTestFinished(remove);
-  const context = () => contextOf(output, service.box.url, () => service.box.nowMs, settings);
+  const { context } = service;
   const readGaps = async () => {
     const archive = openConfiguredArchive(await context(), false);
     try {
@@ -111,7 +108,7 @@ async function setUp(late?: readonly Tick[]) {
       archive.close();
     }
   };
-  return { ...service, context, readGaps };
+  return { ...service, readGaps };
 }
 
 test('a night continues from what another one has journaled, and takes none of it for late', async () => {

@@ -1,11 +1,10 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as publish } from '../../../jobs/publish.ts';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { covers, dayMs, floorToDay, union } from '../../../src/base/window.ts';
 import { addsUp, coverageOf, manifestOf, ticksOf } from '../../e2e/lake.ts';
+import { withState } from '../../harness/with-state.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
 import { type ScriptedService, startScripted } from './scripted-service.ts';
 
@@ -73,9 +72,5 @@ export function expectWhole(what: { output: string; box: ScriptedService; start:
 }
 
 /** IDs of all recorded runs. */
-export function runIds(output: string): string[] {
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
-  const rows = db.prepare('select run_id from runs').all() as { run_id: string }[];
-  db.close();
-  return rows.map((row) => row.run_id);
-}
+export const runIds = (output: string): string[] =>
+  withState(output, (db) => db.all<{ run_id: string }>('select run_id from runs').map((row) => row.run_id));

@@ -1,12 +1,10 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'vitest';
-import { dayMs, firstNight, type Nights } from './nights.ts';
+import { withState } from '../../harness/with-state.ts';
+import { at, type Nights } from './nights.ts';
 
 // Ordinary nights, and their records in the state.
 
 export const input = { seed: 5, markets: 20, ticksPerDay: 150, lifetimeDaysMax: 30 };
-export const at = (n: number): number => firstNight + n * dayMs;
 
 /** Runs ordinary nights, and expects no problems. */
 export async function ordinary(nights: Nights, count: number): Promise<void> {
@@ -16,13 +14,7 @@ export async function ordinary(nights: Nights, count: number): Promise<void> {
   }
 }
 
-export function remembered(
-  output: string,
-): { polled_to: number; polled_ms: number; markets: number | null; ticks: number }[] {
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
-  try {
-    return db.prepare('select * from nights order by polled_to').all() as never;
-  } finally {
-    db.close();
-  }
-}
+type Remembered = { polled_to: number; polled_ms: number; markets: number | null; ticks: number };
+
+export const remembered = (output: string): Remembered[] =>
+  withState(output, (db) => db.all<Remembered>('select * from nights order by polled_to'));

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { job as ticksJob } from '../../../jobs/ticks.ts';
-import { at, input, ordinary, remembered } from './falls-nights.ts';
-import { dayMs, fewFiles, hourMs, startNights } from './nights.ts';
+import { input, ordinary, remembered } from './falls-nights.ts';
+import { at, dayMs, fewFiles, hourMs, startNights } from './nights.ts';
 
 test('a sharp drop of markets exits with 4, publishes, and becomes the median', async () => {
   const nights = await startNights(input, fewFiles);

@@ -1,12 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import type { Manifest } from '../../../src/archive/format/manifest.ts';
-import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
-
-const at = (n: number): number => firstNight + n * dayMs;
-const manifestOf = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
+import { manifestOf } from '../../e2e/lake.ts';
+import { withState } from '../../harness/with-state.ts';
+import { at, dayMs, fewFiles, hourMs, startNights } from './nights.ts';
 
 /** A day has no gaps except the accepted ones. */
 const whole = expect.stringMatching(/^(provisional|complete.*)$/);
@@ -34,16 +29,9 @@ test('requests only live symbols, however many there have been', async () => {
 
 test('a complete list makes absent symbols inactive, a truncated one does not', async () => {
   const nights = await startNights({ seed: 9, markets: 12, ticksPerDay: 10, lifetimeDaysMax: 20 }, fewFiles);
-  const unnamed = (): { symbol: string; inactive_since: number | null }[] => {
-    const db = new DatabaseSync(join(nights.output, '.oddslake', 'state.sqlite'), { readOnly: true });
-    try {
-      return db
-        .prepare('select symbol, inactive_since from symbols where last_seen < (select max(last_seen) from symbols)')
-        .all() as never;
-    } finally {
-      db.close();
-    }
-  };
+  const sql = 'select symbol, inactive_since from symbols where last_seen < (select max(last_seen) from symbols)';
+  const unnamed = () =>
+    withState(nights.output, (db) => db.all<{ symbol: string; inactive_since: number | null }>(sql));
   await nights.night(at(0));
   expect(unnamed()).toEqual([]);
   const before = nights.box().symbols().length;

@@ -1,40 +1,32 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as markets } from '../../../jobs/markets.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
-import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import { formatDay } from '../../../src/base/time.ts';
 import { publishedRows } from '../../archive/scratch.ts';
-import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
-import { archiveFolder, contextOf } from './one-process.ts';
-import { type MarketsBody, startScripted } from './scripted-service.ts';
+import { manifestOf } from '../../e2e/lake.ts';
+import { withState } from '../../harness/with-state.ts';
+import { at, dayMs, fewFiles, hourMs, startNights } from './nights.ts';
+import { scriptedLake } from './one-process.ts';
+import type { MarketsBody } from './scripted-service.ts';
 
 const input = { seed: 5, markets: 20, ticksPerDay: 60, lifetimeDaysMax: 60 };
-const at = (n: number): number => firstNight + n * dayMs;
 
 const active = (output: string): number => publishedRows(output, 'symbols').filter((row) => row[5] === true).length;
 
 const completeDays = (output: string): string[] => {
-  const { days } = JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
+  const { days } = manifestOf(output);
   return Object.entries(days).flatMap(([date, { state }]) => (state === 'incomplete' ? [] : [date]));
 };
 
-function listings(
-  output: string,
-): { day: string; view: string; markets: number; is_complete: number; reason: string | null }[] {
-  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
-  try {
-    return db
-      .prepare('select day, view, markets, is_complete, reason from listings order by day, view')
-      .all()
-      .map((row) => ({ ...(row as never as { day: number }), day: formatDay(Number(row.day)) }) as never);
-  } finally {
-    db.close();
-  }
-}
+type Listing = { day: number; view: string; markets: number; is_complete: number; reason: string | null };
+
+const listings = (output: string) =>
+  withState(output, (db) =>
+    db
+      .all<Listing>('select day, view, markets, is_complete, reason from listings order by day, view')
+      .map((row) => ({ ...row, day: formatDay(row.day) })),
+  );
 
 test('a day is complete only if each list was complete within it', async () => {
   const nights = await startNights(input, fewFiles);
@@ -67,14 +59,11 @@ test('a later list of the same day replaces a truncated one', async () => {
 });
 
 test('suddenly empty lists make no market inactive and no day complete', async () => {
-  const { output, remove } = archiveFolder();
-  onTestFinished(remove);
-  const box = await startScripted(at(0), ['A-1', 'A-2', 'A-3']);
-  onTestFinished(() => box.stop());
-  const contextAt = (nowMs: number) => {
-    box.nowMs = nowMs;
-    return contextOf(output, box.url, () => nowMs, [...fewFiles, 'source.views=matched', 'drops.markets_share_max=1']);
-  };
+  const { output, box, contextAt } = await scriptedLake(
+    at(0),
+    ['A-1', 'A-2', 'A-3'],
+    [...fewFiles, 'source.views=matched', 'drops.markets_share_max=1'],
+  );
   await nightly.run(await contextAt(at(0)), { day: null });
   // As during an outage, or with a restricted key.
   box.script = { markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }) };
@@ -109,18 +98,11 @@ test('suddenly short lists make no market inactive until they stay short', async
 });
 
 test('a symbol listed late with an early opening makes days incomplete until a backfill', async () => {
-  const { output, remove } = archiveFolder();
-  onTestFinished(remove);
-  const box = await startScripted(at(0), ['A-1', 'A-2']);
-  onTestFinished(() => box.stop());
-  const contextAt = (nowMs: number) => {
-    box.nowMs = nowMs;
-    return contextOf(output, box.url, () => nowMs, [
-      ...fewFiles,
-      'source.views=matched',
-      'source.first_lookback_days=1',
-    ]);
-  };
+  const { output, box, contextAt } = await scriptedLake(
+    at(0),
+    ['A-1', 'A-2'],
+    [...fewFiles, 'source.views=matched', 'source.first_lookback_days=1'],
+  );
   box.script = { markets: (honest) => only(honest, ['A-1']) };
   for (const n of [0, 1, 2]) await nightly.run(await contextAt(at(n)), { day: null });
   expect(completeDays(output).slice(-2)).toEqual([0, 1].map((n) => formatDay(at(n))));

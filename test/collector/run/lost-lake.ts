@@ -9,11 +9,10 @@ import type { Window } from '../../../src/base/window.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { loseTicks } from '../../archive/losses.ts';
 import { hashes } from '../../archive/scratch.ts';
-import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
+import { at, dayMs, hourMs, type Nights, startNights } from './nights.ts';
 
 // An archive with lost ticks, and jobs that restore them.
 
-export const at = (n: number): number => firstNight + n * dayMs;
 const midnight = (n: number): number => Math.floor(at(n) / dayMs) * dayMs;
 
 export interface Damaged {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { hashes } from '../../archive/scratch.ts';
-import { at, damaged, repaired } from './lost-lake.ts';
-import { hourMs } from './nights.ts';
+import { damaged, repaired } from './lost-lake.ts';
+import { at, hourMs } from './nights.ts';
 
 // With the ticks of all losses together, and of each loss alone.
 test.each([300, 20])(

@@ -9,8 +9,8 @@ import { systemClock } from '../../../src/base/system.ts';
 import { startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { hashes } from '../../archive/scratch.ts';
 import { flagsOf } from '../../e2e/import-lake.ts';
-import { at, backfilled, damaged, gapsOf, lostWarning, only, repaired, thinned, withArchive } from './lost-lake.ts';
-import { hourMs } from './nights.ts';
+import { backfilled, damaged, gapsOf, lostWarning, only, repaired, thinned, withArchive } from './lost-lake.ts';
+import { at, hourMs } from './nights.ts';
 
 // Sources that restore a loss: partial responses of the upstream, files, another service.
 

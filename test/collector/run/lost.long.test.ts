@@ -6,7 +6,6 @@ import { readStatus } from '../../../src/archive/read/status.ts';
 import { hashes } from '../../archive/scratch.ts';
 import {
   asBefore,
-  at,
   backfilled,
   damaged,
   gapsOf,
@@ -16,7 +15,7 @@ import {
   thinned,
   withArchive,
 } from './lost-lake.ts';
-import { dayMs, hourMs } from './nights.ts';
+import { at, dayMs, hourMs } from './nights.ts';
 
 test('restores what the upstream still has, to the byte', async () => {
   const lake = await damaged();

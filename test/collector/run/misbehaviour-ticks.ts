@@ -27,7 +27,17 @@ const someThird = (change: (tick: Tick) => unknown) => (honest: TicksBody) => ({
 const withoutThirds = (truth: Ticks): Ticks => truth.filter((tick) => !isThird(tick));
 
 /** The service answered, and the window is a gap, which the next night fetches again. */
-const isGap = { fails: /elements in a response were rejected/, covers: 'nothing', isAnswered: true } as const;
+const isPartlyUsed = {
+  happens:
+    'The unusable ticks are quarantined as received; the others are kept. The window is a gap, because more than 1 % is unusable.',
+  fails: /elements in a response were rejected/,
+  warns: /unusable ticks were quarantined/,
+  keeps: withoutThirds,
+  ...({ covers: 'nothing', isAnswered: true } as const),
+};
+
+/** Nothing of a response is kept or covered. */
+const isUnused = { keeps: nothing, covers: 'nothing', isAnswered: true } as const;
 
 /** Only unusable ticks. */
 export const unusable: readonly Misbehaviour[] = [
@@ -38,9 +48,7 @@ export const unusable: readonly Misbehaviour[] = [
     fails: /\d+ of \d+ ticks rejected: t is not a number/,
     setAside: ['t is not a number'],
     raw: /^\{"t":"\d{13}","p":[\d.]+\}$/,
-    keeps: nothing,
-    covers: 'nothing',
-    isAnswered: true,
+    ...isUnused,
   },
   {
     does: 'all prices are strings',
@@ -48,9 +56,7 @@ export const unusable: readonly Misbehaviour[] = [
     ticks: each(({ t, p }) => ({ t, p: String(p) })),
     fails: /\d+ of \d+ ticks rejected: p is not a number/,
     setAside: ['p is not a number'],
-    keeps: nothing,
-    covers: 'nothing',
-    isAnswered: true,
+    ...isUnused,
   },
   {
     does: 'seconds instead of milliseconds',
@@ -59,9 +65,7 @@ export const unusable: readonly Misbehaviour[] = [
     fails: /\d+ of \d+ ticks rejected/,
     setAside: ['t is outside the years 2000 to 2100'],
     raw: /^\{"t":\d{10},"p":[\d.]+\}$/,
-    keeps: nothing,
-    covers: 'nothing',
-    isAnswered: true,
+    ...isUnused,
   },
   {
     does: 'microseconds instead of milliseconds',
@@ -70,9 +74,7 @@ export const unusable: readonly Misbehaviour[] = [
     fails: /\d+ of \d+ ticks rejected/,
     setAside: ['t is outside the years 2000 to 2100'],
     raw: /^\{"t":\d{16},"p":[\d.]+\}$/,
-    keeps: nothing,
-    covers: 'nothing',
-    isAnswered: true,
+    ...isUnused,
   },
   {
     does: 'pairs instead of objects',
@@ -81,9 +83,7 @@ export const unusable: readonly Misbehaviour[] = [
     fails: /\d+ of \d+ ticks rejected/,
     setAside: ['is not an object'],
     raw: /^\[\d{13},[\d.]+\]$/,
-    keeps: nothing,
-    covers: 'nothing',
-    isAnswered: true,
+    ...isUnused,
   },
   {
     does: 'the field p is called price',
@@ -91,9 +91,7 @@ export const unusable: readonly Misbehaviour[] = [
     ticks: each(({ t, p }) => ({ t, price: p })),
     fails: /\d+ of \d+ ticks rejected/,
     setAside: ['p is missing'],
-    keeps: nothing,
-    covers: 'nothing',
-    isAnswered: true,
+    ...isUnused,
   },
 ];
 
@@ -120,36 +118,24 @@ export const partly: readonly Misbehaviour[] = [
   ).map(
     ([what, change, reason]): Misbehaviour => ({
       does: `${what}, among valid ticks`,
-      happens:
-        'The unusable ticks are quarantined as received; the others are kept. The window is a gap, because more than 1 % is unusable.',
       ticks: someThird(change),
       setAside: [reason],
-      warns: /unusable ticks were quarantined/,
-      keeps: withoutThirds,
-      ...isGap,
+      ...isPartlyUsed,
     }),
   ),
   {
     does: 'prices of 1e400, among valid ticks',
-    happens:
-      'The unusable ticks are quarantined as received; the others are kept. The window is a gap, because more than 1 % is unusable.',
     ticks: (honest) => asText(someThird(({ t }) => ({ t, p: '∞' }))(honest), '"∞"', '1e400'),
     setAside: ['p is not finite'],
     raw: /^\{"t":\d+,"p":1e400\}$/,
-    warns: /unusable ticks were quarantined/,
-    keeps: withoutThirds,
-    ...isGap,
+    ...isPartlyUsed,
   },
   {
     does: 'times of 1e400, among valid ticks',
-    happens:
-      'The unusable ticks are quarantined as received; the others are kept. The window is a gap, because more than 1 % is unusable.',
     ticks: (honest) => asText(someThird(({ p }) => ({ t: '∞', p }))(honest), '"∞"', '-1e400'),
     setAside: ['t is not finite'],
     raw: /^\{"t":-1e400,"p":[\d.]+\}$/,
-    warns: /unusable ticks were quarantined/,
-    keeps: withoutThirds,
-    ...isGap,
+    ...isPartlyUsed,
   },
 ];
 

@@ -8,8 +8,9 @@ import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
 import { isWithin } from '../../../src/base/window.ts';
 import { createLeapingClock } from '../../client/virtual-clock.ts';
-import { at, input, inState, listed, rowsOf, ticksOf } from './night-facts.ts';
-import { dayMs, fewFiles, hourMs, startNights } from './nights.ts';
+import { withState } from '../../harness/with-state.ts';
+import { input, listed, rowsOf, ticksOf } from './night-facts.ts';
+import { at, dayMs, fewFiles, hourMs, startNights } from './nights.ts';
 
 test('counts ticks that appear after their window was covered as late', async () => {
   const nights = await startNights({ ...input, lateShare: 0.2, lateDelayMsMax: 2 * hourMs }, [
@@ -18,7 +19,7 @@ test('counts ticks that appear after their window was covered as late', async ()
   ]);
   await nights.night(at(0));
   const seen = rowsOf(nights.output);
-  const covered = inState(nights.output, readAllPublishedCoverage);
+  const covered = withState(nights.output, readAllPublishedCoverage);
   const summary = await nights.night(at(1));
   const fresh = [...rowsOf(nights.output)].filter((key) => !seen.has(key));
   const late = fresh.filter((key) => {
@@ -89,7 +90,7 @@ test('a failed second fetch of a covered window is not a gap', async () => {
   const nights = await startNights(input, [...fewFiles, 'poll.overlap_minutes=240']);
   await nights.night(at(0));
   await ticksJob.run(await nights.contextAt(at(0) + 20 * hourMs), { symbols: [] });
-  const [symbol] = inState(nights.output, (db) =>
+  const [symbol] = withState(nights.output, (db) =>
     readAllSymbols(db).flatMap(({ symbol: name, closesAt }) => ((closesAt ?? 0) > at(2) ? [name] : [])),
   );
   nights.box().set({ faultSymbols: { [symbol!]: 404 } } as never);

@@ -1,15 +1,13 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Database, openDatabase } from '../../../src/archive/journal/database.ts';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
 import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import { dayMs, firstNight } from './nights.ts';
+import { withState } from '../../harness/with-state.ts';
 
 // Nights for tests of the summary, with their state and ticks.
 
 export const input = { seed: 5, markets: 12, ticksPerDay: 150, lifetimeDaysMax: 30 };
-export const at = (n: number): number => firstNight + n * dayMs;
 export const ticksOf = ({ night }: Summary) => night!.ticks;
 
 /** Symbol and time of every published tick. */
@@ -23,15 +21,6 @@ export function rowsOf(output: string): Set<string> {
   return rows;
 }
 
-export function inState<T>(output: string, look: (db: Database) => T): T {
-  const db = openDatabase(join(output, '.oddslake', 'state.sqlite'), 1000);
-  try {
-    return look(db);
-  } finally {
-    db.close();
-  }
-}
-
 /** Listed symbols. */
 export const listed = (output: string): Set<string> =>
-  new Set(inState(output, (db) => readAllSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));
+  new Set(withState(output, (db) => readAllSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));

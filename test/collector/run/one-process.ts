@@ -1,18 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemDisk } from '../../../src/archive/disk/file-system.ts';
-import type { Clock, Log } from '../../../src/base/ports.ts';
+import { onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/base/system.ts';
-import { startProgress } from '../../../src/cli/progress.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
+import { createContext } from '../../harness/job-context.ts';
 import { quarantineLines } from '../../harness/quarantine.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
+import { startScripted } from './scripted-service.ts';
 
 // Runs a real job in this process, with a wall clock that the test sets.
-
-const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** A folder for an archive, and a function that removes it. */
 export function archiveFolder(): { readonly output: string; remove(): void } {
@@ -30,7 +29,6 @@ export async function contextOf(
   nowMs: () => number,
   set: readonly string[] = [],
 ): Promise<Context> {
-  const clock: Clock = { ...systemClock, nowMs };
   const settings = await loadSettings({
     env: { ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: 'sandbox-key' },
     cwd: tmpdir(),
@@ -44,21 +42,20 @@ export async function contextOf(
       ...set,
     ],
   });
-  return {
-    settings,
-    clock,
-    log: silent,
-    signal: new AbortController().signal,
-    version: 'test',
-    waitMs: 0,
-    strict: false,
-    threads: 1,
-    canCreateArchive: false,
-    disk: systemDisk,
-    random: () => (++runs % 1e6) / 1e6,
-    startDisplay: (label, total, unit) =>
-      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, isShown: false }),
+  return createContext({ settings, clock: { ...systemClock, nowMs }, random: () => (++runs % 1e6) / 1e6 });
+}
+
+/** A scripted service and an archive of it, which are removed after the test, and the contexts of its jobs. */
+export async function scriptedLake(startMs: number, symbols: readonly string[], set: readonly string[] = []) {
+  const box = await startScripted(startMs, symbols);
+  onTestFinished(() => box.stop());
+  const output = scratchFolder();
+  /** The clock of the job is that of the service, which this sets. */
+  const contextAt = (nowMs: number): Promise<Context> => {
+    box.nowMs = nowMs;
+    return contextOf(output, box.url, () => box.nowMs, set);
   };
+  return { box, output, contextAt };
 }
 
 export interface SetAside {

@@ -1,20 +1,12 @@
-import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
 import { union } from '../../../src/base/window.ts';
 import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { coverageOf, rowHashes, totalTicks } from '../../e2e/lake.ts';
-import { scratchRoot } from '../../harness/scratch-root.ts';
 import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
 
 // Nights with raw responses, which are imported into another archive.
-
-/** A folder that is removed after the test. */
-export function folder(): string {
-  const path = mkdtempSync(join(scratchRoot, 'oddslake-raw-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
 
 export const rawOf = (output: string): string => join(output, '.oddslake/raw');
 

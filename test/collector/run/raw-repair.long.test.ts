@@ -3,8 +3,8 @@ import { expect, test, vi } from 'vitest';
 import { job as repair } from '../../../jobs/repair.ts';
 import { formatSummary } from '../../../src/cli/print-summary.ts';
 import { hashes } from '../../archive/scratch.ts';
-import { at, type Damaged, damaged, only, repaired, withArchive } from './lost-lake.ts';
-import { dayMs, hourMs } from './nights.ts';
+import { type Damaged, damaged, only, repaired, withArchive } from './lost-lake.ts';
+import { at, dayMs, hourMs } from './nights.ts';
 import { rawFiles } from './raw-nights.ts';
 
 // Lost ticks are restored from raw responses without requests.

@@ -8,10 +8,11 @@ import { encodeRawPiece, readRawFile } from '../../../src/archive/raw/raw-file.t
 import { UsageError } from '../../../src/base/errors.ts';
 import { union } from '../../../src/base/window.ts';
 import { type OpenTransport, openTransport } from '../../../src/client/transport.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
 import { flagsOf, importInto } from '../../e2e/import-lake.ts';
 import { coverageOf, hashes, rowHashes, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
-import { allParts, briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
+import { allParts, briefly, calmNights, polled, rawFiles, rawOf } from './raw-nights.ts';
 
 /** A transport that changes the last byte of every tick page, so that it cannot be decoded. */
 const garbling: OpenTransport = (options, clock) => {
@@ -49,7 +50,7 @@ const spans = (output: string, symbol: string): string =>
 test('rebuilds the same archive from raw responses, and changes nothing when repeated', async () => {
   const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 }, allParts);
   expect(rawFiles(nights.output).length).toBe(2);
-  const again = folder();
+  const again = scratchFolder();
   const summary = await importInto(again, [rawOf(nights.output)], {}, ['source.name=box', allParts]);
   expect(summary).toMatchObject({ exit_code: 0, warnings: [], failures: [], ticks: { quarantined: 0 } });
   expect(polled(again)).toEqual(polled(nights.output));
@@ -65,7 +66,7 @@ test('rebuilds the same archive from raw responses, and changes nothing when rep
     candles: hashes(nights.output, 'candles_1h'),
   }).toEqual(before);
   // Only the requested dataset.
-  const lists = folder();
+  const lists = scratchFolder();
   expect((await importInto(lists, [rawOf(nights.output)], { datasets: ['markets'] })).ticks.fetched).toBe(0);
   expect(hashes(lists, 'markets')).toEqual(hashes(nights.output, 'markets'));
   expect(coverageOf(lists)).toEqual([]);
@@ -95,7 +96,7 @@ test('imports raw responses that an earlier version could not decode', async () 
 
 test('imports intact frames of damaged files, reports the others, and ignores foreign files', async () => {
   const nights = await calmNights(2, {});
-  const files = folder();
+  const files = scratchFolder();
   for (const path of rawFiles(nights.output)) cpSync(path, join(files, basename(path)));
   const [first, second] = rawFiles(nights.output).map((path) => join(files, basename(path)));
   const bytes = readFileSync(first!);
@@ -105,7 +106,7 @@ test('imports intact frames of damaged files, reports the others, and ignores fo
   writeFileSync(first!, bytes.with(middle, bytes[middle]! ^ 1));
   writeFileSync(join(files, 'x-000.raw'), 'rubbish');
   writeFileSync(join(files, 'y-000.raw'), '');
-  const output = folder();
+  const output = scratchFolder();
   const summary = await importInto(output, [files]);
   expect(summary.exit_code).toBe(4);
   expect(summary.failures.map(({ reason }) => reason.replace(/^.*\//, ''))).toEqual([
@@ -120,7 +121,7 @@ test('imports intact frames of damaged files, reports the others, and ignores fo
       .reduce((sum, { from, to }) => sum + to - from, 0);
   expect(lengthOf(output)).toBeLessThan(lengthOf(nights.output));
   // A file without readable frames writes nothing.
-  const empty = folder();
+  const empty = scratchFolder();
   writeFileSync(join(files, 'rubbish.bin'), 'rubbish');
   const rubbish = await importInto(empty, [join(files, 'rubbish.bin')], { format: 'raw' });
   expect(rubbish).toMatchObject({ exit_code: 4, generation: 0, ticks: { fetched: 0 } });
@@ -188,7 +189,7 @@ test('raw.bytes_max limits the raw responses and removes the oldest first', asyn
 test('reports undecodable raw responses and imports the others', async () => {
   const faults = ['bad-json', 'html', 'wrong-symbol'] as const;
   const nights = await calmNights(1, { faultShare: 0.3, faults }, allParts);
-  const again = folder();
+  const again = scratchFolder();
   const summary = await importInto(again, rawFiles(nights.output), {}, ['source.name=box', allParts]);
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
   expect(summary.warnings.join('\n')).toMatch(

@@ -5,10 +5,10 @@ import { readRecheckHistory } from '../../../src/archive/journal/nightly-memory.
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { dayMs } from '../../../src/base/window.ts';
 import { coverageOf, ticksOf } from '../../e2e/lake.ts';
-import { at, input, inState, rowsOf } from './night-facts.ts';
-import { fewFiles, firstNight, hourMs, startNights } from './nights.ts';
-import { archiveFolder, contextOf } from './one-process.ts';
-import { startScripted } from './scripted-service.ts';
+import { withState } from '../../harness/with-state.ts';
+import { input, rowsOf } from './night-facts.ts';
+import { at, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
+import { scriptedLake } from './one-process.ts';
 
 describe('late ticks', () => {
   test('after the overlap are found, and the overlap grows to include them', async () => {
@@ -21,7 +21,7 @@ describe('late ticks', () => {
     expect(lateness_ms).toBeLessThanOrEqual(6 * hourMs);
     expect(overlap_ms).toBe(Math.ceil(1.5 * lateness_ms));
     expect(summaries.map(({ exit_code }) => exit_code)).toEqual(summaries.map(() => 0));
-    expect(inState(nights.output, readRecheckHistory).caughtAt).toBeNull();
+    expect(withState(nights.output, readRecheckHistory).caughtAt).toBeNull();
     // Later nights gradually read again what the nights with the short overlap missed.
     const late = summaries.map(({ night }) => night!.ticks.late.count);
     expect(late.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(100);
@@ -64,22 +64,24 @@ test('a clean recheck changes nothing, and a repeated night makes none', async (
     await nights.night(at(1));
   }
   expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
-  expect(inState(checked!.output, readAllPublishedCoverage)).toEqual(
-    inState(without!.output, readAllPublishedCoverage),
+  expect(withState(checked!.output, readAllPublishedCoverage)).toEqual(
+    withState(without!.output, readAllPublishedCoverage),
   );
   const again = await nightly.run(await checked!.contextAt(at(1) + hourMs), { day: firstNight - (firstNight % dayMs) });
   expect(again.rechecks).toMatchObject({ requests: 0, windows: 0 });
   expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
-  expect(inState(checked!.output, readAllPublishedCoverage)).toEqual(
-    inState(without!.output, readAllPublishedCoverage),
+  expect(withState(checked!.output, readAllPublishedCoverage)).toEqual(
+    withState(without!.output, readAllPublishedCoverage),
   );
 });
 
 describe('a service that answers wide windows with a coarser grid', () => {
   test('is detected: its coverage counts as inferred until it is read again completely', async () => {
-    const { output, remove } = archiveFolder();
     const symbols = ['A', 'B', 'C'];
-    const box = await startScripted(firstNight, symbols);
+    const { output, box, contextAt } = await scriptedLake(firstNight, symbols, [
+      ...fewFiles,
+      'source.first_lookback_days=3',
+    ]);
     box.script = {
       ticks(honest, request, _, truth) {
         // Responses with the same time would not confirm each other.
@@ -91,40 +93,30 @@ describe('a service that answers wide windows with a coarser grid', () => {
         return { ...honest, ticks, count: ticks.length, from: request.from, to: request.to, generated_at: box.nowMs };
       },
     };
-    try {
-      const night = async (n: number): Promise<Summary> => {
-        box.nowMs = at(n);
-        const set = [...fewFiles, 'source.first_lookback_days=3'];
-        return nightly.run(await contextOf(output, box.url, () => box.nowMs, set), { day: null });
-      };
-      const summaries: Summary[] = [];
-      let caughtIn = -1;
-      for (let n = 0; n < 8; n++) {
-        summaries.push(await night(n));
-        const { caughtAt } = inState(output, readRecheckHistory);
-        if (caughtIn < 0 && caughtAt !== null) caughtIn = n;
-      }
-      expect(caughtIn).toBeGreaterThanOrEqual(0);
-      const caught = summaries[caughtIn]!;
-      expect(caught.rechecks!.contradicted).toBeGreaterThan(0);
-      expect(caught.rechecks!.withdrawn_windows).toBeGreaterThan(0);
-      expect(caught.warnings.join()).toContain('leaves ticks out of responses for wide windows');
-      const last = summaries.at(-1)!;
-      expect(last.rechecks).toMatchObject({ contradicted: 0, doubtful_windows: 0 });
-      for (const symbol of symbols) {
-        const had = new Set(
-          ticksOf(output)
-            .get(symbol)!
-            .map(({ t }) => t),
-        );
-        const due = coverageOf(output).filter((row) => row.symbol === symbol);
-        const truth = due.flatMap(({ from, to }) => box.truth(symbol, from, to));
-        expect(truth.length).toBeGreaterThan(1000);
-        expect(truth.filter(({ t }) => !had.has(t))).toEqual([]);
-      }
-    } finally {
-      await box.stop();
-      remove();
+    const summaries: Summary[] = [];
+    let caughtIn = -1;
+    for (let n = 0; n < 8; n++) {
+      summaries.push(await nightly.run(await contextAt(at(n)), { day: null }));
+      const { caughtAt } = withState(output, readRecheckHistory);
+      if (caughtIn < 0 && caughtAt !== null) caughtIn = n;
+    }
+    expect(caughtIn).toBeGreaterThanOrEqual(0);
+    const caught = summaries[caughtIn]!;
+    expect(caught.rechecks!.contradicted).toBeGreaterThan(0);
+    expect(caught.rechecks!.withdrawn_windows).toBeGreaterThan(0);
+    expect(caught.warnings.join()).toContain('leaves ticks out of responses for wide windows');
+    const last = summaries.at(-1)!;
+    expect(last.rechecks).toMatchObject({ contradicted: 0, doubtful_windows: 0 });
+    for (const symbol of symbols) {
+      const had = new Set(
+        ticksOf(output)
+          .get(symbol)!
+          .map(({ t }) => t),
+      );
+      const due = coverageOf(output).filter((row) => row.symbol === symbol);
+      const truth = due.flatMap(({ from, to }) => box.truth(symbol, from, to));
+      expect(truth.length).toBeGreaterThan(1000);
+      expect(truth.filter(({ t }) => !had.has(t))).toEqual([]);
     }
   });
 });

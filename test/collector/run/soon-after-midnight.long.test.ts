@@ -1,10 +1,10 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { type Decoded, readFiles } from '../../whole/truth.ts';
-import { dayMs, hourMs } from './nights.ts';
-import { archiveFolder, contextOf } from './one-process.ts';
-import { type MarketBody, type Requested, startScripted, type Tick } from './scripted-service.ts';
+import { dayMs, fewFiles, hourMs } from './nights.ts';
+import { scriptedLake } from './one-process.ts';
+import type { MarketBody, Requested, Tick } from './scripted-service.ts';
 
 // Nights that run so soon after midnight that no response about the end of the day before is final. The next night proves it
 // again, so that every day becomes complete with the second night after it, and never while it lacks a tick.
@@ -75,8 +75,7 @@ interface Paging {
 }
 
 async function startService({ cap, keeps }: Paging) {
-  const box = await startScripted(day0, Object.keys(world));
-  onTestFinished(() => box.stop());
+  const { box, output, contextAt } = await scriptedLake(day0, Object.keys(world), fewFiles);
   const visible = (symbol: string, from: number, to: number): Tick[] =>
     world[symbol]!.ticks.filter(
       ({ t, visibleAt = t }) => from <= t && t < Math.min(to, box.nowMs) && visibleAt <= box.nowMs,
@@ -101,19 +100,16 @@ async function startService({ cap, keeps }: Paging) {
       return { ...honest, markets, count: markets.length, total: markets.length, generated_at: box.nowMs };
     },
   };
-  return { box, visible };
+  return { box, output, contextAt, visible };
 }
 
 /** Runs the nights at `minutes` after midnight. Calls `check` after each with the number of the night. */
 async function runNights(minutes: number, paging: Paging, check: (n: number, lake: Lake) => void): Promise<void> {
-  const { box, visible } = await startService(paging);
-  const { output, remove } = archiveFolder();
-  onTestFinished(remove);
+  const { box, output, contextAt, visible } = await startService(paging);
   const decoded: Decoded = new Map();
   for (let n = 0; n < nightCount; n++) {
-    box.nowMs = day0 + n * dayMs + minutes * minuteMs;
     box.requests = [];
-    const context = await contextOf(output, box.url, () => box.nowMs, ['archive.parts=1', 'archive.candles=[]']);
+    const context = await contextAt(day0 + n * dayMs + minutes * minuteMs);
     const summary = await nightly.run(context, { day: null });
     expect(summary.exit_code).toBe(0);
     const archive = openConfiguredArchive(context, false);

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { systemDisk } from '../../../src/archive/disk/file-system.ts';
 import { countPolled, readRecheckHistory } from '../../../src/archive/journal/nightly-memory.ts';
 import { computeLatenessMs } from '../../../src/archive/journal/recheck-results.ts';
 import { readLastEndedRuns, startRun } from '../../../src/archive/journal/runs.ts';
@@ -11,10 +10,9 @@ import { type Context, InterruptedError } from '../../../src/context/context.ts'
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { answer, append, opened, scratchFolder } from '../../archive/scratch.ts';
+import { createContext } from '../../harness/job-context.ts';
 
-const silent = () => {};
-
-async function createContext(signal: AbortSignal): Promise<Context> {
+async function contextOf(signal: AbortSignal): Promise<Context> {
   const output = scratchFolder();
   const address = (name: string) => [`sources.${name}.base_url=https://${name}.test`, `sources.${name}.api_key=key`];
   const settings = await loadSettings({
@@ -24,25 +22,12 @@ async function createContext(signal: AbortSignal): Promise<Context> {
     set: [...address('alpha'), ...address('beta'), 'report.nightly=false'],
   });
   let draws = 0;
-  return {
-    settings,
-    clock: systemClock,
-    log: { debug: silent, info: silent, warn: silent, error: silent },
-    signal,
-    version: 'test',
-    waitMs: 0,
-    strict: false,
-    threads: 1,
-    canCreateArchive: true,
-    disk: systemDisk,
-    random: () => ++draws / 100,
-    startDisplay: async () => ({ update: silent, stop: silent }),
-  };
+  return createContext({ settings, clock: systemClock, signal, canCreateArchive: true, random: () => ++draws / 100 });
 }
 
 test('a signal between the runs of two sources interrupts the job', async () => {
   const stop = new AbortController();
-  const context = await createContext(stop.signal);
+  const context = await contextOf(stop.signal);
   const collected: (string | null)[] = [];
   const summary = await runJob(context, 'nightly', { usesUpstream: true }, async ({ source }) => {
     collected.push(source);
@@ -57,7 +42,7 @@ test('a signal between the runs of two sources interrupts the job', async () => 
 });
 
 test('a source that is forgotten while its first run starts is recorded again', async () => {
-  const context = await createContext(new AbortController().signal);
+  const context = await contextOf(new AbortController().signal);
   const sources = [{ name: 'alpha', upstream: 'https://alpha.test' }];
   const { output: root } = context.settings.archive;
   // It is called after the archive was opened and before the run is recorded.
@@ -77,7 +62,7 @@ test('a source that is forgotten while its first run starts is recorded again', 
 
 test('late ticks that a publish merges for another source are measured for that source', async () => {
   const nowMs = Date.now();
-  const context = { ...(await createContext(new AbortController().signal)), sources: ['alpha'] };
+  const context = { ...(await contextOf(new AbortController().signal)), sources: ['alpha'] };
   const windows = [{ from: nowMs - 100_000, to: nowMs }];
   const [early, late] = [[nowMs - 90_000, 0.1] as const, [nowMs - 60_000, 0.2] as const];
   const summary = await runJob(context, 'ticks', { usesUpstream: true }, async (run) => {
@@ -105,7 +90,7 @@ test('late ticks that a publish merges for another source are measured for that 
 test.each([0, 1])(
   'a job shows no success while it collects another source, and then its own exit code',
   async (fails) => {
-    const context = await createContext(new AbortController().signal);
+    const context = await contextOf(new AbortController().signal);
     const lastRuns: unknown[] = [];
     const summary = await runJob(context, 'nightly', { usesUpstream: true }, async ({ source, archive }) => {
       if (source === 'alpha') return;

@@ -1,16 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { job as ticks } from '../../../jobs/ticks.ts';
-import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
-import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
-
-const at = (n: number): number => firstNight + n * dayMs;
-const manifestOf = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
+import { manifestOf, totalTicks } from '../../e2e/lake.ts';
+import { at, fewFiles, hourMs, type Nights, startNights } from './nights.ts';
 
 async function statusAt(nights: Nights, nowMs: number): Promise<ReturnType<typeof readStatus>> {
   const context: Context = await nights.contextAt(nowMs);
@@ -30,9 +25,6 @@ async function lastingSymbols(nights: Nights): Promise<string[]> {
   const { markets } = (await response.json()) as { markets: { closes_at: number; symbol?: string }[] };
   return markets.flatMap(({ symbol, closes_at }) => (symbol !== undefined && closes_at > at(9) ? [symbol] : []));
 }
-
-const ticksThere = (nights: Nights): number =>
-  manifestOf(nights.output).datasets.ticks.files.reduce((sum, { rows }) => sum + rows, 0);
 
 test('covers symbols completely after five failed runs of a five-minute schedule', async () => {
   const options = { seed: 4, markets: 12, ticksPerDay: 100, lifetimeDaysMax: 60 };
@@ -54,7 +46,7 @@ test('covers symbols completely after five failed runs of a five-minute schedule
   const after = await nights.night(at(0) + 25 * 60_000);
   expect(after, JSON.stringify(after.failures)).toMatchObject({ exit_code: 0, symbols: { failed: 0, suspended: 0 } });
   for (const run of [0, 5]) await calm.night(at(0) + run * 5 * 60_000);
-  expect(ticksThere(nights)).toBe(ticksThere(calm));
+  expect(totalTicks(nights.output)).toBe(totalTicks(calm.output));
 });
 
 describe('a symbol that the service does not know', () => {

@@ -3,9 +3,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { takeWriteLock, tryLock } from '../../../src/archive/journal/lock.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { dayMs, floorToDay, union } from '../../../src/base/window.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
 import { coverageOf, hashes, manifestOf, ticksOf } from '../../e2e/lake.ts';
 import { expectHonest, expectWhole, hourMs, runIds, symbols, world, yearMs } from './clocks.ts';
-import { archiveFolder } from './one-process.ts';
 
 const evening = Date.UTC(2025, 5, 3, 23, 59, 59, 900);
 
@@ -147,9 +147,7 @@ describe('a clock that is set', () => {
   });
 
   test('does not change the wait for the lock', async () => {
-    const { output, remove } = archiveFolder();
-    onTestFinished(remove);
-    const path = join(output, 'lock.sqlite');
+    const path = join(scratchFolder(), 'lock.sqlite');
     const held = tryLock(path)!;
     for (const jumpMs of [yearMs, -yearMs]) {
       let passedMs = 0;

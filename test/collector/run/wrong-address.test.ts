@@ -1,24 +1,20 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
-import { archiveFolder, contextOf } from './one-process.ts';
-import { startScripted } from './scripted-service.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
+import { scriptedLake } from './one-process.ts';
 
 test('a wrong path in the address is named with the line that has it', async () => {
   const now = Date.UTC(2025, 5, 10, 3, 17);
-  const box = await startScripted(now, ['A']);
-  onTestFinished(() => box.stop());
+  const { box, output, contextAt } = await scriptedLake(now, ['A']);
   box.script = { markets: () => (response) => void response.writeHead(404).end('{"detail":"no such path"}') };
-  const { output, remove } = archiveFolder();
-  onTestFinished(remove);
-  const folder = archiveFolder();
-  onTestFinished(folder.remove);
-  const config = join(folder.output, 'lake.yaml');
+  const cwd = scratchFolder();
+  const config = join(cwd, 'lake.yaml');
   writeFileSync(config, `upstream:\n  api_key: key\n  base_url: ${box.url}\n`);
-  const context = await contextOf(output, box.url, () => now);
-  const settings = await loadSettings({ env: {}, cwd: folder.output, output, config, set: ['report.nightly=false'] });
+  const context = await contextAt(now);
+  const settings = await loadSettings({ env: {}, cwd, output, config, set: ['report.nightly=false'] });
   const argv = ['nightly', '--config', 'lake.yaml'];
   const summary = await nightly.run({ ...context, settings, argv }, { day: null });
   expect(summary).toMatchObject({ exit_code: 4, requests: 2 });

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
-import type { Log } from '../../../src/base/ports.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
+import { createContext } from '../../harness/job-context.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 import { type Draw, drawFrom } from '../seeds.ts';
 import { type AcceptedRows, trackAccepted } from './accepted-rows.ts';
@@ -70,7 +70,6 @@ export interface Started {
 /** UTC midnight at which every story begins. */
 export const day0 = Date.UTC(2026, 2, 20);
 
-const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const scratch = scratchRoot;
 
 /** @param tell receives every line of the trace, to investigate a failure */
@@ -157,13 +156,10 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       if (rows !== undefined) savedSeries.set(ofProcess, rows);
       const process = machine.startProcess(ofProcess);
       const bytes = drawFrom(seed + 100 * processes + 50);
-      const context: Context = {
+      const context = createContext({
         settings,
-        log: silent,
         version: 'simulated',
         waitMs,
-        strict: false,
-        threads: 1,
         canCreateArchive: true,
         disk: process.disk,
         openDatabase: process.openDatabase,
@@ -173,7 +169,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
         random: drawFrom(seed + 100 * processes),
         randomBytes: (count) => Uint8Array.from({ length: count }, () => bytes.below(256)),
         startDisplay: async () => ({ update: () => {}, stop: () => {} }),
-      };
+      });
       const summary = run(context, flags).then(
         (ended) => {
           if (rows !== undefined) series.requireTaken(rows, ended);

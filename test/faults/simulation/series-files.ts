@@ -1,7 +1,7 @@
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import type { TickColumns } from '../../../src/base/ticks.ts';
 import type { Window } from '../../../src/base/window.ts';
-import { computeQuotes, computeTrades, createSeriesKey } from '../../../src/sandbox/simulated-series.ts';
+import { computeQuotes, computeTrades, createSeriesKey } from '../../sandbox/simulated-series.ts';
 import type { Draw } from '../seeds.ts';
 import type { Lake } from './lake.ts';
 import type { SeriesName } from './series-rows.ts';

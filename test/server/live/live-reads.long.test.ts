@@ -28,10 +28,15 @@ function busySymbol({ box }: LiveWorld): string {
   return counted.sort((a, b) => b.n - a.n)[0]!.symbol;
 }
 
-test('ticks are as fresh as the upstream, and history the next moment', async () => {
+/** A world with a service, and a symbol that is traded now. */
+async function served(...set: string[]) {
   const world = await collected();
-  const service = await world.serve();
-  const symbol = busySymbol(world);
+  const service = await world.serve(...set);
+  return { world, service, symbol: busySymbol(world) };
+}
+
+test('ticks are as fresh as the upstream, and history the next moment', async () => {
+  const { world, service, symbol } = await served();
   for (const step of [0, 6000, 7000, 60_000]) {
     world.advance(step);
     const now = world.clock.nowMs();
@@ -47,9 +52,7 @@ test('ticks are as fresh as the upstream, and history the next moment', async ()
 });
 
 test('a thousand readers share one request and one journal record', async () => {
-  const world = await collected();
-  const service = await world.serve('service.live.timeout_ms=60000');
-  const symbol = busySymbol(world);
+  const { world, service, symbol } = await served('service.live.timeout_ms=60000');
   await service.get(`ticks?symbol=${symbol}`);
   world.advance(20_000);
   const before = { requests: world.box.stats().tickRequests, records: recordsOf(service) };
@@ -62,9 +65,7 @@ test('a thousand readers share one request and one journal record', async () => 
 });
 
 test('asks nothing for the past, nor for data that is fresh', async () => {
-  const world = await collected();
-  const service = await world.serve();
-  const symbol = busySymbol(world);
+  const { world, service, symbol } = await served();
   await service.get(`ticks?symbol=${symbol}`);
   const before = world.box.stats().tickRequests;
   world.advance(4999);
@@ -78,9 +79,7 @@ test('asks nothing for the past, nor for data that is fresh', async () => {
 });
 
 test('a reader without a key gets what is stored, and causes no request', async () => {
-  const world = await collected();
-  const service = await world.serve('service.public_catalogue=true');
-  const symbol = busySymbol(world);
+  const { world, service, symbol } = await served('service.public_catalogue=true');
   await service.get(`ticks?symbol=${symbol}`);
   world.advance(60_000);
   const before = world.box.stats();
@@ -109,9 +108,7 @@ test('a symbol that nobody has ticks of is requested once, and does not enter th
 });
 
 test('an order book that was never polled is fetched; then it is as fresh as the upstream', async () => {
-  const world = await collected();
-  const service = await world.serve();
-  const symbol = busySymbol(world);
+  const { world, service, symbol } = await served();
   for (const step of [0, 6000, 60_000]) {
     world.advance(step);
     const { status, body, headers } = await service.get(`orderbook?symbol=${symbol}`);
@@ -157,9 +154,7 @@ function requireFresh(response: Answer): Answer {
 test.each(Object.keys(outages) as (keyof typeof outages)[])(
   'serves what the archive has if the upstream %s',
   async (how) => {
-    const world = await collected();
-    const service = await world.serve('service.live.timeout_ms=300');
-    const symbol = busySymbol(world);
+    const { world, service, symbol } = await served('service.live.timeout_ms=300');
     const window = `symbol=${symbol}&from=${startMs - minuteMs}`;
     // On a busy machine the first reads may take longer than the timeout; what they requested arrives all the same.
     const fresh = await vi.waitFor(() => service.get(`ticks?${window}`).then(requireFresh), 20_000);
@@ -186,9 +181,7 @@ test.each(Object.keys(outages) as (keyof typeof outages)[])(
 );
 
 test('recovers after an outage, and asks seldom while it lasts', async () => {
-  const world = await collected();
-  const service = await world.serve('service.live.timeout_ms=60000');
-  const symbol = busySymbol(world);
+  const { world, service, symbol } = await served('service.live.timeout_ms=60000');
   await service.get(`ticks?symbol=${symbol}`);
   world.box.set({ faultShare: 1, faults: ['500'] });
   const before = world.box.stats().tickRequests;
@@ -206,9 +199,7 @@ test('recovers after an outage, and asks seldom while it lasts', async () => {
 });
 
 test('a slow upstream costs one timeout; what it returns later is journaled', async () => {
-  const world = await collected();
-  const service = await world.serve('service.live.timeout_ms=50');
-  const symbol = busySymbol(world);
+  const { world, service, symbol } = await served('service.live.timeout_ms=50');
   world.box.set({ latencyMs: 500 });
   const first = await service.get(`ticks?symbol=${symbol}`);
   expect([first.status, first.body.data_time, await service.count('timeout')]).toEqual([200, null, 1]);
@@ -239,9 +230,7 @@ test('is refused without an upstream, with another one, and on a snapshot', asyn
 });
 
 test('each day of live reads is a run with its counts, and its raw responses', async () => {
-  const world = await collected();
-  const service = await world.serve();
-  const symbol = busySymbol(world);
+  const { world, service, symbol } = await served();
   await service.get(`ticks?symbol=${symbol}`);
   world.advance(86_400_000);
   await service.get(`ticks?symbol=${symbol}`);

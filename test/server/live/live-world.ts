@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Archive } from '../../../src/archive/archive.ts';
-import { systemDisk } from '../../../src/archive/disk/file-system.ts';
 import type { Clock, Log } from '../../../src/base/ports.ts';
 import { systemClock, systemRandom } from '../../../src/base/system.ts';
-import { startProgress } from '../../../src/cli/progress.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
@@ -14,6 +12,7 @@ import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { withWorkspace } from '../../../src/server/open-workspace.ts';
 import { startService } from '../../../src/server/run-service.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
+import { createContext } from '../../harness/job-context.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
 
 // A service with live reads, an archive on disk, and the sandbox as its upstream, or one sandbox for each of several sources.
@@ -96,7 +95,6 @@ export async function startWorld(
     (facts: object, message: string): void =>
       void log.push({ level, message, facts });
   const logger: Log = { debug() {}, info: at('info'), warn: at('warn'), error: at('error') };
-  const abort = new AbortController();
 
   const context = (...set: string[]): Promise<Context> =>
     contextOf({ url: box.url, key: 'sandbox-key', output: join(root, 'archive') }, set, boxes.size > 0 ? config : null);
@@ -123,21 +121,7 @@ export async function startWorld(
         ...set,
       ],
     });
-    return {
-      settings,
-      clock,
-      log: logger,
-      signal: abort.signal,
-      version: 'test',
-      waitMs: 5000,
-      strict: false,
-      threads: 1,
-      canCreateArchive: true,
-      disk: systemDisk,
-      random: systemRandom,
-      startDisplay: (label, total, unit) =>
-        startProgress({ label, total, unit, clock, log: logger, stream: process.stderr, isShown: false }),
-    };
+    return createContext({ settings, clock, log: logger, waitMs: 5000, canCreateArchive: true, random: systemRandom });
   }
 
   async function serve(...set: string[]): Promise<LiveService> {

@@ -4,8 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { renderArchiveReport } from '../../../src/report/archive-page.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { createReportData, createReportDataWithProblems } from '../../report/made-gathered.ts';
-import { needsBrowser, visitFile, withBrowser } from './browser.ts';
-import { leastContrast } from './contrast.ts';
+import { expectSound, looks, needsBrowser, visitFile, withBrowser } from './browser.ts';
 import { rubbish } from './lake.ts';
 
 withBrowser();
@@ -17,29 +16,13 @@ function written(gathered = createReportDataWithProblems(rubbish)): string {
 }
 
 describe('the report on an archive', needsBrowser, () => {
-  test.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)('renders at %i pixels, %s, without errors, clipping or low contrast', async (width, colorScheme) => {
-    const file = written();
-    const { page, complaints, requested } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
-    expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+  test.each(looks)('renders at %i pixels, %s, without errors, clipping or low contrast', async (width, colorScheme) => {
+    const { page, shown } = await expectSound(written(), width, colorScheme, 'svg:not(.spark)');
     // The plots of ticks, bytes, coverage, lag, lateness, conflicts, requests and growth in the variant for this width.
-    const shown = (await page.evaluate(
-      `[...document.querySelectorAll('svg:not(.spark)')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
-    )) as number[];
     expect(shown).toHaveLength(8);
     for (const plot of shown) expect(plot).toBeGreaterThan(width === 390 ? 300 : 900);
-    const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
-    expect(contrast, of).toBeGreaterThan(4.5);
-    const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
-    expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
     expect(await page.locator('td bdi', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
     expect(await page.locator('svg.spark:visible').count()).toBeGreaterThan(0);
-    expect(await page.evaluate('globalThis.hit')).toBeUndefined();
-    expect([complaints, requested]).toEqual([[], [`file://${file}`]]);
   });
 
   test('has text alternatives for runs and plots', async () => {

@@ -4,8 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { renderBacktestPage } from '../../../src/report/backtest-page.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { createResult } from '../../report/made-result.ts';
-import { needsBrowser, visitFile, withBrowser } from './browser.ts';
-import { leastContrast } from './contrast.ts';
+import { expectSound, looks, needsBrowser, visitFile, withBrowser } from './browser.ts';
 import { rubbish } from './lake.ts';
 
 withBrowser();
@@ -19,28 +18,12 @@ function written(): string {
 }
 
 describe('the page of a backtest', needsBrowser, () => {
-  test.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)('renders at %i pixels, %s, without errors, clipping or low contrast', async (width, colorScheme) => {
-    const file = written();
-    const { page, complaints, requested } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
-    expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+  test.each(looks)('renders at %i pixels, %s, without errors, clipping or low contrast', async (width, colorScheme) => {
+    const { page, shown } = await expectSound(written(), width, colorScheme, 'svg');
     // The plots of equity, drawdown, grid and calibration in the variant for this width.
-    const shown = await page.evaluate(
-      `[...document.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
-    );
     expect(shown).toHaveLength(4);
-    for (const plot of shown as number[]) expect(plot).toBeGreaterThan(width === 390 ? 300 : 280);
-    const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
-    expect(contrast, of).toBeGreaterThan(4.5);
-    const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
-    expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
+    for (const plot of shown) expect(plot).toBeGreaterThan(width === 390 ? 300 : 280);
     expect(await page.locator('td', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
-    expect(await page.evaluate('globalThis.hit')).toBeUndefined();
-    expect([complaints, requested]).toEqual([[], [`file://${file}`]]);
   });
 
   test('prints black on white in the wide layout', async () => {

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import { limitMs } from '../../harness/limits.ts';
 import { needsPath } from '../../harness/needs.ts';
 import type { Serving } from '../serving.ts';
+import { leastContrast } from './contrast.ts';
 
 // Test setup for pages: Debian's Chromium, one per file, with a new context for each visit.
 
@@ -62,6 +63,29 @@ export async function visitFile(path: string, options: BrowserContextOptions = {
   const opened = await newVisit({ offline: true, ...options });
   await opened.page.goto(`file://${path}`);
   return opened;
+}
+
+/** Widths and schemes in which the pages are checked. */
+export const looks = ([1280, 390] as const).flatMap((width) =>
+  (['light', 'dark'] as const).map((scheme) => [width, scheme] as const),
+);
+
+/**
+ * Opens a file, and expects no error, request, clipping, low contrast, wrong paper or injected script. Returns the widths of the
+ * plots that are shown, too.
+ */
+export async function expectSound(file: string, width: number, colorScheme: 'light' | 'dark', plots: string) {
+  const { page, complaints, requested } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
+  expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+  const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
+  expect(contrast, of).toBeGreaterThan(4.5);
+  const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+  expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
+  expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+  expect([complaints, requested]).toEqual([[], [`file://${file}`]]);
+  const widths = `[...document.querySelectorAll('${plots}')].map((svg) => svg.getBoundingClientRect().width)`;
+  const shown = ((await page.evaluate(widths)) as number[]).filter((one) => one > 0);
+  return { page, shown };
 }
 
 async function newVisit(options: BrowserContextOptions): Promise<Visit> {

@@ -8,7 +8,7 @@ import { verifyArchive } from '../../../src/archive/integrity/verify.ts';
 import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
 import { answer, append, day0, hourMs, now, publishNow } from '../../archive/scratch.ts';
 import { type Serving, serving, sharedServing } from '../serving.ts';
-import { chartDrawn, needsBrowser, soon, visit, withBrowser } from './browser.ts';
+import { chartDrawn, looks, needsBrowser, soon, visit, withBrowser } from './browser.ts';
 import { lakeOf, lakeWith, rain, rainLake, rubbish } from './lake.ts';
 
 // What a person does on the catalogue page apart from charts: searching, days, datasets, signing in.
@@ -345,12 +345,7 @@ async function checkApiPage(page: Page, { url }: Serving, width: number): Promis
 }
 
 describe('axe-core has no finding', needsBrowser, () => {
-  test.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)(
+  test.each(looks)(
     'at %i pixels, %s: list, day, cards, sign-in, empty archive, API, problems',
     async (width, colorScheme) => {
       const options = { key: null, viewport: { width, height: 844 }, colorScheme };

@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/errors.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import {
@@ -13,6 +12,7 @@ import {
 } from '../../../src/server/workspace/user-tokens.ts';
 import { now, scratchFolder } from '../../archive/scratch.ts';
 import { limitMs } from '../../harness/limits.ts';
+import { listen } from '../../harness/listen.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const secret = 'a secret of more than 32 characters, for tests';
@@ -101,12 +101,7 @@ test('gives up on a key set that is slow or too long', async () => {
     };
     more();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = await listen(server);
   await expect(fetchKeySet(`${url}/silent`, 50)).rejects.toThrow(/timeout/);
   await expect(fetchKeySet(`${url}/endless`, limitMs)).rejects.toThrow(/longer than 262144 bytes/);
 });
