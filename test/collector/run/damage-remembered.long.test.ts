@@ -11,12 +11,11 @@ import { job as ticks } from '../../../jobs/ticks.ts';
 import { job as verifyJob } from '../../../jobs/verify.ts';
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
-import { readArchiveStatus } from '../../../src/archive/read/archive-status.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
 import { openScheduleMonitor } from '../../../src/collector/schedule/health-checks.ts';
 import { openJobStatusBoard } from '../../../src/collector/schedule/job-status.ts';
 import type { Context } from '../../../src/context/context.ts';
-import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
 const input = { seed: 7, markets: 6, ticksPerDay: 40, lifetimeDaysMax: 60 };
@@ -95,33 +94,17 @@ test('a clean repair clears the damage, and the lost ticks are fetched again', a
   expect(await nights.night(at(3))).toMatchObject({ exit_code: 0, error: null });
 });
 
-test('status and archive metrics include damage', async () => {
+test('the health port of a schedule is not ready, and its metrics and status count damaged files', async () => {
   const { nights, part } = await lake();
   rmSync(join(nights.output, part));
   await nights.night(at(2));
   const context = await nights.contextAt(at(2));
   const archive = openConfiguredArchive(context, false);
-  try {
-    const rules = {
-      namedSymbols: null,
-      views: [],
-      lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs },
-    };
-    expect(readStatus(archive, rules, at(2))).toMatchObject({
-      damaged: [{ path: part, kind: 'missing', found_at: at(2) }],
-      damaged_count: 1,
-    });
-    expect(readArchiveStatus(archive, at(2))).toMatchObject({ damaged: [{ path: part }] });
-  } finally {
-    archive.close();
-  }
-});
-
-test('the health port of a schedule is not ready, and its metrics count damaged files', async () => {
-  const { nights, part } = await lake();
-  rmSync(join(nights.output, part));
-  await nights.night(at(2));
-  const context = await nights.contextAt(at(2));
+  onTestFinished(() => archive.close());
+  expect(readStatus(archive, toCompletenessRules(context.settings), at(2))).toMatchObject({
+    damaged: [{ path: part, kind: 'missing', found_at: at(2) }],
+    damaged_count: 1,
+  });
   const urls: string[] = [];
   const log = { ...context.log, info: (facts: object) => urls.push((facts as { url: string }).url) };
   const watch = await openScheduleMonitor({ ...context, log }, 0, openJobStatusBoard([], hourMs, at(2)));
