@@ -336,7 +336,10 @@ function describeWell({ status, ended }: Facts): string {
       ? `${formatCount(ticksPublished, 'tick')}, no live symbols`
       : `collected to ${formatMoment(reached)}`,
     ...(watermark === null || watermark === reached ? [] : [`proven to ${formatMoment(watermark)}`]),
-    ...(night == null ? [] : [`${formatCount(night.night?.ticks.new.count ?? night.ticks.accepted, 'new tick')}`]),
+    // A job that requests no ticks brings none.
+    ...(night == null || (night.night === undefined && night.ticks.fetched === 0)
+      ? []
+      : [`${formatCount(night.night?.ticks.new.count ?? night.ticks.accepted, 'new tick')}`]),
   ].join(', ');
 }
 

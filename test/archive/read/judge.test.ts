@@ -86,6 +86,10 @@ test('an archive that is well', () => {
       command: null,
     },
   });
+  const summary = { requests: 2, exit_code: 0, ticks: { fetched: 0, accepted: 0 } } as unknown as Summary;
+  expect(judgeFacts({}, { ended: { summary, findings: [] } }).verdict.text).toBe(
+    'OK: collected to 2026-11-29 03:10 UTC, proven to 2026-11-27',
+  );
 });
 
 const failing = {

@@ -1,5 +1,6 @@
 import { appendFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as markets } from '../../../jobs/markets.ts';
@@ -8,18 +9,19 @@ import { job as publish } from '../../../jobs/publish.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import { job as verifyJob } from '../../../jobs/verify.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
-import { readArchiveStatus } from '../../../src/archive/read/archive-status.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
 import { openScheduleMonitor } from '../../../src/collector/schedule/health-checks.ts';
 import { openJobStatusBoard } from '../../../src/collector/schedule/job-status.ts';
 import type { Context } from '../../../src/context/context.ts';
-import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
-import { manifestOf } from '../../e2e/lake.ts';
-import { withState } from '../../harness/with-state.ts';
-import { at, dayMs, fewFiles, hourMs, type Nights, startNights } from './nights.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
+import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
 const input = { seed: 7, markets: 6, ticksPerDay: 40, lifetimeDaysMax: 60 };
+const at = (n: number): number => firstNight + n * dayMs;
+
+const manifestIn = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
 
 /** Two nights, after which the first days are settled. */
 async function lake(): Promise<{ nights: Nights; part: string }> {
@@ -92,33 +94,17 @@ test('a clean repair clears the damage, and the lost ticks are fetched again', a
   expect(await nights.night(at(3))).toMatchObject({ exit_code: 0, error: null });
 });
 
-test('status and archive metrics include damage', async () => {
+test('the health port of a schedule is not ready, and its metrics and status count damaged files', async () => {
   const { nights, part } = await lake();
   rmSync(join(nights.output, part));
   await nights.night(at(2));
   const context = await nights.contextAt(at(2));
   const archive = openConfiguredArchive(context, false);
-  try {
-    const rules = {
-      namedSymbols: null,
-      views: [],
-      lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs },
-    };
-    expect(readStatus(archive, rules, at(2))).toMatchObject({
-      damaged: [{ path: part, kind: 'missing', found_at: at(2) }],
-      damaged_count: 1,
-    });
-    expect(readArchiveStatus(archive, at(2))).toMatchObject({ damaged: [{ path: part }] });
-  } finally {
-    archive.close();
-  }
-});
-
-test('the health port of a schedule is not ready, and its metrics count damaged files', async () => {
-  const { nights, part } = await lake();
-  rmSync(join(nights.output, part));
-  await nights.night(at(2));
-  const context = await nights.contextAt(at(2));
+  onTestFinished(() => archive.close());
+  expect(readStatus(archive, toCompletenessRules(context.settings), at(2))).toMatchObject({
+    damaged: [{ path: part, kind: 'missing', found_at: at(2) }],
+    damaged_count: 1,
+  });
   const urls: string[] = [];
   const log = { ...context.log, info: (facts: object) => urls.push((facts as { url: string }).url) };
   const watch = await openScheduleMonitor({ ...context, log }, 0, openJobStatusBoard([], hourMs, at(2)));
@@ -147,21 +133,25 @@ test('the hashed share finds a changed file within verify_days', async () => {
 
 test('hashes every published byte again within verify_days', async () => {
   const { nights } = await lake();
-  const { verified_through: first } = manifestOf(nights.output);
+  const { verified_through: first } = manifestIn(nights.output);
   expect(first).toBe(at(0));
   for (let n = 2; n < 12; n++) await nights.night(at(n), 'archive.verify_days=4');
-  const { verified_through: last } = manifestOf(nights.output);
+  const { verified_through: last } = manifestIn(nights.output);
   expect(last).toBeGreaterThanOrEqual(at(11 - 4 - 1));
   expect(last).toBeLessThan(at(11));
   await verify(await nights.contextAt(at(12)));
   await nights.night(at(12) + hourMs);
-  expect(manifestOf(nights.output).verified_through).toBe(at(12));
+  expect(manifestIn(nights.output).verified_through).toBe(at(12));
 });
 
 test('verify is recorded as a run', async () => {
   const { nights } = await lake();
   const { run_id } = await verify(await nights.contextAt(at(1) + hourMs));
-  const sql = 'select job, exit_code, finished_at from runs where run_id = ?';
-  const row = withState(nights.output, (db) => db.one(sql, run_id!));
-  expect(row).toEqual({ job: 'verify', exit_code: 0, finished_at: at(1) + hourMs });
+  const db = new DatabaseSync(join(nights.output, '.oddslake', 'state.sqlite'), { readOnly: true });
+  try {
+    const row = db.prepare('select job, exit_code, finished_at from runs where run_id = ?').get(run_id!);
+    expect({ ...row }).toEqual({ job: 'verify', exit_code: 0, finished_at: at(1) + hourMs });
+  } finally {
+    db.close();
+  }
 });
