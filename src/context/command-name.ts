@@ -159,7 +159,7 @@ interface SelectionFlag {
 }
 
 /** Settings without which the same command would be about another archive or service. A key is never printed. */
-const repeatedSetting = /^\s*(?:archive|sources?|upstream)\.(?![^=]*_key)/;
+const repeatedSetting = /^\s*(?:(?:archive|sources?)\.(?![^=]*_key)|upstream\.base_url=)/;
 
 /** The flags that select the config, the archive and its service, in the order given. */
 const listSelection = (args: readonly string[]): SelectionFlag[] =>

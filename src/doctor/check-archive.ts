@@ -9,7 +9,7 @@ import {
   sumFileSizes,
 } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
-import { inspectDatabase, toStateFilePath } from '../archive/journal/state.ts';
+import { inspectDatabase, type StateInspection, toStateFilePath } from '../archive/journal/state.ts';
 import { type ArchiveStatus, readStatusOf } from '../archive/read/archive-status.ts';
 import { judge } from '../archive/read/judge.ts';
 import { exitCodes, OddslakeError } from '../base/errors.ts';
@@ -95,6 +95,12 @@ function judgeManifest({ root, manifest: found, upstream, sources = [], state }:
   return ok('archive', `${root}, ${formatOwner(owner)}, generation ${manifest.generation}: ${sizes}`);
 }
 
+/** Whether manifest.json is not that of the last publish. Until a publish is finished, it belongs to the previous generation. */
+const isForeign = (
+  manifest: { readonly sha256: string } | null,
+  { hasOpenIntent, manifestSha256 }: Pick<StateInspection, 'hasOpenIntent' | 'manifestSha256'>,
+): boolean => !hasOpenIntent && manifestSha256 !== null && manifest?.sha256 !== manifestSha256;
+
 function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
   if (state === null)
     return warning(
@@ -104,11 +110,10 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
     );
   if (state instanceof OddslakeError)
     return problem('state', state.exitCode, state.message, 'See docs/RELIABILITY.md.');
-  const { hasOpenIntent, generation, manifestSha256 } = state;
-  // Until the publish is finished, manifest.json belongs to the previous generation.
+  const { hasOpenIntent, generation } = state;
   if (hasOpenIntent) return ok('state', `generation ${generation}, publish in progress`);
   const manifest = valueOrNull(published);
-  if (manifestSha256 !== null && manifest?.sha256 !== manifestSha256)
+  if (isForeign(manifest, state))
     return problem(
       'state',
       exitCodes.damaged,
@@ -193,7 +198,7 @@ export function probeArchive({ settings, disk, random, clock }: Context): Archiv
   /** The status with the damage that was found now, from a state that is not opened for writing. */
   function readStatusAtRest(): ArchiveStatus | null {
     const state = valueOrNull(inspection.state);
-    if (state === null) return null;
+    if (state === null || isForeign(valueOrNull(inspection.manifest), state)) return null;
     const isUnpublished = inspection.manifest === null && state.manifestSha256 === null;
     const manifest = isUnpublished ? createEmptyManifest('', '', 1) : valueOrNull(inspection.manifest)?.manifest;
     if (manifest === undefined) return null;

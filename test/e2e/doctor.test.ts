@@ -80,7 +80,7 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
   expect(finding('key')).toMatchObject({ severity: 'ok', message: 'accepted (list of one market: status 200)' });
   expect(finding('clock')).toMatchObject({ severity: 'ok' });
   expect(finding('state')).toMatchObject({ severity: 'ok', message: 'matches the published files' });
-  expect(finding('last run')).toMatchObject({ severity: 'ok' });
+  expect(finding('verdict')).toMatchObject({ severity: 'ok', message: expect.stringMatching(/^OK: collected to /) });
   expect(finding('published')?.message).toMatch(
     /^\d+ files have the right size, and 8 that were hashed now match; every byte verified since 20\S+Z$/,
   );
@@ -209,7 +209,7 @@ test('damage is a problem with exit code 6: files, manifest and state', async ()
   for (const bytes of [flipped, Buffer.concat([intact, intact])]) {
     writeFileSync(join(output, path), bytes);
     const { code, finding } = await doctor(output, env);
-    expect([code, finding('published')?.message]).toEqual([6, `${path} damaged`]);
+    expect([code, finding('finding')?.message]).toEqual([6, `1 file damaged: ${path} (checksum mismatch)`]);
   }
   rmSync(join(output, path));
   expect((await doctor(output, env)).code).toBe(6);
@@ -233,20 +233,17 @@ test('damage is a problem with exit code 6: files, manifest and state', async ()
   expect([lost.code, lost.finding('state')?.severity]).toEqual([0, 'warning']);
 });
 
-test('a failed run, journaled ticks and a long pause are warnings', async () => {
+test('a long pause is a problem, a file of a repair a warning, and journaled ticks need nothing', async () => {
   const { output, env } = await polled();
   const state = new DatabaseSync(join(output, '.oddslake/state.sqlite'));
   state.exec(
-    "update runs set exit_code = 4; insert into journal_ticks (id, record_id, symbol, day, part, n, t, p, checksum) values (1, 1, 'A', 0, 0, 12, x'', x'', 0)",
+    "insert into journal_ticks (id, record_id, symbol, day, part, n, t, p, checksum) values (1, 1, 'A', 0, 0, 12, x'', x'', 0)",
   );
   state.close();
-  const { finding } = await expectDone(doctor(output, env, '--set', 'service.lag_seconds_max=0'));
-  expect(finding('last run')).toMatchObject({
-    severity: 'warning',
-    message: expect.stringContaining('ended with exit code 4'),
-  });
-  expect(finding('journal')).toMatchObject({ severity: 'warning', message: '12 ticks not yet published' });
-  expect(finding('covered')).toMatchObject({ severity: 'warning' });
+  const { code, diagnosis } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
+  const found = (start: string) => diagnosis.findings.find(({ message }) => message.startsWith(start));
+  expect([code, found('nothing was collected since ')?.severity]).toEqual([4, 'action_required']);
+  expect(found('12 ticks not published yet')).toMatchObject({ severity: 'ok' });
   mkdirSync(join(output, '.oddslake/damaged'));
   writeFileSync(join(output, '.oddslake/damaged/one'), '');
   expect((await doctor(output, env)).finding('quarantined')).toMatchObject({ severity: 'warning' });

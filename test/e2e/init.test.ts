@@ -107,7 +107,7 @@ describe('init', () => {
     const made = await expectDone(init(cwd, flags, { ODDSLAKE_API_KEY: 'sandbox-key' }));
     expect(made.stderr).toMatch(/Reached .*\nKey accepted/);
     expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).toMatch(/^orderbooks:\n {2}all_live: true$/m);
-    expect(made.stdout).toMatch(/✓ node[\s\S]*✓ permissions[\s\S]*Next:\n[\s\S]*nightly done/);
+    expect(made.stdout).toMatch(/✓ node[\s\S]*✓ permissions[\s\S]*Next:\n[\s\S]*nightly +done/);
     expect(readdirSync(join(cwd, 'lake', 'orderbooks')).length).toBeGreaterThan(0);
   });
 
@@ -124,7 +124,7 @@ describe('init', () => {
       );
       expect(readdirSync(cwd)).toEqual([]);
       const made = await typeInto(cwd, flags, ['y\n', 'y\n'], 'sandbox-key');
-      expect(made).toMatch(/Run the first nightly job now\? \[Y\/n\]: [\s\S]*nightly done/);
+      expect(made).toMatch(/Run the first nightly job now\? \[Y\/n\]: [\s\S]*nightly +done/);
       expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).toContain('all_live: true');
     },
   );

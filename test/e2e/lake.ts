@@ -314,7 +314,7 @@ export function expectSentence(ended: Ended, code: number, sentence: RegExp): vo
   const bare = (text: string): string =>
     text
       .replaceAll(/\S*\bbin\/oddslake(?= [a-z])/g, 'oddslake')
-      .replaceAll(/ --(?:config|output) (?:'[^']*'|\S*[^\s.])/g, '')
+      .replaceAll(/ --(?:config|output|set) (?:'[^']*'|\S*[^\s.])/g, '')
       .replace(/\.$/, '');
   expect(printed.map(bare)).toEqual([bare(`oddslake: ${ended.summary.error}`)]);
   expect(ended.stderr).not.toMatch(/\n\s+at /);

@@ -59,7 +59,7 @@ describe('verify --repair', () => {
     expect(hashes(output, ...datasetsRestored)).toEqual(before);
     await expectDone(run(['verify', '--output', output]));
     const again = await expectDone(run(repairArgs(output).filter((flag) => flag !== '--json')));
-    expect(again.stdout).toMatch(/^repair done after .*\n {2}repaired {3}nothing: no damage found in \d+ files, /);
+    expect(again.stdout).toMatch(/^ {2}repaired {3}nothing: no damage found in \d+ files, /m);
   });
 
   test('restores an unreadable manifest without an upstream', async () => {
@@ -91,7 +91,9 @@ describe('verify --repair', () => {
     );
     expect(repaired.code, repaired.stderr).toBe(4);
     // The outcome comes before the damage that was found.
-    expect(repaired.stdout).toMatch(/^repair done after .*, but incomplete\n {2}repaired {3}1 file: 1 removed · of /);
+    expect(repaired.stdout).toMatch(
+      /\n {2}repaired {3}1 file: 1 removed · of .*\n {2}repair {5}done after .*, but incomplete .*\n(?:.*\n)*The damaged/,
+    );
     expect(repaired.stdout).toContain(`${path}: checksum mismatch; removed, 0 of ${rows} rows kept`);
     expect(repaired.stdout).toContain(`lost permanently: ${rows} rows of markets in ${path}`);
     await expectDone(run(['verify', '--output', output]));

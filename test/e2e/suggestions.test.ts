@@ -52,7 +52,6 @@ test('flags that other programs have get what this one uses in place of them', a
     ['nightly --from 2026-01-01', 'oddslake backfill --since 7d)'],
     ['nightly --days 7', 'oddslake backfill --since 7d)'],
     ['nightly --out lake', '(Did you mean --output?)'],
-    ['nightly --verbose', '(Did you mean --log-level debug?)'],
     ['nightly --help-all', '(Did you mean --help?)'],
     ['backfill --days 7', '(Did you mean --since?)'],
     ['sql --csv x', '(Did you mean --format csv?)'],

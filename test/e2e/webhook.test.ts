@@ -51,7 +51,9 @@ describe('a webhook gets a message about a run that ended', () => {
       run_id: incomplete.summary.run_id,
       archive: output,
       failures: [{ symbol: box.symbols()[0], reason: expect.stringContaining('404') }],
-      text: expect.stringMatching(/^oddslake backfill on .*: done, but incomplete \(exit 4\)\. Missing: /),
+      text: expect.stringMatching(
+        /^oddslake backfill on .* \(exit 4\): \S+: HTTP 404 .*; next: \/\S+\/oddslake backfill --output /,
+      ),
     });
     expectNoSecret(incomplete);
   });
@@ -71,10 +73,10 @@ describe('a webhook gets a message about a run that ended', () => {
       [4, 1],
       [4, 1],
     ]);
-    expect(reported[0]!.body.text).toMatch(
-      /Missing: .* \(HTTP 404.*1 active symbol is suspended\. To request them now: oddslake symbols retry/,
+    expect(reported[0]!.body.text).toMatch(/\(exit 4\): \S+: HTTP 404 .*; next: \/\S+\/oddslake backfill /);
+    expect(reported[1]!.body.text).toMatch(
+      /1 active symbol suspended: unknown to the service; next: .* symbols retry /,
     );
-    expect(reported[1]!.body.text).toMatch(/suspended: unknown to the service since/);
   });
 
   test('before it began: no key, a refused key, an unreachable address, another run that is writing', async () => {

@@ -160,15 +160,20 @@ const listLateJobs = ({ lateJobs = [] }: Facts): Finding[] =>
     command: 'oddslake doctor',
   }));
 
-function judgeDamage({ damaged }: ArchiveStatus): Finding[] {
+/** `2 files damaged: ticks/a and 1 more (missing)`, of at least one file. */
+export function describeDamage(damaged: ArchiveStatus['damaged']): string {
   const [first] = damaged;
-  if (first === undefined) return [];
   const more = damaged.length === 1 ? '' : ` and ${formatNumber(damaged.length - 1)} more`;
+  return `${formatCount(damaged.length, 'file')} damaged: ${first!.path}${more} (${first!.kind})`;
+}
+
+function judgeDamage({ damaged }: ArchiveStatus): Finding[] {
+  if (damaged.length === 0) return [];
   return [
     {
       kind: 'damage',
       severity: 'action_required',
-      message: `${formatCount(damaged.length, 'file')} damaged: ${first.path}${more} (${first.kind})`,
+      message: describeDamage(damaged),
       command: 'oddslake verify --repair',
       since: damaged.reduce((min, { foundAt }) => Math.min(min, foundAt), Number.POSITIVE_INFINITY),
       files: toNamedFew(damaged.map(({ path }) => path)),

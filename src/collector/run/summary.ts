@@ -1,10 +1,8 @@
 import { type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
 import type { BookCounts, DriftLine, Summary } from '../../archive/journal/run-summary.ts';
 import type { ArchiveStatus } from '../../archive/read/archive-status.ts';
-import { judge } from '../../archive/read/judge.ts';
+import { describeDamage, judge } from '../../archive/read/judge.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../../base/errors.ts';
-import { formatCount } from '../../base/format-quantity.ts';
-import { formatIsoUtc } from '../../base/time.ts';
 import { InterruptedError } from '../../context/context.ts';
 import type { UpstreamOrigins } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
@@ -160,8 +158,8 @@ function formatRunError(
   exitCode: ExitCode,
 ): string | null {
   const message = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream, source, upstreamFrom);
-  if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return message;
-  return [message, formatDamageSummary(damage)].filter((one) => one !== null).join('; ') || null;
+  if (exitCode !== exitCodes.damaged || thrown instanceof DamageError || damage.length === 0) return message;
+  return `${message === null ? '' : `${message}; `}${describeDamage(damage)}; to repair: oddslake verify --repair`;
 }
 
 /** The exit code for an error. `hasResponded`: whether the upstream has sent any response. */
@@ -172,14 +170,4 @@ export function toExitCode(error: unknown, hasResponded: boolean): ExitCode {
   if (!(error instanceof UpstreamError)) return exitCodes.unexpected;
   if (error.failure === 'credential') return exitCodes.credential;
   return error.failure === 'unreachable' && !hasResponded ? exitCodes.unreachable : exitCodes.incomplete;
-}
-
-/** One clause about known damage; null if there is none. */
-function formatDamageSummary(damage: ArchiveStatus['damaged']): string | null {
-  const [first] = damage;
-  if (first === undefined) return null;
-  const { path, kind, foundAt } = first;
-  const others = damage.length === 1 ? '' : ` and ${formatCount(damage.length - 1, 'other file')}`;
-  const verb = damage.length === 1 ? 'is' : 'are';
-  return `${path}${others} ${verb} damaged (${kind}, found ${formatIsoUtc(foundAt)}); to repair: oddslake verify --repair`;
 }

@@ -51,7 +51,7 @@ test('every job reports a missing part file and does its work nevertheless', asy
     failures: [],
     verdict: { state: 'action_required', command: 'oddslake verify --repair' },
   });
-  expect(night.error).toContain(`${part} is damaged (missing, found`);
+  expect(night.error).toContain(`1 file damaged: ${part} (missing)`);
   // The job does its other work.
   expect(night.ticks.accepted).toBeGreaterThan(0);
   expect(night.generation).toBe(3);

@@ -64,7 +64,7 @@ describe('the exit code of a run', () => {
   ])('after %s', (_, rest, code, outcome) => {
     const summary = summarize(facts(rest));
     expect(summary).toMatchObject({ exit_code: code, outcome });
-    const known = 'ticks/a is damaged (missing, found 1970-01-01T00:00:00Z); to repair: oddslake verify --repair';
+    const known = '1 file damaged: ticks/a (missing); to repair: oddslake verify --repair';
     const errors = rest.thrown === undefined ? [] : [formatErrorMessage(rest.thrown)];
     const messages = rest.damage === undefined || code !== 6 ? errors : [...errors, known];
     expect(summary.error).toBe(messages.length === 0 ? null : messages.join('; '));
