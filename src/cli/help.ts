@@ -106,7 +106,7 @@ const hideValues = (message: string): string =>
   message
     .replace(/(unknown option '[^='\n]+)=.*'/s, "$1'")
     .replace(/(too many arguments .* but got \d+): .{16,}$/m, '$1.')
-    .replace(/'(?!--)[^'\s]{16,}'/g, '(hidden)');
+    .replace(/(?<!missing required argument )'(?!--)[^'\s]{16,}'/g, '(hidden)');
 
 const getHelpWidth = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
 
