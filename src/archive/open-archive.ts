@@ -17,7 +17,14 @@ import {
 } from './format/manifest.ts';
 import { getMeta, manifestHashKey, type OpenDatabase } from './journal/database.ts';
 import { readOpenIntent } from './journal/intent.ts';
-import { changeIdentity, forgetUnusedSources, openState, recordSources, toStateFilePath } from './journal/state.ts';
+import {
+  changeIdentity,
+  forgetUnusedSources,
+  openState,
+  recordSources,
+  type State,
+  toStateFilePath,
+} from './journal/state.ts';
 import type { SymbolRowIndex } from './parquet/symbol-row-index.ts';
 import { indexTickFile, readSymbolTicks } from './parquet/ticks-file.ts';
 import { rowGroupRows } from './parquet/writer.ts';
@@ -48,6 +55,8 @@ interface OpenArchiveOptions {
   readonly randomBytes?: (count: number) => Uint8Array;
   /** Also open an archive whose manifest.json is damaged, if there is a state database to repair it from. */
   readonly mends?: boolean;
+  /** Check the upstream and the sources of the caller, and do not record them. */
+  readonly keepsIdentity?: boolean;
   /** See `Archive.name`; default the root. */
   readonly name?: string;
   /** See `Archive.fetchFiles`. */
@@ -100,14 +109,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   try {
     if (published !== undefined && state.generation() === 0)
       rebuildState(state, published, layout, disk, options.settleMs);
-    // Nothing was collected yet: the first address may have been wrong.
-    if (caller !== null && published === undefined) changeIdentity(state, { ...caller, parts: options.parts });
-    requireSameOwner(root, state.identity, caller);
-    if (sources.length > 0) {
-      forgetUnusedSources(state, sources);
-      requireAllSources(root, state.identity, sources);
-      addedSources = recordSources(state, sources);
-    }
+    addedSources = claimIdentity(state, options, caller, owner);
   } catch (error) {
     state.close();
     throw error;
@@ -159,6 +161,25 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   };
   const readPublishedTicks = openPublishedTicks(archive);
   return archive;
+}
+
+/**
+ * Checks that the archive is that of the caller, and records what the caller adds. Returns the sources that were added.
+ * @param published the owner of the published archive; undefined if nothing is published
+ */
+function claimIdentity(
+  state: State,
+  { root, sources = [], parts, keepsIdentity = false }: OpenArchiveOptions,
+  caller: ArchiveOwner | null,
+  published: ArchiveOwner | undefined,
+): readonly string[] {
+  // Nothing was collected yet: the first address may have been wrong.
+  if (caller !== null && published === undefined && !keepsIdentity) changeIdentity(state, { ...caller, parts });
+  if (published !== undefined || !keepsIdentity) requireSameOwner(root, state.identity, caller);
+  if (sources.length === 0) return [];
+  if (!keepsIdentity) forgetUnusedSources(state, sources);
+  requireAllSources(root, keepsIdentity ? (published ?? noOwner) : state.identity, sources);
+  return keepsIdentity ? [] : recordSources(state, sources);
 }
 
 /** Reads manifest.json; undefined if there is none. */

@@ -73,13 +73,14 @@ export function configureUsageErrors(program: Command): void {
  * @param command the command of the message
  */
 export function suggestChoice(command: Command, message: string): string {
-  const [first = '', ...rest] = hideValues(message).split('\n');
+  const [shown = '', ...rest] = hideValues(message).split('\n');
+  const first = message.split('\n', 1)[0]!;
   const [, flag] = /unknown option '(--?[\w-]+)/.exec(first) ?? [];
   if (flag !== undefined) {
     // Below the suggestion of Commander stands where to find the usage.
     const isSuggestion = rest[0]?.startsWith('(Did you mean') === true;
     const advice = adviseUnknownFlag(command, flag, isSuggestion ? rest[0]! : '');
-    return [first, ...(advice === '' ? [] : [completeCommands(advice)]), ...(isSuggestion ? rest.slice(1) : rest)].join(
+    return [shown, ...(advice === '' ? [] : [completeCommands(advice)]), ...(isSuggestion ? rest.slice(1) : rest)].join(
       '\n',
     );
   }
@@ -87,7 +88,7 @@ export function suggestChoice(command: Command, message: string): string {
     /'([^']*)' is invalid(?: for argument '[^']*')?\. Allowed choices are (.*)\.$/.exec(first) ?? [];
   const [, missing] = /missing required argument '([^']*)'$/.exec(first) ?? [];
   const missingChoices = command.registeredArguments.find((argument) => argument.name() === missing)?.argChoices;
-  if (missingChoices !== undefined) return [`${first}: one of ${missingChoices.join(', ')}`, ...rest].join('\n');
+  if (missingChoices !== undefined) return [`${shown}: one of ${missingChoices.join(', ')}`, ...rest].join('\n');
   const [, extra] = /^(?:error: )?too many arguments .* but got 1: (.*)\.$/.exec(first) ?? [];
   const advice =
     given !== undefined
@@ -98,7 +99,7 @@ export function suggestChoice(command: Command, message: string): string {
             extra,
             command.commands.map((subcommand) => subcommand.name()),
           );
-  return [first + advice, ...rest].join('\n');
+  return [shown + advice, ...rest].join('\n');
 }
 
 /** Hides values that may be a key: those of unknown flags, surplus arguments, and whatever is longer than a command or a choice. */
@@ -106,7 +107,7 @@ const hideValues = (message: string): string =>
   message
     .replace(/(unknown option '[^='\n]+)=.*'/s, "$1'")
     .replace(/(too many arguments .* but got \d+): .{16,}$/m, '$1.')
-    .replace(/'(?!--)[^'\s]{16,}'/g, '(hidden)');
+    .replace(/(?<!missing required argument )'(?!--)[^'\s]{16,}'/g, '(hidden)');
 
 const getHelpWidth = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
 

@@ -42,6 +42,7 @@ export async function runJobCommand<F>(
       } catch (error) {
         // The settings are known, so notifications can be sent even though the run did not start.
         const notStarted = summarizeNotStarted(name, shell.version, startedAt, error);
+        if (flags.dryRun === true) return notStarted;
         const { afterRun } = await import('../collector/notifications/after-run.ts');
         await afterRun(context, notStarted);
         return notStarted;
@@ -56,20 +57,38 @@ export async function runJobCommand<F>(
   reportSummary(shell, flags, summary, root, getDetails());
 }
 
-/** A dry run for a folder that has no archive yet uses one in a temporary folder, so that it creates none. */
-export const withScratchArchive = <F>(job: Job<F>): Job<F> => ({
+/**
+ * A dry run for a folder that has no archive yet uses one in a temporary folder, so that it creates none.
+ * @param usesState whether it needs what an archive knows; otherwise it uses a temporary one of the same service or sources
+ */
+export const withScratchArchive = <F>(job: Job<F>, usesState: boolean): Job<F> => ({
   ...job,
   async run(context, flags) {
     const { archive } = context.settings;
-    if (!archive.outputNamed || context.disk.list(archive.output).length > 0) return await job.run(context, flags);
+    const exists = !archive.outputNamed || context.disk.list(archive.output).length > 0;
+    if (exists && usesState) return await job.run(context, flags);
     const output = mkdtempSync(join(tmpdir(), 'oddslake-dry-run-'));
     try {
+      if (exists) await createTwin(context, output);
       return await job.run({ ...context, settings: { ...context.settings, archive: { ...archive, output } } }, flags);
     } finally {
       rmSync(output, { recursive: true, force: true });
     }
   },
 });
+
+/** Creates an empty archive of the same service or sources as that of the settings. */
+async function createTwin(context: Context, root: string): Promise<void> {
+  const [{ openConfiguredArchive }, { openArchive }] = await Promise.all([
+    import('../context/open-configured.ts'),
+    import('../archive/open-archive.ts'),
+  ]);
+  const { state, writer } = openConfiguredArchive(context, false);
+  const { identity } = state;
+  state.close();
+  const upstream = identity.sources.length === 0 ? identity.upstream : null;
+  openArchive({ root, create: true, ...identity, upstream, writer, settleMs: 0 }, context.disk).close();
+}
 
 /** Summary of a job that ended before it started. Times in epoch ms. */
 export const summarizeNotStarted = (

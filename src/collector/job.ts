@@ -109,7 +109,7 @@ interface JobRequirements {
   readonly symbols?: readonly string[];
   /** Whether the job may create an archive although it does not poll. */
   readonly canCreateArchive?: boolean;
-  /** Whether the job only prints what it would do, so that it pings no dead man's switch. Default: no. */
+  /** Whether the job only prints what it would do: it writes nothing, is not recorded and notifies nobody. Default: no. */
   readonly isDryRun?: boolean;
   /** Whether the job pushes what it has published to the bucket of the settings, if there is one. Default: no. */
   readonly pushes?: boolean;
@@ -144,7 +144,7 @@ export async function runJob(context: Context, job: string, needs: JobRequiremen
     isPerSource ? planSourceRuns(context, symbols, usesUpstream === true) : [{ context, source: null, symbols }],
   );
   await started;
-  await afterRun(context, summary, isDryRun);
+  if (!isDryRun) await afterRun(context, summary);
   return summary;
 }
 
@@ -226,7 +226,7 @@ async function runOnce(
   const { run } = session;
   if (run !== undefined) {
     // A damaged part file must not prevent the check of the other files.
-    if (needs.mode === undefined && (thrown === undefined || thrown instanceof DamageError))
+    if (needs.mode === undefined && needs.isDryRun !== true && (thrown === undefined || thrown instanceof DamageError))
       await checkDueFiles(run).catch((error: unknown) => {
         thrown ??= error;
       });
@@ -247,9 +247,10 @@ async function runOnce(
   let result: RunResult;
   try {
     run?.drifts.push(...detectSchemaDrift(run, run.shapes));
-    result = createResult(run === undefined ? emptyFacts : collectFacts(run, session.client, job));
+    const counted = run === undefined ? emptyFacts : collectFacts(run, session.client, job);
+    result = createResult(needs.isDryRun === true ? { ...counted, run_id: null } : counted);
     const { finished_at, exit_code } = result.summary;
-    if (run !== undefined)
+    if (run !== undefined && needs.isDryRun !== true)
       finishRun(
         run.archive.state.db,
         run.id,
@@ -282,21 +283,21 @@ const collects = (
 async function openRun(
   context: Context,
   job: string,
-  { usesUpstream, canCreateArchive = false, otherUpstream = null, mode }: JobRequirements,
+  { usesUpstream, canCreateArchive = false, otherUpstream = null, mode, isDryRun = false }: JobRequirements,
   startedAt: number,
   session: JobSession,
 ): Promise<Run> {
   requirePlausibleTime(startedAt);
   if (polls(context, usesUpstream)) requireUpstream(context.settings);
   const canCollect = collects(context, { usesUpstream, canCreateArchive });
-  const archive = openConfiguredArchive(context, canCollect, mode === 'repair');
+  const archive = openConfiguredArchive(context, canCollect, mode === 'repair', isDryRun);
   session.archive = archive;
   if (archive.addedSources.length > 0)
     context.log.info({ sources: archive.addedSources }, 'sources were added to the archive');
   // A repair must not read the archive before it is repaired.
   // Scratch files of a killed import may fill the disk.
-  if (mode === undefined) removeAbandonedScratch(archive);
-  await finishInterruptedPublish(archive, context);
+  if (mode === undefined && !isDryRun) removeAbandonedScratch(archive);
+  if (!isDryRun) await finishInterruptedPublish(archive, context);
   const shapes = createResponseShapes();
   const openClient = async (run: Run): Promise<Upstream> => {
     if (otherUpstream !== null) return openOtherUpstream(context, otherUpstream);
@@ -318,11 +319,20 @@ async function openRun(
     );
     return shapes.observeUpstream(client);
   };
-  const run = createRun(context, job, archive, startedAt, shapes, otherUpstream !== null, async () => {
-    session.client ??= await openClient(run);
-    return session.client;
-  });
+  const run = createRun(
+    context,
+    isDryRun ? null : job,
+    archive,
+    startedAt,
+    shapes,
+    otherUpstream !== null,
+    async () => {
+      session.client ??= await openClient(run);
+      return session.client;
+    },
+  );
   session.run = run;
+  if (isDryRun) return run;
   if (canCollect) keepSource(archive, context.settings);
   if (mode === undefined) checkPublishedSizes(run);
   return run;

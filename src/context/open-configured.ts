@@ -16,13 +16,14 @@ import type { Context } from './context.ts';
 
 /**
  * Opens the archive that the settings name. Only a run with `canCollect` may create one, and only such a run checks the
- * upstream in the settings. For readers a missing archive is an error, because --output may be mistyped.
+ * upstream in the settings. A dry run checks it and records nothing. For readers a missing archive is an error, because --output may be mistyped.
  */
 export function openConfiguredArchive(
   context: Pick<Context, 'settings' | 'canCreateArchive' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'> &
     Partial<Pick<Context, 'waitMs'>>,
   canCollect: boolean,
   isRepair = false,
+  isDryRun = false,
 ): Archive {
   requireLocalArchive(context.settings);
   const { archive, source, upstream, sources } = context.settings;
@@ -37,6 +38,7 @@ export function openConfiguredArchive(
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
     mends: isRepair,
+    keepsIdentity: isDryRun,
     ...(context.waitMs !== undefined && { waitMs: context.waitMs }),
     ...(context.randomBytes !== undefined && { randomBytes: context.randomBytes }),
   };

@@ -1,11 +1,27 @@
-import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  unlinkSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
+import { findOtherOwner, getUserName } from '../archive/disk/owner.ts';
 import { datasetNames } from '../archive/format/datasets.ts';
 import { computeDailyGrowth } from '../archive/format/growth.ts';
 import { listManifestFiles, type Manifest } from '../archive/format/manifest.ts';
 import { diskFullWarningDays } from '../archive/read/judge.ts';
 import { exitCodes } from '../base/errors.ts';
 import { formatBytes, formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { quoteShellWord } from '../base/shell-quote.ts';
+import { formatDay } from '../base/time.ts';
 import { dayMs } from '../base/window.ts';
 import { type Finding, formatSome, ok, problem, warning } from './finding.ts';
 
@@ -20,6 +36,11 @@ export interface DiskFacts {
   readonly bytesPerDay: number | null;
   /** Paths that runs write to but this user cannot. */
   readonly unwritablePaths: readonly string[];
+  /** The owner of the archive, if that is another user. */
+  readonly otherOwner: string | null;
+  /** Paths that runs write to and that do not belong to the owner of the root folder, and that owner. */
+  readonly foreignPaths: readonly string[];
+  readonly owner: string;
   /** Files with a secret that other users may read, and how to fix that. */
   readonly exposedSecrets: readonly { readonly path: string; readonly mode: number; readonly action: string }[];
 }
@@ -114,7 +135,21 @@ function judgeFileSystem(signedType: number): Finding {
     : warning('file system', found, action);
 }
 
-function judgePermissions({ unwritablePaths, root, folder }: DiskFacts): Finding {
+function judgePermissions({ unwritablePaths, otherOwner, foreignPaths, owner, root, folder }: DiskFacts): Finding {
+  if (otherOwner !== null)
+    return problem(
+      'permissions',
+      exitCodes.usage,
+      `${root} belongs to ${otherOwner}, and commands that write refuse this user`,
+      `Run as the owner: sudo -u ${quoteShellWord(otherOwner)}`,
+    );
+  if (foreignPaths.length > 0)
+    return problem(
+      'permissions',
+      exitCodes.unexpected,
+      `${formatSome(foreignPaths)} ${foreignPaths.length === 1 ? 'does' : 'do'} not belong to ${owner}, the owner of the archive`,
+      `sudo chown -R ${quoteShellWord(owner)} ${quoteShellWord(root)}`,
+    );
   if (unwritablePaths.length === 0)
     return ok('permissions', folder === root ? 'this user can write to the archive' : `this user can create ${root}`);
   return problem(
@@ -149,13 +184,16 @@ export function probeDisk(
   nowMs: number,
 ): DiskFacts {
   const folder = findExistingFolder(root);
+  const written = listWrittenPaths(root, folder, nowMs).filter((path) => existsSync(path));
   return {
     root,
     folder,
     fileSystem: readFileSystem(folder),
     bytesPerDay:
       manifest === null ? null : (computeDailyGrowth(listManifestFiles(manifest), nowMs)?.bytesPerDay ?? null),
-    unwritablePaths: listWrittenPaths(root, folder).filter((path) => existsSync(path) && !isWritable(path)),
+    unwritablePaths: written.filter((path) => !isWritable(path)),
+    otherOwner: findOtherOwner(root),
+    ...findForeignPaths(root, folder, written),
     exposedSecrets: secrets.flatMap(checkSecretFile),
   };
 }
@@ -173,25 +211,57 @@ function readFileSystem(folder: string): FileSystemFacts | null {
   }
 }
 
-/** Paths that a run writes: folders and state files. Published files are replaced by rename, so they are not in the list. */
-function listWrittenPaths(root: string, folder: string): string[] {
+/** Paths that the next run writes: folders, state files, and the folders of the days that it replaces files in. */
+function listWrittenPaths(root: string, folder: string, nowMs: number): string[] {
   if (folder !== root) return [folder];
   const state = join(root, '.oddslake');
   const rateFiles = existsSync(state) ? readdirSync(state).filter((name) => /^rate(-.+)?\.sqlite$/.test(name)) : [];
-  const stateFiles = ['state.sqlite', 'lock.sqlite', ...rateFiles, 'staging', 'raw', 'quarantine'];
-  return ['', '.oddslake', ...datasetNames, ...stateFiles.map((name) => join('.oddslake', name))].map((name) =>
+  const stateFiles = [
+    'state.sqlite',
+    'lock.sqlite',
+    ...rateFiles,
+    'staging',
+    'raw',
+    'quarantine',
+    'pins',
+    'service.sqlite',
+  ];
+  const days = [nowMs - dayMs, nowMs].map((at) => `date=${formatDay(at)}`);
+  const folders = datasetNames.flatMap((name) => [name, ...days.map((day) => join(name, day))]);
+  return ['', '.oddslake', ...folders, ...stateFiles.map((name) => join('.oddslake', name))].map((name) =>
     join(root, name),
   );
 }
 
+/** Tries in a folder what a run does there, and undoes it: a file is created, synced, renamed and removed. */
 function isWritable(path: string): boolean {
+  const [draft, renamed] = [join(path, `.doctor-${process.pid}.tmp`), join(path, `.doctor-${process.pid}.done`)];
   try {
-    const isFolder = statSync(path).isDirectory();
-    accessSync(path, isFolder ? constants.W_OK | constants.X_OK : constants.R_OK | constants.W_OK);
+    // A file of the state is only looked at: to close it would drop the locks that this process has on it.
+    if (!statSync(path).isDirectory()) accessSync(path, constants.R_OK | constants.W_OK);
+    else {
+      const file = openSync(draft, 'wx');
+      fsyncSync(file);
+      closeSync(file);
+      renameSync(draft, renamed);
+      unlinkSync(renamed);
+    }
     return true;
   } catch {
+    rmSync(draft, { force: true });
     return false;
   }
+}
+
+/** The owner of the state, or of the folder, and the paths below the root that belong to others: each of them fails a later run. */
+function findForeignPaths(root: string, folder: string, written: readonly string[]) {
+  const state = join(root, '.oddslake');
+  const { uid } = statSync(existsSync(state) ? state : folder);
+  const listDays = (name: string): string[] =>
+    existsSync(join(root, name)) ? readdirSync(join(root, name)).map((day) => join(root, name, day)) : [];
+  const paths = folder === root ? [...written.filter((path) => path !== root), ...datasetNames.flatMap(listDays)] : [];
+  const isForeign = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.uid !== uid;
+  return { owner: getUserName(uid), foreignPaths: [...new Set(paths)].filter(isForeign) };
 }
 
 function checkSecretFile(path: string): DiskFacts['exposedSecrets'] {

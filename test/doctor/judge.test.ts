@@ -70,6 +70,9 @@ describe('the disk', () => {
     fileSystem: ext4,
     bytesPerDay: 1e6,
     unwritablePaths: [],
+    otherOwner: null,
+    foreignPaths: [],
+    owner: 'lake',
     exposedSecrets: [],
   };
   const judged = (change: Partial<NonNullable<DiskFacts['fileSystem']>>, rest: Partial<DiskFacts> = {}) =>
@@ -98,6 +101,8 @@ describe('the disk', () => {
     [{ type: 0x794c7630 }, {}, { 'file system': 'warning' }],
     [{ type: 1 }, {}, { 'file system': 'warning' }],
     [{}, { unwritablePaths: ['/l/ticks'] }, { permissions: 'action_required 1' }],
+    [{}, { foreignPaths: ['/l/ticks'] }, { permissions: 'action_required 1' }],
+    [{}, { otherOwner: 'lake', foreignPaths: ['/l/ticks'] }, { permissions: 'action_required 2' }],
     [{}, { exposedSecrets: [{ path: '/k', mode: 0o100644, action: 'chmod 600 /k' }] }, { secrets: 'warning' }],
   ])('%o %o: %o', (change, rest, found) => {
     expect(severities(judged(change, rest))).toMatchObject(found);

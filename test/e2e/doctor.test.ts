@@ -318,14 +318,20 @@ test('a folder without write permission is a problem with exit code 1', async (c
   if (reported === null) return context.skip('there is no way to be another user');
   const { findings } = JSON.parse(reported) as Diagnosis;
   expect(findings).toContainEqual(
-    expect.objectContaining({ check: 'permissions', severity: 'action_required', exit_code: 1 }),
+    expect.objectContaining({
+      check: 'permissions',
+      severity: 'action_required',
+      exit_code: 1,
+      message: expect.stringContaining('this user cannot write to'),
+    }),
   );
 });
 
-/** Runs as another user, because root can write anywhere; null if other users cannot read the program. */
+/** Runs as another user, the owner of the archive, because root can write anywhere; null if other users cannot read the program. */
 function asNobody(args: readonly string[], output: string): string | null {
   for (const path of [join(output, '..'), ...globSync('**', { cwd: output }).map((name) => join(output, name))])
     chmodSync(path, statSync(path).isDirectory() ? 0o555 : 0o444);
+  spawnSync('chown', ['-R', '65534:65534', output]);
   const main = new URL('../../bin/main.ts', import.meta.url).pathname;
   const { stdout } = spawnSync(process.execPath, [main, ...args], {
     uid: 65534,

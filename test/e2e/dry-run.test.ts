@@ -1,9 +1,11 @@
-import { mkdirSync, readdirSync } from 'node:fs';
+import { cpSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import { withState } from '../harness/with-state.ts';
+import { put } from './import-lake.ts';
 import { access, dayMs, type Ended, expectDone, folder, hashes, jobArgs, sandbox } from './lake.ts';
+import { receiver } from './receiver.ts';
 import { runJob as job, run } from './run-program.ts';
 
 // Plans are compared with the runs that they announce.
@@ -198,6 +200,52 @@ test('a night before the first poll of the lists has figures only of what it kno
   expect(text.stdout).toMatch(/^which symbols exist is not known.*\n.*\nother requests: market lists 2\n$/);
   const { plan } = JSON.parse((await run([...args, '--json'], access(box.url))).stdout) as { plan: Plan };
   expect(plan).toMatchObject({ symbols: null, expected_requests: null, requests: { ticks: null, market_lists: 2 } });
+});
+
+test('a dry run leaves no trace: no run, no file, no folder, no notification', async () => {
+  const [box, output, { url, reported }] = [
+    await sandbox({ ...seed, markets: 3, ticksPerDay: 20 }),
+    folder(),
+    await receiver(),
+  ];
+  await expectDone(job('nightly', box.url, output, '--date', day(2)));
+  const env = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
+  const pings = ['--set', `notify.ping_url=${url}`, '--set', 'notify.ping_jobs=nightly,backfill,import'];
+  const files = folder();
+  const good = put(files, 'good.csv', 'symbol,t,p\nNEW,1783771200000,0.5\n');
+  const bad = put(files, 'bad.csv', 'symbol,t,p\nNEW,1783771200000,x\n');
+  const other = join(files, 'other');
+  cpSync(output, other, { recursive: true });
+  const damaged = Object.keys(hashes(output, 'ticks'))[0]!;
+  // A poll that finds damage records it, and a dry run does not look for it.
+  writeFileSync(join(output, damaged), readFileSync(join(output, damaged)).subarray(1));
+  for (const path of ['pins', 'quarantine']) rmSync(join(output, '.oddslake', path), { recursive: true, force: true });
+  const look = () =>
+    globSync(['**/*', '.oddslake/**'], { cwd: output })
+      .sort()
+      .map((path) => {
+        const stats = statSync(join(output, path));
+        return stats.isFile() ? [path, stats.mtimeMs, readFileSync(join(output, path)).toString('base64')] : [path];
+      });
+  const [before, sent, runs] = [look(), box.stats().requests, countRuns(output)];
+  for (const [code, ...args] of [
+    [0, 'nightly'],
+    [0, 'backfill', ...between(3, 0)],
+    [0, 'backfill', ...between(3, 0), '--symbol', 'NOBODY'],
+    [0, 'import', good],
+    [4, 'import', bad],
+    [2, 'import', join(files, 'missing.csv')],
+    [0, 'import', other],
+  ] as const) {
+    const shown = await run(
+      [...args, ...pings, '--output', output, '--set', 'source.name=box', '--json', '--dry-run'],
+      env,
+    );
+    expect([shown.code, args, shown.stderr]).toEqual([code, args, shown.stderr]);
+    if (args[0] !== 'nightly') expect(shown.summary).toMatchObject({ run_id: null, exit_code: code });
+    expect(look(), args.join(' ')).toEqual(before);
+  }
+  expect([reported, box.stats().requests, countRuns(output)]).toEqual([[], sent, runs]);
 });
 
 test('nightly --dry-run needs an archive', async () => {

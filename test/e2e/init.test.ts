@@ -247,6 +247,7 @@ describe('the key', () => {
       [['init', ...url, '--set', `upstream.concurrency=${pasted}`]],
       [['nightly', pasted]],
       [['nightly', `--api-key=${pasted}`]],
+      [['nightly', `--api-key=${pasted}\n`]],
       [['nightly', '--wait', pasted]],
       [['nightly', '--log-level', pasted]],
       [[pasted]],

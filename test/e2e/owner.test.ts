@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, existsSync, globSync, lstatSync, readFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, globSync, lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { skipWithReason } from '../harness/needs.ts';
@@ -101,10 +101,24 @@ test('what only reads is not refused, and keeps the owner from nothing', needsRo
     ).not.toContain('belongs to');
   expect(existsSync(join(out, 'a.csv'))).toBe(true);
   expect(look(output).filter((line) => line.split(' ')[1] === '0')).toEqual([]);
+  const doctor = async () => {
+    const { stdout } = await run(['doctor', '--offline', '--json', '--output', output], env);
+    const { findings } = JSON.parse(stdout) as { findings: { check: string; message: string; action: string }[] };
+    return findings.find(({ check }) => check === 'permissions')!;
+  };
+  expect((await doctor()).action).toBe(`Run as the owner: sudo -u '#${owner}'`);
   for (const path of [scratchRoot, dirname(output)]) chmodSync(path, 0o711);
   process.seteuid!(owner);
   onTestFinished(() => process.seteuid!(0));
   await expectDone(run(jobArgs('nightly', output), env));
+  expect((await doctor()).message).toBe('this user can write to the archive');
+  // What a run of root left.
+  process.seteuid!(0);
+  chownSync(join(output, 'candles_1h', readdirSync(join(output, 'candles_1h'))[0]!), 0, 0);
+  process.seteuid!(owner);
+  const left = await doctor();
+  expect(left.message).toMatch(/candles_1h\/date=\S+ does not belong to #54321, the owner of the archive$/);
+  expect(left.action).toBe(`sudo chown -R '#${owner}' ${output}`);
   const other = await run(['publish', '--output', out], env);
   expect([other.code, other.stderr]).toEqual([2, expect.stringContaining('belongs to root')]);
 });

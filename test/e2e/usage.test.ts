@@ -52,6 +52,7 @@ describe('bad settings and bad usage exit 2 before any work', () => {
 
   test.each<Case>([
     ['nightlyy', /unknown command 'nightlyy'/],
+    ['import', /missing required argument 'archive\|file\|dir'/],
     ['--output x status', /^oddslake: --output must follow the command/],
     ['nightly --dat 2025-01-01', /^oddslake: unknown option '--dat'[\s\S]*oddslake nightly --help/],
     ['sql q.sql --output l', /"q\.sql" is the name of a file.*sql --output l "\$\(cat q\.sql\)"/],

@@ -100,7 +100,7 @@ export function addImport(command: Command, shell: CliContext): void {
       shell,
       'import',
       flags,
-      flags.dryRun === true ? async () => withScratchArchive(await shell.jobs.import()) : shell.jobs.import,
+      flags.dryRun === true ? async () => withScratchArchive(await shell.jobs.import(), false) : shell.jobs.import,
       async (): Promise<ImportFlags> => {
         const place = flags.dataset === undefined ? findArchiveArgument(paths) : null;
         if (place !== null) return toArchiveFlags(place, flags);

@@ -190,7 +190,7 @@ export function addBackfill(command: Command, shell: CliContext): void {
       return { window, symbols: [...flags.symbol, ...fileSymbols], ...options, recheckInferred };
     };
     const { backfill } = shell.jobs;
-    const load = flags.dryRun === true ? async () => withScratchArchive(await backfill()) : backfill;
+    const load = flags.dryRun === true ? async () => withScratchArchive(await backfill(), true) : backfill;
     return runJobCommand(shell, 'backfill', flags, load, parse, flags.dryRun);
   });
 }

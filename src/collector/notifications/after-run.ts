@@ -24,7 +24,7 @@ export async function beforeRun(context: Context, job: string): Promise<void> {
  * Notifies, pings and writes the report after a run, with any outcome. The archive is closed and the summary is final. An error
  * is logged as a warning and does not change the outcome of the run.
  */
-export async function afterRun(context: Context, summary: Summary, isDryRun = false): Promise<void> {
+export async function afterRun(context: Context, summary: Summary): Promise<void> {
   const { settings, log, signal } = context;
   const { job, run_id } = summary;
   const attempt = async (label: string, step: () => Promise<void>): Promise<void> => {
@@ -36,7 +36,7 @@ export async function afterRun(context: Context, summary: Summary, isDryRun = fa
   };
   if (settings.notify.webhookUrl !== null)
     await attempt('the notification', async () => (await import('./notify.ts')).notifyRunEnd(context, summary));
-  if (!isDryRun && isPinged(settings, job))
+  if (isPinged(settings, job))
     await attempt('the ping', async () => (await import('./notify.ts')).pingRunEnd(context, summary));
   // Last, because it takes the longest. If there is no run ID, the archive could not be opened.
   if (job === 'nightly' && run_id !== null && settings.report.nightly && !signal.aborted)

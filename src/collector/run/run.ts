@@ -66,10 +66,10 @@ export interface Run {
   hasUpstreamResponded: boolean;
 }
 
-/** Starts a run and records it. */
+/** Starts a run and records it. @param job null: a dry run, which is not recorded */
 export function createRun(
   context: Context,
-  job: string,
+  job: string | null,
   archive: Archive,
   startedAt: number,
   shapes: ResponseShapes,
@@ -78,7 +78,7 @@ export function createRun(
 ): Run {
   const id = createRunId(startedAt, context.random());
   const { sourceName: source } = context.settings;
-  startRun(archive.state.db, id, job, process.pid, startedAt, undefined, source);
+  if (job !== null) startRun(archive.state.db, id, job, process.pid, startedAt, undefined, source);
   const symbols = { planned: 0, done: 0, failed: 0, suspended: 0 };
   return {
     context,
