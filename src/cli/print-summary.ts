@@ -1,5 +1,5 @@
 import { seriesDatasets } from '../archive/format/series-datasets.ts';
-import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
+import type { NamedCount } from '../archive/journal/nightly-comparison.ts';
 import type {
   NightSummary,
   PushSummary,
@@ -17,7 +17,6 @@ import { formatDayStates, formatOpenDayLines } from './format-archive.ts';
 import { formatFindingLines, formatVerdictLines } from './format-findings.ts';
 import { wrapAction, wrapText } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, plainStyle, type TerminalStyle } from './terminal-style.ts';
-import { measureText } from './text-width.ts';
 
 /** How each outcome is named, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
@@ -213,11 +212,8 @@ const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [
 ];
 
 /** `170,150 new (77,006 re-read to check them)`. What a poll reads again to check it is a duplicate. */
-function formatNew(count: number, duplicates: number, median = ''): string {
-  const notes = [median, ...(duplicates === 0 ? [] : [`${formatNumber(duplicates)} re-read to check them`])];
-  const text = notes.filter((note) => note !== '').join('; ');
-  return `${formatNumber(count)} new${text === '' ? '' : ` (${text})`}`;
-}
+const formatNew = (count: number, duplicates: number): string =>
+  `${formatNumber(count)} new${duplicates === 0 ? '' : ` (${formatNumber(duplicates)} re-read to check them)`}`;
 
 function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)[] {
   return [
@@ -247,32 +243,15 @@ function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
           .map(([count, what]) => `${formatNumber(count)} ${what}`)
           .join(', ')}`;
   return [
-    `${formatNew(newCount.count, ticks.duplicates, formatMedian(newCount, night.nights, true))}${partsText}`,
-    formatCompared(late, 'late', night),
-    formatCompared(conflicts, 'conflicting', night),
+    `${formatNew(newCount.count, ticks.duplicates)}${partsText}`,
+    formatNonzero(late.count, 'late'),
+    formatNonzero(conflicts.count, 'conflicting'),
     quarantinedText,
   ];
 }
 
 const formatRecovered = (count: number): string | null =>
   count === 0 ? null : `recovered ${formatNumber(count)} that an interrupted run had journaled`;
-
-/** Null if both the count and its median are 0. */
-const formatCompared = (counts: CountComparison, what: string, { nights }: NightSummary): string | null =>
-  counts.count === 0 && (counts.median ?? 0) === 0
-    ? null
-    : `${formatNumber(counts.count)} ${what}${counts.median === null ? '' : ` (${formatMedian(counts, nights, false)})`}`;
-
-function formatMedian({ median }: CountComparison, nights: number, isFirst: boolean): string {
-  if (median === null) return '';
-  if (nights === 1) return `the night before ${formatMedianValue(median)}`;
-  // A median of two is their mean.
-  if (nights === 2) return `mean${isFirst ? ' of the 2 nights before' : ''} ${formatMedianValue(median)}`;
-  return `median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)}`;
-}
-
-/** A median of counts may end in .5. */
-const formatMedianValue = (median: number): string => formatNumber(median < 10 ? median : Math.round(median));
 
 /** Changes of the market lists since the last night, in symbols: a market may have several. */
 function formatChanges(
@@ -290,10 +269,8 @@ function formatChanges(
     .filter(([count]) => count > 0)
     .map(([count, what], i) => `${i === 0 ? formatCount(count, 'symbol') : formatNumber(count)} ${what}`);
   if (counts.length === 0) return ['no new or delisted symbols'];
-  const formatNamed = (what: string, { names, count }: typeof delisted): string[] => {
-    const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
-    return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];
-  };
+  const formatNamed = (what: string, named: typeof delisted): string[] =>
+    named.count === 0 ? [] : wrapText(`${what}: ${formatNames(named)}`, textWidth);
   return [...joinParts(counts, textWidth), ...formatNamed('delisted', delisted), ...formatNamed('overdue', overdue)];
 }
 
@@ -327,9 +304,9 @@ function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary
   ];
 }
 
-function formatTooLate({ count, names, days }: NightSummary['fetched_late'], textWidth: number | null): string[] {
-  const explanation = `possibly downsampled: ${formatCount(count, 'symbol')} ${count === 1 ? 'has' : 'have'} ticks older than ${formatCount(days!, 'day')}`;
-  return [...wrapText(explanation, textWidth), formatNames(names.map(escapeControls), count, textWidth)];
+function formatTooLate({ days, ...named }: NightSummary['fetched_late'], textWidth: number | null): string[] {
+  const explanation = `possibly downsampled: ${formatCount(named.count, 'symbol')} ${named.count === 1 ? 'has' : 'have'} ticks older than ${formatCount(days!, 'day')}:`;
+  return [...wrapText(explanation, textWidth), ...wrapText(formatNames(named), textWidth)];
 }
 
 const separator = ' · ';
@@ -346,19 +323,14 @@ function joinParts(parts: readonly string[], width: number | null): string[] {
   return lines;
 }
 
-/** As many names as fit on one line of `width` columns, at least one, and the number of the others. */
-function formatNames(names: readonly string[], count: number, width: number | null): string {
-  const formatShown = (shown: number): string => {
-    const shownNames = names.slice(0, shown).join(', ');
-    return shown === count ? shownNames : `${shownNames} and ${formatNumber(count - shown)} more`;
-  };
-  let shown = Math.min(1, names.length);
-  while (shown < names.length && measureText(formatShown(shown + 1)) <= (width ?? widthDefault)) shown++;
-  return formatShown(shown);
-}
+const namesMax = 5;
 
-/** Line width for names without a terminal, in columns. */
-const widthDefault = 100;
+/** The first names, and the number of the others. */
+function formatNames({ names, count }: NamedCount): string {
+  const shown = names.slice(0, namesMax);
+  const more = count > shown.length ? ` and ${formatNumber(count - shown.length)} more` : '';
+  return escapeControls(shown.join(', ')) + more;
+}
 
 // The rows of a summary that are about what is published and covered.
 
