@@ -176,7 +176,6 @@ interface OpenDays {
   readonly count: number;
   readonly state: DayState['state'];
   readonly reason: string;
-  readonly isLasting: boolean;
 }
 
 /** Joins successive days of which the same is to be said. `days` are the newest first, and so is the result. */
@@ -195,7 +194,6 @@ export function groupOpenDays(days: readonly OpenDay[]): OpenDays[] {
     count,
     state: last.state,
     reason: last.reason,
-    isLasting: isLastingDay(last),
   }));
 }
 
@@ -209,8 +207,7 @@ const isCurable = (day: OpenDay): boolean => day.state === 'incomplete' && !isLa
 const shownDaysMax = 3;
 
 /**
- * The days to show where there is little room: the incomplete ones that something completes, then the newest one that stays
- * incomplete, then provisional ones, then the others. Days of which the same is to be said are one line.
+ * The newest days, where there is little room, incomplete ones first. Days of which the same is to be said are one line.
  * @param days the newest first
  * @param count number of all open days, of which `days` may be a part
  */
@@ -218,13 +215,10 @@ export function selectShownDays(
   days: readonly OpenDay[],
   count: number = days.length,
 ): { readonly lines: readonly string[]; readonly more: number } {
-  const groups = groupOpenDays(days);
-  const lasting = groups.filter(({ state, isLasting: lasts }) => state === 'incomplete' && lasts);
-  const rank = (group: OpenDays): number => {
-    if (group.state === 'incomplete') return !group.isLasting ? 0 : group === lasting[0] ? 1 : 4;
-    return group.state === 'provisional' ? 2 : 3;
-  };
-  const shown = groups.toSorted((a, b) => rank(a) - rank(b)).slice(0, shownDaysMax);
+  const rank = ({ state }: OpenDays): number => Number(state !== 'incomplete');
+  const shown = groupOpenDays(days)
+    .toSorted((a, b) => rank(a) - rank(b))
+    .slice(0, shownDaysMax);
   return { lines: shown.map(formatOpenDays), more: count - shown.reduce((sum, group) => sum + group.count, 0) };
 }
 

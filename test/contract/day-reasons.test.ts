@@ -136,7 +136,7 @@ test('lists past days that are not complete, the newest first, and joins those w
   expect(suggestOpenDaysCommand([])).toBeNull();
 });
 
-test('shows days that something completes first, one that stays incomplete, then provisional ones', () => {
+test('shows incomplete days first, then provisional ones', () => {
   const on = (n: number): string => `2026-10-${String(n).padStart(2, '0')}`;
   const incomplete = (n: number, ...reasons: DayReason[]) =>
     [on(n), { state: 'incomplete', expected: 2, covered: 1, reasons }] as const;
@@ -152,9 +152,9 @@ test('shows days that something completes first, one that stays incomplete, then
   );
   expect(selectShownDays(days)).toEqual({
     lines: [
-      expect.stringMatching(/^2026-10-03 incomplete: .*a file is damaged/),
-      expect.stringMatching(/^2026-10-01 incomplete: .* not requested yet$/),
       expect.stringMatching(/^2026-10-05 incomplete: the market lists/),
+      expect.stringMatching(/^2026-10-03 incomplete: .*a file is damaged/),
+      expect.stringMatching(/^2026-10-02 incomplete: the market lists/),
     ],
     more: 25,
   });
