@@ -234,6 +234,13 @@ export interface JournalBin {
   readonly part: number;
 }
 
+/** Deletes the rows of bins in records up to `end`. Must run inside a transaction. */
+export function deleteBins(db: Database, tables: readonly string[], bins: readonly JournalBin[], end: number): void {
+  for (const { day, part } of bins)
+    for (const table of tables)
+      db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
+}
+
 /** Identifies a bin. */
 export const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
 
