@@ -11,7 +11,7 @@ import {
   type PublishedCoverage,
   subtractFromCoverage,
 } from '../format/coverage.ts';
-import { type CandleInterval, candleDatasets, datasets, listReadColumns } from '../format/datasets.ts';
+import { type CandleInterval, candleDatasets, datasets } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
@@ -339,7 +339,7 @@ function restoreCoverage(
       subtract([intersectTwo(one, dayWindow)], known).map((window) => clipCoverage(one, window, settleMs, newest)),
     );
     if (unknown.length === 0) continue;
-    const windows = joinForPublishing(overlayCoverage([...known.map(toCovered), ...unknown]));
+    const windows = joinForPublishing(overlayCoverage([...known, ...unknown]));
     restored.set(symbol, windows);
     coverage.ticks.set(symbol, countCoverageTicks(windows, new Float64Array(0)));
   }
@@ -350,7 +350,7 @@ function restoreCoverage(
 function readIntactCoverage({ salvage }: DamagedFile): DayCoverage {
   const { readableFile, intactGroups } = salvage();
   return parseCoverageRows(
-    readableFile === null ? [] : decodeRows(listReadColumns('coverage'), readableFile, intactGroups),
+    readableFile === null ? [] : decodeRows(datasets.coverage.columns, readableFile, intactGroups),
   );
 }
 
@@ -364,11 +364,3 @@ function clipCoverage(covered: CoveredWindow, window: Window, settleMs: number, 
     : covered.fetchedAt;
   return { ...covered, ...window, fetchedAt };
 }
-
-const toCovered = ({ from, to, fetchedAt, origin, evidence }: CoveredWindow): CoveredWindow => ({
-  from,
-  to,
-  fetchedAt,
-  origin,
-  evidence,
-});

@@ -12,7 +12,6 @@ import {
   type DatasetName,
   datasets,
   isSplitBySymbol,
-  listReadColumns,
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
@@ -49,7 +48,7 @@ export function readTableRows(
 ): CellValue[][] {
   const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplitBySymbol(dataset) ? part : 0));
   if (file === undefined) return [];
-  return decodePublished(file.path, () => decodeRows(listReadColumns(dataset), readPublishedFile(archive, file)));
+  return decodePublished(file.path, () => decodeRows(datasets[dataset].columns, readPublishedFile(archive, file)));
 }
 
 /** Stages the file of a UTC day and part from sorted rows. No file without rows. */
@@ -93,7 +92,7 @@ export const readPartCoverage = (archive: Archive, base: Manifest, bin: JournalB
 /** Reads one file of coverage. @throws DamageError if it is damaged */
 export const readCoverageFile = (archive: Archive, file: PublishedFile): DayCoverage =>
   parseCoverageRows(
-    decodePublished(file.path, () => decodeRows(listReadColumns('coverage'), readPublishedFile(archive, file))),
+    decodePublished(file.path, () => decodeRows(datasets.coverage.columns, readPublishedFile(archive, file))),
   );
 
 /** The coverage of the symbols of one part. */

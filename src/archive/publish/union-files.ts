@@ -5,7 +5,7 @@ import { formatDay, parseDayStart } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
-import { type DatasetName, datasetNames, isSplitBySymbol, listReadColumns } from '../format/datasets.ts';
+import { type DatasetName, datasetNames, datasets, isSplitBySymbol } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { type ArchiveLayout, parsePartNumber } from '../format/layout.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
@@ -189,7 +189,9 @@ export function readOtherTable(union: Union, dataset: TableName, bin: JournalBin
   const isOfPart = createPartCheck(union, bin);
   const at = dataset === 'coverage' ? 1 : 0;
   return listOtherFiles(union, dataset, bin).flatMap((file) =>
-    decodeRows(listReadColumns(dataset), readOtherFile(union.other, file)).filter((row) => isOfPart(row[at] as string)),
+    decodeRows(datasets[dataset].columns, readOtherFile(union.other, file)).filter((row) =>
+      isOfPart(row[at] as string),
+    ),
   );
 }
 
