@@ -142,7 +142,10 @@ interface BinnedRow {
   readonly part: number;
 }
 
-interface CoverRow extends BinnedRow {
+interface CoverRow extends BinnedRow, WindowRow {}
+
+/** A covered window. */
+export interface WindowRow {
   readonly t_from: number;
   readonly t_to: number;
   readonly fetched_at: number;
@@ -150,7 +153,7 @@ interface CoverRow extends BinnedRow {
   readonly evidence: Evidence;
 }
 
-export const toCoveredWindow = ({ t_from, t_to, fetched_at, origin, evidence }: CoverRow): CoveredWindow => ({
+export const toCoveredWindow = ({ t_from, t_to, fetched_at, origin, evidence }: WindowRow): CoveredWindow => ({
   from: t_from,
   to: t_to,
   fetchedAt: fetched_at,

@@ -1,4 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
+import { pushTo } from '../../base/push-to.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import { floorToDay, overlaps } from '../../base/window.ts';
@@ -135,10 +136,7 @@ export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayC
       Origin,
       Evidence,
     ];
-    const list = out[dataset].get(symbol);
-    const window = { from, to, ticks, fetchedAt, origin, evidence };
-    if (list === undefined) out[dataset].set(symbol, [window]);
-    else list.push(window);
+    pushTo(out[dataset], symbol, { from, to, ticks, fetchedAt, origin, evidence });
   }
   return out;
 }

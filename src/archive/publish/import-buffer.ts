@@ -1,4 +1,5 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import { pushTo } from '../../base/push-to.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts';
@@ -142,9 +143,7 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
         for (const { from, to } of splitByDay(window)) {
           const entry = entryAt(symbol, floorToDay(from));
           const coveredWindow: CoveredWindow = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
-          const list = entry.covered.get(symbol);
-          if (list === undefined) entry.covered.set(symbol, [coveredWindow]);
-          else list.push(coveredWindow);
+          pushTo(entry.covered, symbol, coveredWindow);
         }
       }
     },

@@ -1,3 +1,4 @@
+import { pushTo } from '../../base/push-to.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
@@ -116,9 +117,7 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
     addCoverage(dataset, symbol, window) {
       for (const piece of splitByDay(window)) {
         const { covered } = openEntry(dataset, floorToDay(piece.from), symbol, window.fetchedAt);
-        const list = covered.get(symbol);
-        if (list === undefined) covered.set(symbol, [{ ...window, ...piece }]);
-        else list.push({ ...window, ...piece });
+        pushTo(covered, symbol, { ...window, ...piece });
       }
     },
     listBins: () => [...byKey.values()].map(({ bin }) => bin),
