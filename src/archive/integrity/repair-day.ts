@@ -14,7 +14,7 @@ import {
 import { type CandleInterval, candleDatasets, datasets } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import {
@@ -26,6 +26,7 @@ import {
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import { readPublishedTicks } from '../publish/count-ticks.ts';
 import {
   addCoverage,
   type DayCoverage,
@@ -163,9 +164,6 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
     if (damaged !== undefined) losses.rowsLost.set(candles, damaged.file.rows);
   }
 }
-
-const readPublishedTicks = (archive: Archive, file: PublishedFile | undefined): PartColumns =>
-  file === undefined ? emptyPart : decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file)));
 
 /** Stages the intact ticks of a part, and withdraws the coverage of the lost ones. Returns the intact ticks. */
 function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): PartColumns {
