@@ -1,10 +1,19 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { OddslakeError } from '../base/errors.ts';
+import { isActive } from './completeness/symbol-lifetime.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import { createLayout, listOtherFiles } from './format/layout.ts';
 import { listManifestFiles, type Manifest, type PublishedFile, parseManifest } from './format/manifest.ts';
 import { LockRefusedError, tryLock } from './journal/lock.ts';
-import { inspectState, type StateInspection } from './journal/state.ts';
+import {
+  inspectDatabase,
+  inspectState,
+  refuseOtherSchema,
+  type StateInspection,
+  toStateFilePath,
+} from './journal/state.ts';
+import { readPossiblyActiveSymbols } from './journal/symbol-subsets.ts';
 import { archiveExists } from './open-archive.ts';
 
 /** The state of a folder that may hold an archive, intact or not. */
@@ -103,4 +112,22 @@ function chooseSample(manifest: Manifest, random: () => number): PublishedFile[]
     bytes += file.bytes;
   }
   return [...chosen];
+}
+
+/** A symbol that the next run would poll, without opening or changing the archive. Null if none is known. */
+export function inspectLiveSymbol(
+  root: string,
+  named: ReadonlySet<string> | null,
+  source: string | null,
+): string | null {
+  const { privateFolder } = createLayout(root);
+  const path = toStateFilePath(privateFolder);
+  try {
+    refuseOtherSchema(privateFolder);
+    const symbols = existsSync(path) ? inspectDatabase(path, (db) => readPossiblyActiveSymbols(db, named, source)) : [];
+    return symbols.find((facts) => isActive(facts, named) && facts.suspendedAt === null)?.symbol ?? null;
+  } catch {
+    // Damage, and another schema, is reported by what opens the archive.
+    return null;
+  }
 }

@@ -6,7 +6,7 @@ import type { Origin } from '../contract/raw-page.ts';
 import { computeLifetime } from './completeness/symbol-lifetime.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import type { CoveredWindow, Evidence } from './format/coverage.ts';
-import { type DatasetName, datasets, listReadColumns } from './format/datasets.ts';
+import { type DatasetName, datasets } from './format/datasets.ts';
 import type { ArchiveLayout } from './format/layout.ts';
 import { hasRows, listFilesWithRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts, symbolFields } from './format/market.ts';
@@ -322,7 +322,7 @@ function readActivity(tree: PublishedTree, inactive: Set<string>): Map<string, S
 }
 
 function* readIntactRows(tree: PublishedTree, dataset: DatasetName): Generator<CellValue[]> {
-  const columns = listReadColumns(dataset);
+  const columns = datasets[dataset].columns;
   for (const file of tree.manifest.datasets[dataset].files) yield* readFileRows(tree, file, columns);
 }
 

@@ -3,16 +3,17 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { getSystemErrorMessage } from 'node:util';
+import { inspectLiveSymbol } from '../archive/inspect.ts';
 import { joinSharedRateStore, type SharedRateStore } from '../archive/journal/rate-limit-store.ts';
 import { exitCodes, UpstreamError } from '../base/errors.ts';
 import { formatCount, formatDuration } from '../base/format-quantity.ts';
 import type { Clock } from '../base/ports.ts';
 import { createLocalRateStore } from '../base/rate-state.ts';
-import { dayMs } from '../base/window.ts';
+import { dayMs, hourMs } from '../base/window.ts';
 import { parseInferredRate } from '../client/adaptive-rate.ts';
 import type { OpenTransport } from '../client/transport.ts';
 import type { Context } from '../context/context.ts';
-import { openConfiguredUpstream } from '../context/open-configured.ts';
+import { getConfiguredSymbols, openConfiguredUpstream } from '../context/open-configured.ts';
 import { type Environment, nameVariables } from '../settings/layers.ts';
 import type { UpstreamOrigins } from '../settings/settings.ts';
 import { requireUpstream } from '../settings/settings.ts';
@@ -48,6 +49,8 @@ interface ProbeResponse {
   readonly status: number | null;
   /** Null if the request succeeded. */
   readonly failure: Pick<UpstreamError, 'failure' | 'reason'> | null;
+  /** Result of a request for the ticks of one live symbol; absent if none was sent. */
+  readonly ticks?: { readonly symbol: string; readonly failure: ProbeResponse['failure'] };
   /** By how much the clock of this machine is ahead of the service; null if the response has no date. */
   readonly aheadMs: number | null;
   /** Requests per second according to the response headers; null if they state none. */
@@ -69,6 +72,7 @@ export function judgeUpstream(facts: UpstreamFacts, skewMsMax: number): Finding[
     ...judgeAccess(facts),
     ...judgeReachability(facts),
     ...(facts.response === null ? [] : [judgeResponse(facts, facts.response)]),
+    ...(facts.response?.ticks === undefined ? [] : [judgeTicks(facts.response.ticks)]),
     ...judgeClock(facts.response?.aheadMs ?? null, skewMsMax),
     judgeRate(facts),
   ];
@@ -133,6 +137,15 @@ function judgeResponse(
       ? `Check that ${baseUrl} is the address of a market data service, and that its path is right.`
       : 'The service has a problem. Try again later.';
   return problem('key', exitCodes.incomplete, found, action);
+}
+
+function judgeTicks({ symbol, failure }: NonNullable<ProbeResponse['ticks']>): Finding {
+  if (failure === null) return ok('ticks', `the service sends those of ${symbol}`);
+  const code = { credential: exitCodes.credential, unreachable: exitCodes.unreachable } as const;
+  const exitCode = code[failure.failure as keyof typeof code] ?? exitCodes.incomplete;
+  const action =
+    'A run that polls this symbol fails as this request did. Try again later, or ask the operator of the service.';
+  return problem('ticks', exitCode, `${symbol}: ${failure.reason}`, action);
 }
 
 /** Smaller differences may be due to rounding to seconds and the round-trip time. */
@@ -235,7 +248,10 @@ function parseThrottling(summary: string): NonNullable<RateFacts['lastRun']> {
 /** Maximum seconds for the test request; the deadline of a nightly run is too long for a user who is waiting. */
 const deadlineSecondsMax = 20;
 
-/** Requests a list of one market, which is cheap for the service. One attempt, within the shared rate limit. */
+/**
+ * Requests a list of one market, which is cheap for the service, and the ticks of one live symbol if there is an archive. One attempt each, within
+ * the shared rate limit. Nothing is stored.
+ */
 async function sendProbeRequest(context: Context, rateStore: SharedRateStore | null): Promise<ProbeResponse> {
   const { settings, clock } = context;
   const [{ openTransport }, { parseServedAt }, { parseRateHeaders }] = await Promise.all([
@@ -281,7 +297,21 @@ async function sendProbeRequest(context: Context, rateStore: SharedRateStore | n
   );
   try {
     await client.markets({ view: settings.source.views[0]!, limit: 1 }, context.signal);
-    return { ...observed, failure: null };
+    const response: ProbeResponse = { ...observed, failure: null };
+    const symbol =
+      rateStore === null
+        ? null
+        : inspectLiveSymbol(settings.archive.output, getConfiguredSymbols(context), settings.sourceName);
+    if (symbol === null) return response;
+    const to = clock.nowMs();
+    const failure = await client.ticks({ symbol, from: to - hourMs, to, limit: 1 }, context.signal).then(
+      () => null,
+      (error: unknown) => {
+        if (error instanceof UpstreamError) return error;
+        throw error;
+      },
+    );
+    return { ...response, ticks: { symbol, failure } };
   } catch (error) {
     if (!(error instanceof UpstreamError)) throw error;
     return { ...observed, failure: error };

@@ -5,7 +5,7 @@ export const checkGroups = {
   machine: ['node', 'memory', 'clock'],
   disk: ['space', 'files', 'file system', 'permissions', 'secrets'],
   settings: ['settings', 'schedule', 'selection'],
-  upstream: ['address', 'key', 'reachable', 'rate'],
+  upstream: ['address', 'key', 'reachable', 'ticks', 'rate'],
   archive: ['archive', 'state', 'published', 'verdict', 'finding', 'quarantined'],
   service: ['database', 'api keys'],
 } as const;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Archive } from '../../src/archive/archive.ts';
 import { candleIntervals, computeCandles } from '../../src/archive/format/candles.ts';
-import { candleDatasets, listReadColumns } from '../../src/archive/format/datasets.ts';
+import { candleDatasets, datasets as definitions } from '../../src/archive/format/datasets.ts';
 import { listFilesWithRows } from '../../src/archive/format/manifest.ts';
 import { candleSeries, type SeriesDataset } from '../../src/archive/format/series-datasets.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
@@ -26,7 +26,7 @@ export function findWrongCandles({ layout: { root }, groupRows, readManifest }: 
       const path = ticks.path.replace('ticks/', `${dataset}/`);
       if (!left.delete(path)) return [`${path} is missing`];
       const coverage = datasets.coverage.files.filter(({ date }) => date === ticks.date);
-      const rows = coverage.flatMap((file) => decodeRows(listReadColumns('coverage'), read(file.path)));
+      const rows = coverage.flatMap((file) => decodeRows(definitions.coverage.columns, read(file.path)));
       const readSeries = (name: SeriesDataset) => {
         const file = datasets[name].files.find((one) => one.path === ticks.path.replace('ticks/', `${name}/`));
         return file === undefined ? [] : [[name, decodeSeries(name, read(file.path))] as const];

@@ -9,7 +9,6 @@ import type { TickChunk } from '../../src/archive/format/tick-columns.ts';
 import { sortTicksByTime } from '../../src/archive/journal/journal.ts';
 import { toKnownPrecedence } from '../../src/archive/journal/precedence-store.ts';
 import { findKeptRowGroups } from '../../src/archive/parquet/kept-row-groups.ts';
-import { encodeSeries } from '../../src/archive/parquet/series-file.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type SpilledChunk, splitTicksByDay } from '../../src/archive/publish/import-buffer.ts';
 import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-partition.ts';
@@ -20,6 +19,7 @@ import { checkProperty } from '../harness/properties.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
 import { encodeTicksWithArrow } from './arrow-ticks.ts';
+import { encodeSeries } from './encode-series.ts';
 import { toSeriesColumns } from './format/series-columns.ts';
 
 const day = Date.UTC(2026, 6, 11);

@@ -9,9 +9,9 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readJournalLoad } from '../../src/archive/journal/journal-books.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { finishRun, readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
-import { encodeSeries } from '../../src/archive/parquet/series-file.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { flip } from './damaged.ts';
+import { encodeSeries } from './encode-series.ts';
 import {
   appendQuotes,
   countQuotes,

@@ -13,13 +13,14 @@ import {
   decodeRowsWithArrow,
   encodeRowsWithArrow,
 } from '../../src/archive/parquet/rows.ts';
-import { decodeSeries, encodeSeries, openSeriesFileWriter } from '../../src/archive/parquet/series-file.ts';
+import { decodeSeries, openSeriesFileWriter } from '../../src/archive/parquet/series-file.ts';
 import { indexSymbolRows, readIndexedColumn } from '../../src/archive/parquet/symbol-row-index.ts';
 import { rowGroupRows } from '../../src/archive/parquet/writer.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { drawFrom } from '../faults/draw.ts';
 import { checkAsyncProperty, checkProperty, printSeed } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
+import { encodeSeries } from './encode-series.ts';
 import { day0, scratchFolder } from './scratch.ts';
 
 // Files of a series, tested against parquet-wasm and DuckDB.

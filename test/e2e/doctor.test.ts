@@ -91,13 +91,17 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
   expect(bytesOf(output)).toEqual(held);
 });
 
-test('sends one request for one market, without retries', async () => {
+test('sends one request for one market and one for its ticks, without retries, and stores neither', async () => {
   const { output, box, env } = await polled();
-  await doctor(output, env);
-  expect(box.stats().requests).toBe(1);
+  const { finding: found } = await doctor(output, env);
+  expect(found('ticks')).toMatchObject({
+    severity: 'ok',
+    message: expect.stringMatching(/^the service sends those of \S+$/),
+  });
+  expect(box.stats().requests).toBe(2);
   box.set({ faultShare: 1, faults: ['500'] });
   const { code, finding } = await doctor(output, env);
-  expect([code, finding('key')?.severity, box.stats().requests]).toEqual([4, 'action_required', 2]);
+  expect([code, finding('key')?.severity, box.stats().requests]).toEqual([4, 'action_required', 3]);
 });
 
 test.each<[check: string, code: number, text: RegExp, env: Variables, ...flags: string[]]>([
@@ -120,11 +124,15 @@ test.each<[check: string, code: number, text: RegExp, env: Variables, ...flags: 
 
 /** A service whose clock is `aheadMs` ahead, and which states a rate limit. */
 async function skewed(aheadMs: number): Promise<string> {
-  const server = createServer((_request, response) => {
+  const server = createServer((request, response) => {
     response.sendDate = false;
     response.setHeader('date', new Date(Date.now() + aheadMs).toUTCString());
     response.setHeader('ratelimit-policy', '"key";q=2;w=1');
-    response.setHeader('content-type', 'application/json').end('{"markets": []}');
+    const { pathname, searchParams } = new URL(request.url!, 'http://x');
+    const symbol = decodeURIComponent(pathname.split('/').at(-1)!);
+    const [from, to] = ['from', 'to'].map((name) => Number(searchParams.get(name)));
+    const page = { markets: [], symbol: searchParams.get('symbol') ?? symbol, ticks: [], count: 0, from, to };
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(page));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void server.close());

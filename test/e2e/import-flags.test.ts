@@ -1,7 +1,8 @@
 import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { defaultRowRules, parsePriceScale, type TickRowRules } from '../../src/collector/import/import-rows.ts';
+import { parsePriceScale, type TickRowRules } from '../../src/collector/import/import-rows.ts';
+import { defaultRowRules } from '../collector/import/row-rules.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { day0, importInto, pageOf, put, sample, type Tick, writeParquet } from './import-lake.ts';
 import { addsUp, dayMs, expectDone, folder, hashes, ticksOf } from './lake.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { openTimeZone, utcZone } from '../../src/base/time-zone.ts';
-import { defaultRowRules } from '../../src/collector/import/import-rows.ts';
+import { defaultRowRules } from '../collector/import/row-rules.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
   csvOf,

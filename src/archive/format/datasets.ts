@@ -8,8 +8,6 @@ export interface Column {
   readonly meaning: string;
   /** The unit of a number; default: none. The unit of a timestamp is the millisecond. */
   readonly unit?: string;
-  /** Set if no writer sets the column yet. Our readers skip it. */
-  readonly isReserved?: true;
 }
 
 /** The columns with the start and the end of a row's time; the same column twice if it is a moment. */
@@ -311,15 +309,13 @@ export const datasets = {
       column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
       column('origin', 'string', 'poll, backfill or import'),
       column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
-      {
-        ...optional(
-          'grain_ms',
-          'int64',
-          "the source's time step in milliseconds, if it does not provide individual ticks",
-          'ms',
-        ),
-        isReserved: true,
-      },
+      // Reserved: no writer sets it yet.
+      optional(
+        'grain_ms',
+        'int64',
+        "the source's time step in milliseconds, if it does not provide individual ticks",
+        'ms',
+      ),
     ],
     key: ['dataset', 'symbol', 't_from'],
     order: ['dataset', 'symbol', 't_from'],
@@ -367,10 +363,6 @@ export type CoveredDataset = DatasetsWith<'hasCoverage', true>;
 export const coveredDatasets: readonly CoveredDataset[] = datasetNames
   .filter((name): name is CoveredDataset => datasets[name].hasCoverage)
   .sort();
-
-/** The columns of a dataset that our readers decode. */
-export const listReadColumns = (name: DatasetName): readonly Column[] =>
-  (datasets[name].columns as readonly Column[]).filter(({ isReserved }) => isReserved !== true);
 
 /** The dataset that holds the candles of each interval. */
 export const candleDatasets = {

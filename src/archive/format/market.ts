@@ -51,12 +51,7 @@ export function mergeMarkets(
   rows: readonly MarketRow[],
   polls: Iterable<{ readonly observedAt: number; readonly markets: readonly MarketFacts[] }>,
 ): MarketRow[] {
-  const byKey = new Map<string, MarketRow[]>();
-  for (const row of rows) {
-    const list = byKey.get(toMarketKey(row));
-    if (list === undefined) byKey.set(toMarketKey(row), [row]);
-    else list.push(row);
-  }
+  const byKey = Map.groupBy(rows, toMarketKey);
   for (const { observedAt, markets } of polls) {
     for (const facts of new Map(markets.map((m) => [toMarketKey(m), m])).values()) {
       const list = byKey.get(toMarketKey(facts)) ?? [];

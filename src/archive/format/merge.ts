@@ -55,7 +55,10 @@ export function mergePart(
   buffers: MergeBuffers = { t: emptyPart.t, p: emptyPart.p },
   order: ValueOrder = priceOrder,
 ): MergedPart {
-  const bySymbol = groupChunksBySymbol(chunks);
+  const bySymbol = Map.groupBy(
+    chunks.filter(({ t }) => t.length > 0),
+    ({ symbol }) => symbol,
+  );
   const newSymbols = [...bySymbol.keys()].sort(compareUtf8);
   const capacity = old.t.length + chunks.reduce((sum, c) => sum + c.t.length, 0);
   if (buffers.t.length < capacity) buffers.t = new Float64Array(capacity);
@@ -118,18 +121,6 @@ export function mergePart(
     tallies: out.tallies,
     added,
   };
-}
-
-/** Groups the non-empty chunks by symbol, in their order. */
-function groupChunksBySymbol(chunks: readonly TickChunk[]): Map<string, TickChunk[]> {
-  const bySymbol = new Map<string, TickChunk[]>();
-  for (const chunk of chunks) {
-    if (chunk.t.length === 0) continue;
-    const list = bySymbol.get(chunk.symbol);
-    if (list === undefined) bySymbol.set(chunk.symbol, [chunk]);
-    else list.push(chunk);
-  }
-  return bySymbol;
 }
 
 /**

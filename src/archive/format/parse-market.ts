@@ -7,24 +7,12 @@ import type { MarketDetails, OutcomeSource } from './market-details.ts';
 /** Paths of the symbols and fields in a market record. `a/b` descends into objects; `*` matches every member. */
 export interface RecordPaths {
   readonly symbolPaths: readonly string[];
-  readonly fieldPaths: {
-    readonly question: readonly string[];
-    readonly source: readonly string[];
-    readonly opensAt: readonly string[];
-    readonly closesAt: readonly string[];
-    readonly resolvedAt: readonly string[];
-    readonly outcome: readonly string[];
-    readonly outcomeSource: readonly string[];
-    readonly event: readonly string[];
-    readonly exclusive: readonly string[];
-    readonly strikeLow: readonly string[];
-    readonly strikeHigh: readonly string[];
-    readonly expectedEnd: readonly string[];
-    readonly rules: readonly string[];
-    readonly feeSchedule: readonly string[];
-    readonly tickSize: readonly string[];
-  };
+  readonly fieldPaths: Readonly<Record<PathField, readonly string[]>>;
 }
+
+type PathField =
+  | Exclude<keyof MarketDetails, 'rulesSha256'>
+  | Extract<keyof MarketFacts, 'question' | 'source' | 'opensAt' | 'closesAt' | 'resolvedAt' | 'outcome'>;
 
 type MarketRecord = Readonly<Record<string, unknown>>;
 

@@ -11,10 +11,10 @@ import {
   type PublishedCoverage,
   subtractFromCoverage,
 } from '../format/coverage.ts';
-import { type CandleInterval, candleDatasets, datasets, listReadColumns } from '../format/datasets.ts';
+import { type CandleInterval, candleDatasets, datasets } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
+import { findFileWithRows } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 import {
@@ -26,6 +26,7 @@ import {
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import { readPublishedTicks } from '../publish/count-ticks.ts';
 import {
   addCoverage,
   type DayCoverage,
@@ -163,9 +164,6 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
     if (damaged !== undefined) losses.rowsLost.set(candles, damaged.file.rows);
   }
 }
-
-const readPublishedTicks = (archive: Archive, file: PublishedFile | undefined): PartColumns =>
-  file === undefined ? emptyPart : decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file)));
 
 /** Stages the intact ticks of a part, and withdraws the coverage of the lost ones. Returns the intact ticks. */
 function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): PartColumns {
@@ -339,7 +337,7 @@ function restoreCoverage(
       subtract([intersectTwo(one, dayWindow)], known).map((window) => clipCoverage(one, window, settleMs, newest)),
     );
     if (unknown.length === 0) continue;
-    const windows = joinForPublishing(overlayCoverage([...known.map(toCovered), ...unknown]));
+    const windows = joinForPublishing(overlayCoverage([...known, ...unknown]));
     restored.set(symbol, windows);
     coverage.ticks.set(symbol, countCoverageTicks(windows, new Float64Array(0)));
   }
@@ -350,7 +348,7 @@ function restoreCoverage(
 function readIntactCoverage({ salvage }: DamagedFile): DayCoverage {
   const { readableFile, intactGroups } = salvage();
   return parseCoverageRows(
-    readableFile === null ? [] : decodeRows(listReadColumns('coverage'), readableFile, intactGroups),
+    readableFile === null ? [] : decodeRows(datasets.coverage.columns, readableFile, intactGroups),
   );
 }
 
@@ -364,11 +362,3 @@ function clipCoverage(covered: CoveredWindow, window: Window, settleMs: number, 
     : covered.fetchedAt;
   return { ...covered, ...window, fetchedAt };
 }
-
-const toCovered = ({ from, to, fetchedAt, origin, evidence }: CoveredWindow): CoveredWindow => ({
-  from,
-  to,
-  fetchedAt,
-  origin,
-  evidence,
-});

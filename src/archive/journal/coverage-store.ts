@@ -1,33 +1,20 @@
+import { pushTo } from '../../base/push-to.ts';
 import { intersect, subtract, union, type Window } from '../../base/window.ts';
-import type { Origin } from '../../contract/raw-page.ts';
 import {
   type CoveredWindow,
   computeSettledWindows,
-  type Evidence,
   isProven,
   joinFinalWindows,
   overlayLayers,
   withdrawCoverage,
 } from '../format/coverage.ts';
 import { type Database, evidenceSinceKey, getMeta, setMeta, toSourceKey } from './database.ts';
+import { toCoveredWindow, type WindowRow } from './journal-rows.ts';
 import { separateResponsesMs } from './recheck-results.ts';
 
-interface CoverageRow {
+interface CoverageRow extends WindowRow {
   symbol: string;
-  t_from: number;
-  t_to: number;
-  fetched_at: number;
-  origin: Origin;
-  evidence: Evidence;
 }
-
-const toCoveredWindow = (row: CoverageRow): CoveredWindow => ({
-  from: row.t_from,
-  to: row.t_to,
-  fetchedAt: row.fetched_at,
-  origin: row.origin,
-  evidence: row.evidence,
-});
 
 /**
  * Reads all coverage of one symbol, published or journaled.
@@ -121,12 +108,6 @@ function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string,
     for (const remaining of withdrawCoverage([toCoveredWindow(row)], later)) pushTo(out, row.symbol, remaining);
   }
   return out;
-}
-
-function pushTo<T>(lists: Map<string, T[]>, key: string, item: T): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [item]);
-  else list.push(item);
 }
 
 /**

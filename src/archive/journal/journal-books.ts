@@ -3,7 +3,15 @@ import type { RejectedInput } from '../../base/ticks.ts';
 import { floorToDay } from '../../base/window.ts';
 import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapshot } from '../format/order-book.ts';
 import type { Database } from './database.ts';
-import { appendHeader, type JournalBin, ticksPerCoveredDay, ticksPerRejected, toBytes, toDoubles } from './journal.ts';
+import {
+  appendHeader,
+  deleteBins,
+  type JournalBin,
+  ticksPerCoveredDay,
+  ticksPerRejected,
+  toBytes,
+  toDoubles,
+} from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
 import { countJournaledTicks, insertJournalRow, type JournalRow, readJournalRows } from './journal-rows.ts';
 import { readSeriesLoad } from './journal-series.ts';
@@ -171,8 +179,7 @@ export function consumeBooks(
   responses: readonly BookResponse[],
   end: number,
 ): void {
-  for (const { day, part } of bins)
-    db.run('delete from journal_books where day = ? and part = ? and record_id <= ?', day, part, end);
+  deleteBins(db, ['journal_books'], bins, end);
   for (const { id } of responses) db.run('delete from journal_book_coverage where id = ?', id);
 }
 

@@ -1,6 +1,6 @@
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
-import { type JournalBin, sortBins } from './journal.ts';
+import { deleteBins, type JournalBin, sortBins } from './journal.ts';
 import {
   computeHeaderChecksum,
   computeRowChecksum,
@@ -15,17 +15,6 @@ import { addSeriesCounts } from './series-counts.ts';
 // Checks the journal for damage before a publish. Tables are scanned in full and not through their indices, because a
 // flipped bit in a table or an index can make the two disagree.
 
-/** Tables whose rows are counted in the record header. */
-const countedTables = [
-  'journal_ticks',
-  'journal_coverage',
-  'journal_withdrawn',
-  'journal_markets',
-  'journal_books',
-  'journal_book_coverage',
-  'journal_series',
-  'journal_series_coverage',
-] as const;
 /** Tables whose rows belong to one day and part. */
 const binnedTables = [
   'journal_ticks',
@@ -35,6 +24,8 @@ const binnedTables = [
   'journal_series',
   'journal_series_coverage',
 ] as const;
+/** Tables whose rows are counted in the record header. */
+const countedTables = [...binnedTables, 'journal_markets', 'journal_book_coverage'] as const;
 type BinnedTable = (typeof binnedTables)[number];
 
 /** The contents of the journal at one moment. */
@@ -264,11 +255,7 @@ export function dropJournalDamage(
  * transaction.
  */
 export function consumeJournal(db: Database, bins: readonly JournalBin[], end: number, polls: readonly number[]): void {
-  for (const { day, part } of bins) {
-    db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
-    db.run('delete from journal_coverage where day = ? and part = ? and record_id <= ?', day, part, end);
-    db.run('delete from journal_withdrawn where day = ? and part = ? and record_id <= ?', day, part, end);
-  }
+  deleteBins(db, ['journal_ticks', 'journal_coverage', 'journal_withdrawn'], bins, end);
   db.run('delete from journal_rejected where record_id <= ?', end);
   consumePolls(db, end, polls);
 }
@@ -283,8 +270,7 @@ export function consumeKnownTicks(
   end: number,
   polls: readonly number[],
 ): void {
-  for (const { day, part } of bins)
-    db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
+  deleteBins(db, ['journal_ticks'], bins, end);
   consumePolls(db, end, polls);
 }
 

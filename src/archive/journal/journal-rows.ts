@@ -40,28 +40,19 @@ export interface JournalHeaderRow {
   readonly rank: number;
 }
 
+const coverageColumns = ['symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'] as const;
+
 /** The tables with the rows of records, and the columns that their checksum covers, in this order. */
 export const journalRowColumns = {
   journal_ticks: ['record_id', 'symbol', 'day', 'part', 'n', 't', 'p'],
-  journal_coverage: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'],
+  journal_coverage: ['record_id', ...coverageColumns],
   journal_withdrawn: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to'],
   journal_rejected: ['record_id', 'run_id', 'symbol', 'at', 'reason', 'raw'],
   journal_markets: ['record_id', 'observed_at', 'payload'],
   journal_books: ['record_id', 'symbol', 'day', 'part', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
   journal_book_coverage: ['record_id', 'symbol', 'at', 'snapshots'],
   journal_series: ['record_id', 'dataset', 'symbol', 'day', 'part', 'n', 't', 'v'],
-  journal_series_coverage: [
-    'record_id',
-    'dataset',
-    'symbol',
-    'day',
-    'part',
-    't_from',
-    't_to',
-    'fetched_at',
-    'origin',
-    'evidence',
-  ],
+  journal_series_coverage: ['record_id', 'dataset', ...coverageColumns],
 } as const satisfies Record<string, readonly string[]>;
 
 export type JournalRowTable = keyof typeof journalRowColumns;
@@ -151,7 +142,10 @@ interface BinnedRow {
   readonly part: number;
 }
 
-interface CoverRow extends BinnedRow {
+interface CoverRow extends BinnedRow, WindowRow {}
+
+/** A covered window. */
+export interface WindowRow {
   readonly t_from: number;
   readonly t_to: number;
   readonly fetched_at: number;
@@ -159,7 +153,7 @@ interface CoverRow extends BinnedRow {
   readonly evidence: Evidence;
 }
 
-export const toCoveredWindow = ({ t_from, t_to, fetched_at, origin, evidence }: CoverRow): CoveredWindow => ({
+export const toCoveredWindow = ({ t_from, t_to, fetched_at, origin, evidence }: WindowRow): CoveredWindow => ({
   from: t_from,
   to: t_to,
   fetchedAt: fetched_at,

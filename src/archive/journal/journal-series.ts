@@ -7,7 +7,7 @@ import { packTexts, unpackTexts } from '../format/packed-texts.ts';
 import { type SeriesChunk, type SeriesRows, splitSeriesByDay } from '../format/series.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
-import { appendHeader, type JournalBin, ticksPerCoveredDay, toBytes, toDoubles } from './journal.ts';
+import { appendHeader, deleteBins, type JournalBin, ticksPerCoveredDay, toBytes, toDoubles } from './journal.ts';
 import { assertRowCount, type JournalIndex } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import { insertJournalRow, type JournalRow, readJournalRows, toCoveredWindow } from './journal-rows.ts';
@@ -141,8 +141,5 @@ function toSeriesChunk(row: JournalRow<'journal_series'>): SeriesChunk {
 }
 
 /** Deletes published rows, inside the publish's transaction, before the journal's records are deleted. */
-export function consumeSeries(db: Database, bins: readonly JournalBin[], end: number): void {
-  for (const { day, part } of bins)
-    for (const table of ['journal_series', 'journal_series_coverage'])
-      db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
-}
+export const consumeSeries = (db: Database, bins: readonly JournalBin[], end: number): void =>
+  deleteBins(db, ['journal_series', 'journal_series_coverage'], bins, end);

@@ -1,5 +1,6 @@
 import { zstdCompressSync } from 'node:zlib';
 import { seek } from '../../base/binary-search.ts';
+import { pushTo } from '../../base/push-to.ts';
 import { findSource } from '../../base/source-name.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
@@ -234,6 +235,13 @@ export interface JournalBin {
   readonly part: number;
 }
 
+/** Deletes the rows of bins in records up to `end`. Must run inside a transaction. */
+export function deleteBins(db: Database, tables: readonly string[], bins: readonly JournalBin[], end: number): void {
+  for (const { day, part } of bins)
+    for (const table of tables)
+      db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
+}
+
 /** Identifies a bin. */
 export const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
 
@@ -315,11 +323,7 @@ export function readBinCoverage(
     count++;
     const later = withdrawals.get(row.symbol)?.filter(({ recordId }) => recordId > row.record_id) ?? [];
     const window = toCoveredWindow(row);
-    for (const piece of subtract([window], later)) {
-      const list = bySymbol.get(row.symbol);
-      if (list === undefined) bySymbol.set(row.symbol, [{ ...window, ...piece }]);
-      else list.push({ ...window, ...piece });
-    }
+    for (const piece of subtract([window], later)) pushTo(bySymbol, row.symbol, { ...window, ...piece });
   }
   return { covered: bySymbol, rows: count };
 }

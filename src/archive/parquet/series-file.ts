@@ -4,16 +4,9 @@ import { hasRowIds, listTextColumns, listValueColumns, type SeriesDataset } from
 import { findSymbolIndex } from '../format/tick-columns.ts';
 import { openPartFile } from './column-reader.ts';
 import type { RowGroupIndexes } from './file-pages.ts';
-import { openPartFileWriter, rowGroupRows } from './writer.ts';
+import { openPartFileWriter } from './writer.ts';
 
-/** Encodes a part of a series, at least one row. Deterministic: the same columns give the same bytes. */
-export function encodeSeries(dataset: SeriesDataset, part: SeriesColumns, groupRows = rowGroupRows): Uint8Array {
-  const file = openSeriesFileWriter(dataset, groupRows);
-  file.add(part);
-  return file.end();
-}
-
-/** Opens a writer for one part, to which symbols are added in order. */
+/** Opens a writer for one part, to which symbols are added in order. Deterministic: the same rows give the same bytes. */
 export function openSeriesFileWriter(
   dataset: SeriesDataset,
   groupRows: number,

@@ -5,7 +5,7 @@ import type { Archive } from '../archive.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { findDayPart, getPartCount } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows } from '../format/manifest.ts';
+import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import {
   addTallies,
@@ -13,6 +13,7 @@ import {
   emptyPart,
   indexTickTimes,
   noTicks,
+  type PartColumns,
   type RunTally,
 } from '../format/tick-columns.ts';
 import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
@@ -33,11 +34,15 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
   for (const [path, windows] of Map.groupBy(lost, toPath)) {
     const file = findFileWithRows(manifest, 'ticks', path);
     if (file === undefined) continue;
-    const getTimes = indexTickTimes(decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file))));
+    const getTimes = indexTickTimes(readPublishedTicks(archive, file));
     for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
   }
   return lost.map((window) => counts.get(window) ?? 0);
 }
+
+/** Reads a part file; empty if there is none. @throws DamageError if it is damaged */
+export const readPublishedTicks = (archive: Archive, file: PublishedFile | undefined): PartColumns =>
+  file === undefined ? emptyPart : decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file)));
 
 /** Maximum number of attempts if publishes intervene. After that, the last count is returned. */
 const countAttemptsMax = 5;
@@ -67,10 +72,7 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
       const ownSymbols = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
       const path = toDayPath('ticks', day, part % getPartCount(manifest, formatDay(day)));
       const file = findFileWithRows(manifest, 'ticks', path);
-      const old =
-        file === undefined
-          ? emptyPart
-          : decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file)));
+      const old = readPublishedTicks(archive, file);
       const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));
       total = addTallies(total, tallies.get(runId)!);

@@ -1,4 +1,5 @@
 import { DamageError } from '../../base/errors.ts';
+import { pushTo } from '../../base/push-to.ts';
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import { floorToDay, overlaps } from '../../base/window.ts';
@@ -12,7 +13,6 @@ import {
   type DatasetName,
   datasets,
   isSplitBySymbol,
-  listReadColumns,
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
@@ -49,7 +49,7 @@ export function readTableRows(
 ): CellValue[][] {
   const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplitBySymbol(dataset) ? part : 0));
   if (file === undefined) return [];
-  return decodePublished(file.path, () => decodeRows(listReadColumns(dataset), readPublishedFile(archive, file)));
+  return decodePublished(file.path, () => decodeRows(datasets[dataset].columns, readPublishedFile(archive, file)));
 }
 
 /** Stages the file of a UTC day and part from sorted rows. No file without rows. */
@@ -93,7 +93,7 @@ export const readPartCoverage = (archive: Archive, base: Manifest, bin: JournalB
 /** Reads one file of coverage. @throws DamageError if it is damaged */
 export const readCoverageFile = (archive: Archive, file: PublishedFile): DayCoverage =>
   parseCoverageRows(
-    decodePublished(file.path, () => decodeRows(listReadColumns('coverage'), readPublishedFile(archive, file))),
+    decodePublished(file.path, () => decodeRows(datasets.coverage.columns, readPublishedFile(archive, file))),
   );
 
 /** The coverage of the symbols of one part. */
@@ -136,10 +136,7 @@ export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayC
       Origin,
       Evidence,
     ];
-    const list = out[dataset].get(symbol);
-    const window = { from, to, ticks, fetchedAt, origin, evidence };
-    if (list === undefined) out[dataset].set(symbol, [window]);
-    else list.push(window);
+    pushTo(out[dataset], symbol, { from, to, ticks, fetchedAt, origin, evidence });
   }
   return out;
 }

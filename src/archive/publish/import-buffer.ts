@@ -1,4 +1,5 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import { pushTo } from '../../base/push-to.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts';
@@ -21,7 +22,7 @@ import { addFetchedTicks } from '../journal/runs.ts';
 import type { State } from '../journal/state.ts';
 import { ensureSymbol } from '../journal/symbol-store.ts';
 import { openSeriesIntake, type SeriesIntake } from './series-intake.ts';
-import { openSpillReader, type SpilledTicks, sliceSpilled } from './spill-file.ts';
+import { type SpilledTicks, sliceSpilled, withSpillReader } from './spill-file.ts';
 
 /**
  * Valid ticks of one symbol from one imported file, sorted by time and spilled to disk, and the windows the file
@@ -101,17 +102,14 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
   };
 
   function journal(state: State, { chunks, covered }: ImportBin): void {
-    const spills = openSpillReader();
     const common = { runId, origin: 'import', rank, rejected: [] } as const;
     const toEmptyWindow = (at: number): Window => ({ from: at, to: at });
-    try {
+    withSpillReader((spills) => {
       for (const { symbol, observedAt, spilled } of chunks) {
         const record = { ...common, symbol, observedAt, requestedWindow: toEmptyWindow(observedAt), covered: [] };
         appendTicks(state, [{ ...record, ticks: spills.read([spilled])[0]! }]);
       }
-    } finally {
-      spills.close();
-    }
+    });
     const empty = { t: new Float64Array(0), p: new Float64Array(0) };
     for (const [symbol, coveredWindows] of covered) {
       const observedAt = coveredWindows[0]!.fetchedAt;
@@ -142,9 +140,7 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
         for (const { from, to } of splitByDay(window)) {
           const entry = entryAt(symbol, floorToDay(from));
           const coveredWindow: CoveredWindow = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
-          const list = entry.covered.get(symbol);
-          if (list === undefined) entry.covered.set(symbol, [coveredWindow]);
-          else list.push(coveredWindow);
+          pushTo(entry.covered, symbol, coveredWindow);
         }
       }
     },

@@ -98,18 +98,9 @@ export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): 
   }
   const coverage = new Map<string, readonly PublishedCoverage[]>();
   for (const symbol of listInputSymbols(task)) {
-    const before = (published.get(symbol) ?? []).map(toCovered);
-    const overlaid = overlayCoverage([...before, ...(covered.get(symbol) ?? [])]);
+    const overlaid = overlayCoverage([...(published.get(symbol) ?? []), ...(covered.get(symbol) ?? [])]);
     const windows = joinForPublishing(overlaid, [], task.unites);
     if (windows.length > 0) coverage.set(symbol, countCoverageTicks(windows, times.get(symbol) ?? new Float64Array(0)));
   }
   return { dataset, file: isChanged ? (writer.finish() ?? null) : null, conflicts, precedence, tallies, coverage };
 }
-
-const toCovered = ({ from, to, fetchedAt, origin, evidence }: PublishedCoverage): CoveredWindow => ({
-  from,
-  to,
-  fetchedAt,
-  origin,
-  evidence,
-});

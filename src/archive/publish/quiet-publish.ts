@@ -2,7 +2,7 @@ import { formatDay } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { candleIntervals } from '../format/candles.ts';
-import { candleDatasets, type DatasetName, datasets, listReadColumns } from '../format/datasets.ts';
+import { candleDatasets, type DatasetName, datasets } from '../format/datasets.ts';
 import { findFileWithRows, type Manifest } from '../format/manifest.ts';
 import type { MarketFacts } from '../format/market.ts';
 import { recordCollectedProgress } from '../journal/collected-progress.ts';
@@ -71,7 +71,7 @@ function hasSameFindings(base: Manifest, next: Manifest, today: string): boolean
 }
 
 function differsOnlyInLastSeen(dataset: 'symbols' | 'markets', before: Uint8Array, after: Uint8Array): boolean {
-  const columns = listReadColumns(dataset);
+  const columns = datasets[dataset].columns;
   const ignored = datasets[dataset].columns.findIndex(({ name }) => name === 'last_seen');
   const toComparable = (bytes: Uint8Array): string[] =>
     decodeRows(columns, bytes).map((row: readonly CellValue[]) => JSON.stringify(row.with(ignored, null)));

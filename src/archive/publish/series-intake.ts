@@ -1,3 +1,4 @@
+import { pushTo } from '../../base/push-to.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
@@ -9,7 +10,7 @@ import { appendSeries } from '../journal/journal-series.ts';
 import { addSeriesCounts } from '../journal/series-counts.ts';
 import type { State } from '../journal/state.ts';
 import { ensureSymbol } from '../journal/symbol-store.ts';
-import { openSpillReader, type SpilledRows, type SpillReader } from './spill-file.ts';
+import { type SpilledRows, type SpillReader, withSpillReader } from './spill-file.ts';
 
 /** Rows of one symbol and UTC day from one imported file, sorted by time and spilled to disk. */
 export interface SpilledSeriesChunk extends Precedence {
@@ -92,15 +93,6 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
     }
   }
 
-  function withSpills(work: (spills: SpillReader) => void): void {
-    const spills = openSpillReader();
-    try {
-      work(spills);
-    } finally {
-      spills.close();
-    }
-  }
-
   return {
     get entries() {
       return entries;
@@ -116,9 +108,7 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
     addCoverage(dataset, symbol, window) {
       for (const piece of splitByDay(window)) {
         const { covered } = openEntry(dataset, floorToDay(piece.from), symbol, window.fetchedAt);
-        const list = covered.get(symbol);
-        if (list === undefined) covered.set(symbol, [{ ...window, ...piece }]);
-        else list.push({ ...window, ...piece });
+        pushTo(covered, symbol, { ...window, ...piece });
       }
     },
     listBins: () => [...byKey.values()].map(({ bin }) => bin),
@@ -126,7 +116,7 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
     commitTo(state, mergedBins) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
       const merged = new Set(mergedBins.map(toBinKey));
-      withSpills((spills) => {
+      withSpillReader((spills) => {
         for (const [key, entry] of byKey) {
           if (!merged.has(key)) journal(state, entry, spills);
           else
@@ -138,7 +128,7 @@ export function openSeriesIntake(runId: string, rank: Precedence['rank'], parts:
       });
     },
     journalTo(state) {
-      withSpills((spills) => {
+      withSpillReader((spills) => {
         for (const entry of byKey.values()) state.db.transaction(() => journal(state, entry, spills));
       });
     },

@@ -176,3 +176,13 @@ export function openSpillReader(): SpillReader {
     },
   };
 }
+
+/** Runs work with a reader of spilled rows, and closes it. */
+export function withSpillReader(work: (spills: SpillReader) => void): void {
+  const spills = openSpillReader();
+  try {
+    work(spills);
+  } finally {
+    spills.close();
+  }
+}

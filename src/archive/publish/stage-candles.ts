@@ -9,8 +9,7 @@ import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/
 import { candleSeries, type SeriesDataset } from '../format/series-datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
 import type { JournalBin } from '../journal/journal.ts';
-import { decodeTicks } from '../parquet/ticks-file.ts';
-import { decodePublished, readPublishedFile } from '../read-published-file.ts';
+import { readPublishedTicks } from './count-ticks.ts';
 import { readPartCoverage } from './day-tables.ts';
 import { type CandleSeriesFiles, decodeCandleSeries, encodeCandleFiles } from './encode-partition.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
@@ -88,14 +87,7 @@ export async function stageMissingCandles(
     try {
       const bin = { day: parseDayStart(file.date!), part: parsePartNumber(file.path) };
       const coverage = readPartCoverage(archive, stage.base, bin).ticks;
-      stageCandles(
-        archive,
-        stage,
-        missing,
-        bin,
-        decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file))),
-        coverage,
-      );
+      stageCandles(archive, stage, missing, bin, readPublishedTicks(archive, file), coverage);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.add(error.message);

@@ -5,13 +5,13 @@ import { formatDay, parseDayStart } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
-import { type DatasetName, datasetNames, isSplitBySymbol, listReadColumns } from '../format/datasets.ts';
+import { type DatasetName, datasetNames, datasets, isSplitBySymbol } from '../format/datasets.ts';
 import { getPartCount } from '../format/day-parts.ts';
 import { type ArchiveLayout, parsePartNumber } from '../format/layout.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type SeriesColumns, type SeriesConflict, sliceSeries } from '../format/series.ts';
 import { conflictDatasets, type SeriesDataset } from '../format/series-datasets.ts';
-import type { Conflict, PartColumns } from '../format/tick-columns.ts';
+import type { Conflict } from '../format/tick-columns.ts';
 import { overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { type CellValue, decodeRows } from '../parquet/rows.ts';
@@ -158,30 +158,23 @@ export const readOtherColumns = <C extends Pick<SeriesColumns, 'symbols'>>(
   });
 };
 
-export const readOtherSeries = (union: Union, dataset: SeriesDataset, bin: JournalBin): OtherRows<SeriesColumns> =>
+/** Decodes a file of a series, or ticks as a series of one number. */
+export function decodeAsSeries(dataset: 'ticks' | SeriesDataset, bytes: Uint8Array): SeriesColumns {
+  if (dataset !== 'ticks') return decodeSeries(dataset, bytes);
+  const { symbols, offsets, t, p } = decodeTicks(bytes);
+  return { symbols, offsets, t, values: [p], texts: [] };
+}
+
+export const readOtherSeries = (
+  union: Union,
+  dataset: 'ticks' | SeriesDataset,
+  bin: JournalBin,
+): OtherRows<SeriesColumns> =>
   readOtherColumns(
     union,
     dataset,
     bin,
-    (bytes) => decodeSeries(dataset, bytes),
-    (columns, i) => sliceSeries(columns, i, i + 1),
-  );
-
-/** Ticks as a series of one number. */
-export const toPriceSeries = ({ symbols, offsets, t, p }: PartColumns): SeriesColumns => ({
-  symbols,
-  offsets,
-  t,
-  values: [p],
-  texts: [],
-});
-
-export const readOtherTicks = (union: Union, bin: JournalBin): OtherRows<SeriesColumns> =>
-  readOtherColumns(
-    union,
-    'ticks',
-    bin,
-    (bytes) => toPriceSeries(decodeTicks(bytes)),
+    (bytes) => decodeAsSeries(dataset, bytes),
     (columns, i) => sliceSeries(columns, i, i + 1),
   );
 
@@ -189,7 +182,9 @@ export function readOtherTable(union: Union, dataset: TableName, bin: JournalBin
   const isOfPart = createPartCheck(union, bin);
   const at = dataset === 'coverage' ? 1 : 0;
   return listOtherFiles(union, dataset, bin).flatMap((file) =>
-    decodeRows(listReadColumns(dataset), readOtherFile(union.other, file)).filter((row) => isOfPart(row[at] as string)),
+    decodeRows(datasets[dataset].columns, readOtherFile(union.other, file)).filter((row) =>
+      isOfPart(row[at] as string),
+    ),
   );
 }
 

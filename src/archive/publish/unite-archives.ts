@@ -3,7 +3,7 @@ import { parseDayStart } from '../../base/time.ts';
 import { intersect, subtract } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { type CoveredWindow, compareLostWindows, type LostWindow } from '../format/coverage.ts';
-import { listReadColumns } from '../format/datasets.ts';
+import { datasets } from '../format/datasets.ts';
 import {
   hasRows,
   listFilesWithRows,
@@ -174,7 +174,7 @@ async function stageParts(
 
 function stageOtherMarkets({ archive, stage, other }: Union, file: PublishedFile): void {
   const day = parseDayStart(file.date!);
-  const rows = parseMarketRows(decodeRows(listReadColumns('markets'), readOtherFile(other, file)));
+  const rows = parseMarketRows(decodeRows(datasets.markets.columns, readOtherFile(other, file)));
   const united = uniteMarkets([...readDayMarkets(archive, stage.base, day), ...rows]);
   stageTable(archive, stage, 'markets', { day, part: 0 }, toMarketRows(united));
 }

@@ -12,8 +12,6 @@ import { decideRows, toContent, toStandIns } from '../format/unite.ts';
 import { type DatedWindow, findWithdrawn } from '../format/withdrawals.ts';
 import type { JournalBin } from '../journal/journal.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
-import { decodeSeries } from '../parquet/series-file.ts';
-import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
 import type { DayPartSource } from './day-part-choice.ts';
 import {
@@ -30,6 +28,7 @@ import { stageFile } from './staging.ts';
 
 import {
   createPartCheck,
+  decodeAsSeries,
   listOtherFiles,
   listUnionBins,
   type OtherRows,
@@ -38,9 +37,7 @@ import {
   readOtherCoverage,
   readOtherSeries,
   readOtherTable,
-  readOtherTicks,
   toPriceConflict,
-  toPriceSeries,
   type Union,
 } from './union-files.ts';
 
@@ -62,7 +59,7 @@ export const createUnionSource = (union: Union): DayPartSource => ({
   listJournalBins: () => [],
   readChunks(bin) {
     const { ticks } = readOtherCoverage(union, bin);
-    return readOtherTicks(union, bin).flatMap((rows) => {
+    return readOtherSeries(union, 'ticks', bin).flatMap((rows) => {
       const [symbol] = rows.symbols;
       return [...splitByPrecedence(rows, bin.day, ticks.get(symbol) ?? [])].map(
         ({ from, to, rank, observedAt }): TickChunk => ({
@@ -214,8 +211,8 @@ function decideByConflicts(
   const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
   if (file === undefined) return new Map();
   const bytes = readPublishedFile(archive, file);
-  const own = dataset === 'ticks' ? toPriceSeries(decodeTicks(bytes)) : decodeSeries(dataset, bytes);
-  const rows = dataset === 'ticks' ? readOtherTicks(union, bin) : readOtherSeries(union, dataset, bin);
+  const own = decodeAsSeries(dataset, bytes);
+  const rows = readOtherSeries(union, dataset, bin);
   return decideRows({ rows: [own], conflicts }, { rows, conflicts: others });
 }
 

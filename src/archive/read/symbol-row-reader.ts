@@ -62,9 +62,9 @@ const wholeRowsMax = 65_536;
 const entryBytes = 400;
 const columnBytes = 200;
 
-/** Shares of the cache for file indexes and for decompressed pages; the rest is for rows. */
-const indexShare = 1 / 4;
-const pageShare = 1 / 4;
+/** Shares of the cache for file indexes, which take longest to make, and for decompressed pages; the rest is for rows. */
+const indexShare = 1 / 2;
+const pageShare = 1 / 8;
 
 /** Bytes to index before yielding: a few milliseconds of work. A file counts as at least `indexedFileBytes`. */
 const indexedBytesPerTurn = 512 * 1024;

@@ -139,7 +139,11 @@ const readModifiedMs = (archive: Archive, file: FileEntry): number | null =>
   statSync(locateFile(archive, file.path), { throwIfNoEntry: false })?.mtimeMs ?? null;
 
 /** Runs `work`, or joins the run that is in flight under the same key. */
-async function shareInFlight<T>(inFlight: Map<string, Promise<T>>, key: string, work: () => Promise<T>): Promise<T> {
+export async function shareInFlight<T>(
+  inFlight: Map<string, Promise<T>>,
+  key: string,
+  work: () => Promise<T>,
+): Promise<T> {
   const started = inFlight.get(key);
   if (started !== undefined) return await started;
   const promise = work();

@@ -54,8 +54,8 @@ export async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promi
 }
 
 const notes = `
-doctor changes nothing: what it creates to try the folders of the next run is removed at once. It sends one request to the
-upstream (a list of one market), within the rate limit that the archive's processes share. It checks the size of every published file and reads a few of them; oddslake verify reads all.
+doctor changes nothing: what it creates to try the folders of the next run is removed at once. It sends the
+upstream a request for a list of one market and one for the ticks of a live symbol, within the rate limit that the archive's processes share. It checks the size of every published file and reads a few of them; oddslake verify reads all.
 
 Exit codes: 0 no problem (with --strict, 4 if there are warnings); otherwise the first that applies: 2 settings or no archive,
 6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key rejected, 4 upstream error.`;

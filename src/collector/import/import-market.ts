@@ -146,23 +146,12 @@ function parseJsonOrNull(text: string): unknown {
 }
 
 /** The configured paths, followed by the published columns. */
-const addColumnPaths = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'] => ({
-  question: [...paths.question, 'question'],
-  source: [...paths.source, 'source'],
-  opensAt: [...paths.opensAt, 'opens_at'],
-  closesAt: [...paths.closesAt, 'closes_at'],
-  resolvedAt: [...paths.resolvedAt, 'resolved_at'],
-  outcome: [...paths.outcome, 'outcome'],
-  outcomeSource: [...paths.outcomeSource, 'outcome_source'],
-  event: [...paths.event, 'event'],
-  exclusive: [...paths.exclusive, 'exclusive'],
-  strikeLow: [...paths.strikeLow, 'strike_low'],
-  strikeHigh: [...paths.strikeHigh, 'strike_high'],
-  expectedEnd: [...paths.expectedEnd, 'expected_end'],
-  rules: [...paths.rules, 'rules'],
-  feeSchedule: [...paths.feeSchedule, 'fee_schedule'],
-  tickSize: [...paths.tickSize, 'tick_size'],
-});
+const addColumnPaths = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'] =>
+  Object.fromEntries(
+    Object.entries(paths).map(([field, own]) => [field, [...own, toColumnName(field)]]),
+  ) as unknown as RecordPaths['fieldPaths'];
+
+const toColumnName = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** Converts the text of CSV columns that may hold a number, a boolean or a time. */
 export function parseTypedColumns(

@@ -22,15 +22,6 @@ export interface PriceScale {
   readonly divisor: number;
 }
 
-/** Default rules: `t` in milliseconds, `p` unscaled. */
-export const defaultRowRules: TickRowRules = {
-  zone: null,
-  unit: 'ms',
-  truncates: false,
-  priceScale: null,
-  hasDecimalComma: false,
-};
-
 export const unscaledPrices: PriceScale = { factor: 1, divisor: 1 };
 
 /** Parses a positive decimal number of at most 15 digits, e.g. `0.01`. Undefined for anything else. */

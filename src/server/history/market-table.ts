@@ -4,6 +4,7 @@ import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import type { CellValue } from '../../archive/query/convert-values.ts';
 import type { ChunkValue } from '../../archive/query/query.ts';
 import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
+import { shareInFlight } from '../../archive/read/verified-files.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { GenerationReader } from './history.ts';
 import {
@@ -122,17 +123,11 @@ export function openMarketTables(bytesMax: number, current: ManifestWatcher, sto
     const key = [...files.values()].map((list) => list.map(({ sha256 }) => sha256).join(' ')).join(';');
     const cached = tables.get(key);
     if (cached !== undefined) return cached;
-    const started = loading.get(key);
-    if (started !== undefined) return await started;
-    const promise = readTable(generation, files, stopSignal);
-    loading.set(key, promise);
-    try {
-      const table = await promise;
+    return await shareInFlight(loading, key, async () => {
+      const table = await readTable(generation, files, stopSignal);
       tables.set(key, table);
       return table;
-    } finally {
-      loading.delete(key);
-    }
+    });
   }
 
   return {

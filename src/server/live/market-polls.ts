@@ -16,6 +16,7 @@ import { findSource } from '../../base/source-name.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { settingsSchema } from '../../settings/setting-table.ts';
+import { nestSettings } from '../../settings/settings.ts';
 
 /** The market lists as last polled: of an archive with several sources, those of each source. */
 export interface MarketPoll {
@@ -215,25 +216,9 @@ async function readDistinctViews(archive: Archive, random: Random): Promise<stri
 /** A collector's default paths for reading records. */
 function createDefaultPaths(): RecordPaths {
   const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
-  const fields = field_paths.properties;
+  const fields = Object.entries(field_paths.properties).map(([name, { default: paths }]) => [name, paths] as const);
   return {
     symbolPaths: symbol_paths.default,
-    fieldPaths: {
-      question: fields.question.default,
-      source: fields.source.default,
-      opensAt: fields.opens_at.default,
-      closesAt: fields.closes_at.default,
-      resolvedAt: fields.resolved_at.default,
-      outcome: fields.outcome.default,
-      outcomeSource: fields.outcome_source.default,
-      event: fields.event.default,
-      exclusive: fields.exclusive.default,
-      strikeLow: fields.strike_low.default,
-      strikeHigh: fields.strike_high.default,
-      expectedEnd: fields.expected_end.default,
-      rules: fields.rules.default,
-      feeSchedule: fields.fee_schedule.default,
-      tickSize: fields.tick_size.default,
-    },
+    fieldPaths: nestSettings(new Map(fields)) as unknown as RecordPaths['fieldPaths'],
   };
 }

@@ -7,7 +7,6 @@ import {
   datasets,
   isDated,
   isSplitBySymbol,
-  listReadColumns,
 } from '../../../src/archive/format/datasets.ts';
 import { toArrowSchema } from '../../../src/archive/parquet/arrow-data.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
@@ -72,13 +71,6 @@ describe.each(datasetNames)('the definition of %s', (name) => {
   test('is covered only if it is collected, and split by day and symbol as the coverage is', () => {
     if (hasCoverage) expect([source, partition]).toEqual(['collected', 'day and part']);
     if (mergeRule === 'recompute') expect(source).toBe('derived');
-  });
-
-  test('has reserved columns that may be null, which our readers skip', () => {
-    for (const { name: column, nullable, isReserved } of columns) if (isReserved) expect(nullable, column).toBe(true);
-    expect(columns.filter((column) => !listReadColumns(name).includes(column))).toEqual(
-      columns.filter(({ isReserved }) => isReserved),
-    );
   });
 });
 

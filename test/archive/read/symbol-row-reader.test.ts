@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
-import { encodeSeries } from '../../../src/archive/parquet/series-file.ts';
 import { encodeCandles, encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { openSymbolRowReader } from '../../../src/archive/read/symbol-row-reader.ts';
 import { checkAsyncProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';
+import { encodeSeries } from '../encode-series.ts';
 
 /** Rows of the symbols of a part. That of B has more pages than are decoded at once. */
 const counts = { A: 300, B: 150_000, C: 2 };

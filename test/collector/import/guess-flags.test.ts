@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import type { FileSample, GivenFlags } from '../../../src/collector/import/guess-columns.ts';
 import { guessFlags, guessTrades } from '../../../src/collector/import/guess-flags.ts';
 import { parseLevels, readBookRow } from '../../../src/collector/import/import-books.ts';
-import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import { looksLikeCents } from '../../../src/collector/import/price-range.ts';
 import {
   listFields,
@@ -12,6 +11,7 @@ import {
   renameColumns,
   resolveColumns,
 } from '../../../src/collector/import/row-columns.ts';
+import { defaultRowRules } from './row-rules.ts';
 
 const given: GivenFlags = { datasets: null, renames: [], filters: [], rows: defaultRowRules };
 

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { type RawQuoteRows, readQuoteRows } from '../../../src/collector/import/import-quotes.ts';
-import { defaultRowRules, type TickRowRules } from '../../../src/collector/import/import-rows.ts';
+import type { TickRowRules } from '../../../src/collector/import/import-rows.ts';
 import { createRowBuffer } from '../../../src/collector/import/row-buffer.ts';
 import { listTexts } from '../../archive/texts.ts';
+import { defaultRowRules } from './row-rules.ts';
 
 const t0 = Date.UTC(2026, 6, 11);
 const futureMs = t0 + 86_400_000;

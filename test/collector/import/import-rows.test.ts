@@ -4,7 +4,6 @@ import { timeEnd, timeMin } from '../../../src/base/time.ts';
 import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
 import { hasObservedPrices } from '../../../src/collector/import/guess-columns.ts';
 import {
-  defaultRowRules,
   type EpochUnit,
   type ImportDataset,
   isWithoutZone,
@@ -21,6 +20,7 @@ import { parseCsvHeader } from '../../../src/collector/import/preflight.ts';
 import { createTickBuffer } from '../../../src/collector/import/row-buffer.ts';
 import { detectDatasets } from '../../../src/collector/import/row-columns.ts';
 import { noDetailPaths } from '../../archive/format/facts.ts';
+import { defaultRowRules } from './row-rules.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { defaultRowRules, type TickRowRules } from '../../../src/collector/import/import-rows.ts';
+import type { TickRowRules } from '../../../src/collector/import/import-rows.ts';
 import { findInexactText, type RawTradeRows, readTradeRows } from '../../../src/collector/import/import-trades.ts';
 import { createTradeIds } from '../../../src/collector/import/trade-ids.ts';
+import { defaultRowRules } from './row-rules.ts';
 
 const t0 = Date.UTC(2026, 6, 11);
 const futureMs = t0 + 86_400_000;

@@ -2,12 +2,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { listImportFiles } from '../../../src/collector/import/files.ts';
-import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import { checkRows } from '../../../src/collector/import/preflight.ts';
 import { createLazyReader } from '../../../src/collector/import/read-rows.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { needsPath } from '../../harness/needs.ts';
+import { defaultRowRules } from './row-rules.ts';
 
 test('checks JSON lines without the reader of tables, and CSV with it', async () => {
   const folder = scratchFolder();

@@ -8,12 +8,12 @@ import { datasets } from '../../../src/archive/format/datasets.ts';
 import { verifyArchive } from '../../../src/archive/integrity/verify.ts';
 import { openArchive } from '../../../src/archive/open-archive.ts';
 import { covers, dayMs, hourMs, union, type Window } from '../../../src/base/window.ts';
-import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { publishedRows, scratchFolder } from '../../archive/scratch.ts';
 import { contentsOf, copyOf, statesOf } from '../../archive/united.ts';
 import { archiveOf, contextIn } from '../../faults/place.ts';
 import { sandboxWire } from '../../faults/sandbox-wire.ts';
+import { defaultRowRules } from './row-rules.ts';
 
 // Three machines record one month of a service that keeps a day and a half of history. Two of them miss nights and meet faults.
 
