@@ -19,9 +19,11 @@ describe('an error of a request', () => {
     ['AccessDenied', 403, 'failed'],
     ['RequestTimeTooSkewed', 403, 'retry'],
     ['TimeoutError', undefined, 'retry'],
+    // A response that was cut off.
+    ['Error: aborted', 200, 'retry'],
     ['CredentialsProviderError', undefined, 'failed'],
   ] as const)('%s %s: %s', (name, status, outcome) => {
-    expect(classifyOutcome(createError(name, status))).toBe(outcome);
+    expect(classifyOutcome(createError(name, status, status === 200 ? 'aborted' : undefined))).toBe(outcome);
   });
 
   test.each(['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND'])('%s is tried again', (code) => {

@@ -6,7 +6,9 @@ import { expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
+import type { Judgement } from '../../src/archive/read/judge.ts';
 import { systemClock } from '../../src/base/system.ts';
+import { toOpenJudgement } from '../../src/contract/finding.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { waitFor } from '../harness/limits.ts';
 import { serving } from '../server/serving.ts';
@@ -274,6 +276,7 @@ const unescapeHtml = (text: string | undefined): string | null =>
 /** What every place says of an archive. Webhooks and the terminal say it at the end of a job. */
 async function readPlaces({ output, env }: State, flags: readonly string[]) {
   const status = parsePrinted((await run(['status', '--output', output, ...flags], env)).stdout);
+  const judged = JSON.parse((await run(['status', '--json', '--output', output, ...flags], env)).stdout) as Judgement;
   await run(['report', '--output', output, ...flags], env);
   const report = readFileSync(join(output, 'report.html'), 'utf8');
   const archive = openArchive(openOptions(output), systemDisk);
@@ -288,8 +291,9 @@ async function readPlaces({ output, env }: State, flags: readonly string[]) {
     status: status.verdict,
     report: unescapeHtml(/<p class="headline">.*?<\/span>(.*?)<\/p>/s.exec(report)?.[1]),
     page: unescapeHtml(/<p class="verdict [^"]*">(.*?)<\/p>/.exec(page)?.[1]),
-    // Without data, or current data, the service is not ready and says why.
-    readyz: body.verdict?.text ?? body.detail?.replace(/\.$/, '') ?? null,
+    readyz: body.verdict?.text ?? body.detail,
+    // What everyone may read names no symbol, path or message of the service.
+    open: toOpenJudgement(judged).verdict.text,
     mark: /^oddslake_verdict\{state="(\w+)"\} 1$/m.exec(metrics)?.[1],
     command: status.command,
   };
@@ -304,11 +308,11 @@ test.each(Object.entries(states))(
     const webhook =
       printed === null ? null : /\(exit \d+\): (.*?)(?:; next: .*)?$/s.exec(state.told.at(-1)!.body.text)![1]!;
     const terminal = printed === null ? null : parsePrinted(printed).verdict;
-    const { mark: shown, command, ...texts } = places;
-    for (const text of Object.values({ ...texts, ...(terminal !== null && { terminal, webhook }) }))
-      expect(text).toMatch(wanted);
-    expect(texts).toEqual({ status: texts.status, report: texts.status, page: texts.status, readyz: texts.readyz });
-    expect(texts.readyz!.toLowerCase()).toBe(texts.status.toLowerCase());
+    const { mark: shown, command, status, report, page, readyz, open } = places;
+    for (const text of [status, terminal ?? status]) expect(text).toMatch(wanted);
+    expect([report, page]).toEqual([status, open]);
+    // Without data, or current data, the service is not ready and says why.
+    expect(readyz).toMatch(['empty', 'lag'].includes(name) ? /^The (archive|watermark) / : new RegExp(`^${open}$`));
     if (terminal !== null) expect(webhook).toBe(terminal);
     expect(shown).toBe(mark);
     expect(command === null).toBe(codes.length === 0);
@@ -325,8 +329,9 @@ test('one of two sources down: the same everywhere, and the other one is collect
   writeFileSync(config, `sources:\n  beta: ${beta}\n  alpha: ${alpha}\n`);
   const { stdout } = await run(['nightly', '--output', state.output, '--config', config]);
   const terminal = parsePrinted(stdout);
-  const { mark, command, ...texts } = await readPlaces({ ...state, env: {} }, ['--config', config]);
+  const places = await readPlaces({ ...state, env: {} }, ['--config', config]);
   expect(terminal.verdict).toMatch(/^The source beta could not be reached/);
-  expect(Object.values(texts)).toEqual(Array(4).fill(terminal.verdict));
-  expect([mark, command]).toEqual(['warning', terminal.command]);
+  expect(places).toMatchObject({ status: terminal.verdict, report: terminal.verdict, mark: 'warning' });
+  expect(places.page).toBe(places.open);
+  expect(places.command).toBe(terminal.command);
 });

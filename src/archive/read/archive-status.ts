@@ -118,7 +118,9 @@ function readFailing(db: Database, nowMs: number): FailingSymbols | null {
       ...(accepted.get(symbol) ?? []),
       ...(facts.unselected ?? []),
     ];
-    return subtract(union(own), union(settled)).length === 0 ? [] : own;
+    // A backfill asks for a day before the opening, of which nothing is expected.
+    const before = { from: Number.NEGATIVE_INFINITY, to: facts.opensAt ?? Number.NEGATIVE_INFINITY };
+    return subtract(union(own), union([...settled, before])).length === 0 ? [] : own;
   });
   if (failed.length === 0) return null;
   const names = [...new Set(failed.map(({ symbol }) => symbol))];
