@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { job as importJob } from '../../../jobs/import.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { systemDisk } from '../../../src/archive/disk/file-system.ts';
@@ -11,8 +11,12 @@ import { covers, dayMs, hourMs, union, type Window } from '../../../src/base/win
 import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { publishedRows, scratchFolder } from '../../archive/scratch.ts';
 import { contentsOf, copyOf, statesOf } from '../../archive/united.ts';
+import { useBucketServer } from '../../e2e/bucket-server.ts';
+import { expectDone, type Variables } from '../../e2e/lake.ts';
+import { run } from '../../e2e/run-program.ts';
 import { archiveOf, contextIn } from '../../faults/place.ts';
 import { sandboxWire } from '../../faults/sandbox-wire.ts';
+import { needsObjectStorage } from '../../harness/needs.ts';
 import { defaultRowRules } from './row-rules.ts';
 
 // Three machines record one month of a service that keeps a day and a half of history. Two of them miss nights and meet faults.
@@ -107,51 +111,63 @@ function readStates(root: string): Record<string, string> {
 
 const ranks = ['incomplete', 'provisional', 'complete_with_exceptions', 'complete', 'empty'];
 
-test('two machines that each missed nights unite to one that missed none', async () => {
-  const [a, b, whole] = [await record(machines.a), await record(machines.b), await record(machines.whole)];
-  const wanted = contentsOf(whole);
-  expect(contentsOf(a).ticks).not.toEqual(wanted.ticks);
-  expect(contentsOf(b).ticks).not.toEqual(wanted.ticks);
-  const placeOf = (root: string): string => {
-    const place = scratchFolder();
-    mkdirSync(place, { recursive: true });
-    return copyOf(root, true, archiveOf(place));
-  };
-  const [ab, ba] = [placeOf(a), placeOf(b)];
-  const [taken, other] = [await take(ab, b), await take(ba, a)];
-  for (const { error } of [taken, other]) expect(error).toBeNull();
-  for (const { ticks } of [taken, other])
-    expect(ticks.fetched).toBe(ticks.accepted + ticks.duplicates + ticks.conflicts + ticks.quarantined);
-  expect(contentsOf(ab)).toEqual(contentsOf(ba));
-  for (const dataset of ['ticks', 'markets', 'conflicts', 'symbols'] as const)
-    expect(contentsOf(ab)[dataset], dataset).toEqual(wanted[dataset]);
-  const covered = coverageOf(ab);
-  for (const [symbol, windows] of coverageOf(whole))
-    for (const window of windows) expect(covers(covered.get(symbol) ?? [], window), symbol).toBe(true);
-  // A day can be complete that is provisional in each: one has proven some of its symbols, the other one the rest.
-  const proven = provenOf(a, b);
-  for (const root of [ab, ba])
-    for (const [symbol, windows] of provenOf(root))
-      for (const window of windows) expect(covers(proven.get(symbol) ?? [], window), symbol).toBe(true);
-  const states = [a, b, whole, ab, ba].map(readStates);
-  const rankOf = (day: string) => states.map((of) => ranks.indexOf(of[day] ?? 'incomplete'));
-  for (const day of Object.keys(states[2]!)) {
-    const [ofA, ofB, , ofAB, ofBA] = rankOf(day) as [number, number, number, number, number];
-    expect(Math.min(ofAB, ofBA), day).toBeGreaterThanOrEqual(Math.max(ofA, ofB));
-  }
-  const better = Object.keys(states[2]!).filter((day) => {
-    const [ofA, ofB, , ofAB] = rankOf(day) as [number, number, number, number];
-    return ofAB > Math.min(ofA, ofB);
+/** Does the same with the other archive in a bucket, where the machine had pushed it. */
+async function takeFromBucket(env: Variables, target: string, other: string) {
+  await expectDone(run(['push', 's3://lakes/a', '--output', other], env));
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  return await take(target, 's3://lakes/a');
+}
+
+describe('two machines that each missed nights', needsObjectStorage(), () => {
+  const server = useBucketServer();
+
+  test('unite to one that missed none, from a folder and from a bucket', async () => {
+    const [a, b, whole] = [await record(machines.a), await record(machines.b), await record(machines.whole)];
+    const wanted = contentsOf(whole);
+    expect(contentsOf(a).ticks).not.toEqual(wanted.ticks);
+    expect(contentsOf(b).ticks).not.toEqual(wanted.ticks);
+    const placeOf = (root: string): string => {
+      const place = scratchFolder();
+      mkdirSync(place, { recursive: true });
+      return copyOf(root, true, archiveOf(place));
+    };
+    const [ab, ba] = [placeOf(a), placeOf(b)];
+    const [taken, other] = [await take(ab, b), await takeFromBucket(server.bucketAccess(), ba, a)];
+    for (const { error } of [taken, other]) expect(error).toBeNull();
+    for (const { ticks } of [taken, other])
+      expect(ticks.fetched).toBe(ticks.accepted + ticks.duplicates + ticks.conflicts + ticks.quarantined);
+    expect(contentsOf(ab)).toEqual(contentsOf(ba));
+    for (const dataset of ['ticks', 'markets', 'conflicts', 'symbols'] as const)
+      expect(contentsOf(ab)[dataset], dataset).toEqual(wanted[dataset]);
+    const covered = coverageOf(ab);
+    for (const [symbol, windows] of coverageOf(whole))
+      for (const window of windows) expect(covers(covered.get(symbol) ?? [], window), symbol).toBe(true);
+    // A day can be complete that is provisional in each: one has proven some of its symbols, the other one the rest.
+    const proven = provenOf(a, b);
+    for (const root of [ab, ba])
+      for (const [symbol, windows] of provenOf(root))
+        for (const window of windows) expect(covers(proven.get(symbol) ?? [], window), symbol).toBe(true);
+    const states = [a, b, whole, ab, ba].map(readStates);
+    const rankOf = (day: string) => states.map((of) => ranks.indexOf(of[day] ?? 'incomplete'));
+    for (const day of Object.keys(states[2]!)) {
+      const [ofA, ofB, , ofAB, ofBA] = rankOf(day) as [number, number, number, number, number];
+      expect(Math.min(ofAB, ofBA), day).toBeGreaterThanOrEqual(Math.max(ofA, ofB));
+    }
+    const better = Object.keys(states[2]!).filter((day) => {
+      const [ofA, ofB, , ofAB] = rankOf(day) as [number, number, number, number];
+      return ofAB > Math.min(ofA, ofB);
+    });
+    expect(better.length).toBeGreaterThan(5);
+    const before = contentsOf(ab);
+    const again = await take(ab, b);
+    expect(again).toMatchObject({ exit_code: taken.exit_code, ticks: { accepted: 0 }, published: { files: 0 } });
+    expect(contentsOf(ab)).toEqual(before);
+    const archive = openArchive(
+      { root: ab, create: false, upstream: null, parts: 2, writer: 'test', settleMs: hourMs },
+      systemDisk,
+    );
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
+    archive.close();
   });
-  expect(better.length).toBeGreaterThan(5);
-  const before = contentsOf(ab);
-  const again = await take(ab, b);
-  expect(again).toMatchObject({ exit_code: taken.exit_code, ticks: { accepted: 0 }, published: { files: 0 } });
-  expect(contentsOf(ab)).toEqual(before);
-  const archive = openArchive(
-    { root: ab, create: false, upstream: null, parts: 2, writer: 'test', settleMs: hourMs },
-    systemDisk,
-  );
-  expect((await verifyArchive(archive, null)).findings).toEqual([]);
-  archive.close();
 });
