@@ -337,9 +337,8 @@ function describeWell({ status, ended }: Facts): string {
   const ends = status.runs.flatMap(({ job, summary }) => (summary === null ? [] : [{ job, summary }]));
   const night = ended?.summary ?? (ends.findLast(({ job }) => job === 'nightly') ?? ends.at(-1))?.summary;
   return [
-    reached === null
-      ? `${formatCount(ticksPublished, 'tick')}, no live symbols`
-      : `collected to ${formatMoment(reached)}`,
+    ...(reached === null && ticksPublished > 0 ? [formatCount(ticksPublished, 'tick')] : []),
+    reached === null ? 'no live symbols' : `collected to ${formatMoment(reached)}`,
     ...(watermark === null || watermark === reached ? [] : [`proven to ${formatMoment(watermark)}`]),
     // A job that requests no ticks brings none.
     ...(night == null || (night.night === undefined && night.ticks.fetched === 0)
