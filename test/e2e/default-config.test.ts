@@ -20,7 +20,7 @@ describe('oddslake.yaml in the working folder', () => {
   test('is read by jobs and readers without a flag, and one line says so', async () => {
     const cwd = await configuredFolder();
     const polled = await expectDone(run(['markets'], { ODDSLAKE_API_KEY: 'sandbox-key' }, cwd));
-    expect(polled.stdout).toContain(`archive    ${join(cwd, 'lake')}\n`);
+    expect(polled.stdout).toContain(` · ${join(cwd, 'lake')}\n`);
     expect(polled.stderr.split(said)).toHaveLength(2);
     const status = await expectDone(run(['status'], {}, cwd));
     expect(status.stdout).toContain(join(cwd, 'lake'));
