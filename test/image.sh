@@ -50,13 +50,13 @@ expect "$inspected" 'process.env.HEALTH_URL'
 expect "$(run "$image" --version)" '^[0-9]'
 ! run --entrypoint /bin/sh "$image" -c 'echo x >/opt/oddslake/x' || fail 'its root can be written'
 expect "$(run --entrypoint node "$image" -p 'process.getuid()')" '^10001$'
-expect "$(run "$image" demo --no-progress --output /tmp/demo)" 'nightly done'
+expect "$(run "$image" demo --no-progress --output /tmp/demo)" 'nightly  *done'
 
 port=$((20000 + RANDOM % 10000))
 launch sandbox --env "HEALTH_URL=http://127.0.0.1:$port/sandbox/stats" "$image" sandbox --port $port --key key
 wait_for healthy "$lake-sandbox"
 upstream=(--env "ODDSLAKE_BASE_URL=http://127.0.0.1:$port" --env ODDSLAKE_API_KEY=key --env ODDSLAKE_REQUESTS_PER_SECOND=200)
-expect "$(run "${upstream[@]}" "$image" nightly --set source.name=sandbox)" 'nightly done'
+expect "$(run "${upstream[@]}" "$image" nightly --set source.name=sandbox)" 'nightly  *done'
 expect "$(run "$image" verify)" 'no damage found'
 
 launch schedule "${upstream[@]}" --env "HEALTH_URL=http://127.0.0.1:$((port + 1))/healthz" "$image" \

@@ -49,7 +49,7 @@ for command in $(oddslake --help | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -Ev '
 done
 [ -f "$work/installed/share/man/man1/oddslake.1" ] || { echo 'package: npm has not linked the man page' >&2; exit 1; }
 
-expect "$(oddslake demo --no-progress 2>/dev/null)" 'nightly done'
+expect "$(oddslake demo --no-progress 2>/dev/null)" 'nightly  *done'
 lake=output/demo
 expect "$(oddslake sql --output $lake --format csv 'SELECT count(*) > 1000 AS many FROM ticks')" true
 # Lists, which Arrow and parquet-wasm write; and threads, in which a backtest plays and large imports are read.
@@ -109,7 +109,7 @@ cd "$work/tried"
 node=$(dirname "$(command -v node)")
 npx() { env PATH="$node:$machine" npm_config_cache="$work/cache" npm_config_prefer_offline=true npm_config_update_notifier=false npx --yes "$@"; }
 said=$(npx "--package=./$(basename "$tarball")" oddslake demo --no-progress 2>"$work/said") || { cat "$work/said" >&2; exit 1; }
-expect "$said" 'nightly done'
+expect "$said" 'nightly  *done'
 # What it prints works as it stands.
 query=$(sed -n 's/^  npx \(--package=.* oddslake sql .*\)/\1/p' <<<"$said")
 expect "$(eval "npx $query")" '2[0-9-]\{9\}'

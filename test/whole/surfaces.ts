@@ -59,16 +59,20 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const gathered = await readReportData(archive, rules, { nowMs, random: context.random });
   const doctor = judgeArchive(probeArchive(context), nowMs, rules.lagMsMax);
   const { readyFindings, ...port } = await readPort(context);
+  const judgement = judge({ nowMs, lagMsMax: rules.lagMsMax, status: readArchiveStatus(archive, nowMs) });
+  // Doctor shows the advice of a finding with it.
+  const withoutAdvice = (text: string): string =>
+    judgement.findings.find(({ message, advice }) => text === `${message}; ${advice}`)?.message ?? text;
   return {
     manifest: archive.readManifest(),
     status,
     gaps,
     gapsText: formatGaps(gaps),
-    judgement: judge({ nowMs, lagMsMax: rules.lagMsMax, status: readArchiveStatus(archive, nowMs) }),
+    judgement,
     judged: {
       report: gathered.judgement.findings.map(({ message }) => message),
       health: readyFindings,
-      doctor: doctor.filter(({ check }) => check === 'finding').map(({ message }) => message),
+      doctor: doctor.filter(({ check }) => check === 'finding').map(({ message }) => withoutAdvice(message)),
     },
     ...port,
     damaged: new Set(readRecordedDamage(archive.state.db).map(({ path }) => path)),
