@@ -55,7 +55,7 @@ expect "$(oddslake sql --output $lake --format csv 'SELECT count(*) > 1000 AS ma
 # Lists, which Arrow and parquet-wasm write; and threads, in which a backtest plays and large imports are read.
 expect "$(oddslake sql --output $lake --format csv 'SELECT len(views) > 0 AS named FROM markets LIMIT 1')" true
 expect "$(oddslake verify --output $lake)" 'no damage found'
-expect "$(oddslake import --output again --set source.name='oddslake sandbox' $lake/.oddslake/raw 2>/dev/null)" 'import done'
+expect "$(oddslake import --output again --set source.name='oddslake sandbox' $lake/.oddslake/raw 2>/dev/null)" 'import  *done'
 mkdir pages
 node -e '
   const [pages, each, from] = [130, 5000, 1750000000000];
