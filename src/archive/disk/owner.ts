@@ -2,8 +2,8 @@ import { readFileSync, type Stats, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * File systems that show every file as that of one user, whoever wrote it, by magic number: FAT, exFAT, NTFS, SMB, and what a
- * virtual machine or a program provides (9P, FUSE, VirtualBox).
+ * Magic numbers of file systems that report one owner for all files, regardless of who wrote them: FAT, exFAT, NTFS, SMB, and
+ * those of virtual machines and user-space programs (9P, VirtualBox, FUSE).
  */
 const mappedFileSystems: readonly number[] = [
   ...[0x4d44, 0x2011bab0, 0x5346544e, 0x7366746e, 0x517b, 0xff534d42, 0xfe534d42],
