@@ -346,18 +346,22 @@ export function toPastRun(db: Database, { summary, ...run }: RecordedRun): PastR
 }
 
 /**
- * Reads the last ended nightly and the newest runs after it, oldest first, without live reads. A start after `untilMs`
- * (epoch ms) is ignored, because its clock was wrong.
+ * Reads the last ended nightly, and of the runs since the newest of each job and exit code, oldest first, without live
+ * reads: a failure stays until its job succeeds, however many runs follow. A start after `untilMs` (epoch ms) is ignored,
+ * because its clock was wrong.
  */
 export function readCurrentRuns(db: Database, untilMs: number): PastRun[] {
-  const nightly = readLatestEndedRun(db, 'nightly', untilMs);
-  const newest = readLatestRuns(db, currentRunsMax, untilMs).filter(
-    ({ job, startedAt, runId }) => job !== 'live' && startedAt >= (nightly?.startedAt ?? 0) && runId !== nightly?.runId,
-  );
-  return [...(nightly === undefined ? [] : [nightly]), ...newest].map((run) => toPastRun(db, run));
+  const since = readLatestEndedRun(db, 'nightly', untilMs)?.startedAt ?? 0;
+  // SQLite takes the bare columns from the row that has the max(): https://sqlite.org/lang_select.html#bareagg
+  return db
+    .all<RecordedRun & { last: number }>(
+      `select ${runColumnsSql}, max(started_at) as last from runs
+       where job <> 'live' and started_at between ? and ? group by job, exit_code order by last, run_id`,
+      since,
+      untilMs,
+    )
+    .map(({ last: _, ...run }) => toPastRun(db, run));
 }
-
-const currentRunsMax = 20;
 
 /** Reads the newest ended run of a job among those that started by `untilMs` (epoch ms). */
 export const readLatestEndedRun = (db: Database, job: string, untilMs: number): RecordedRun | undefined =>

@@ -3,6 +3,7 @@ import {
   endJob,
   finishRun,
   formatUnfinishedRuns,
+  readCurrentRuns,
   readLastEndedRuns,
   readLatestEndedRun,
   readLatestRuns,
@@ -63,4 +64,21 @@ test('names the runs that have not ended, but not those whose process is gone', 
   expect(formatUnfinishedRuns(db, 'own')).toBe(
     `Not ended: backfill (process ${process.ppid}, since 2025-06-10T03:17:00Z). `,
   );
+});
+
+test('keeps the failure of a job among the current runs, however many other runs follow', () => {
+  const { db } = opened().state;
+  const recordRun = (runId: string, job: string, at: number, exitCode: number): void => {
+    startRun(db, runId, job, 1, at);
+    finishRun(db, runId, at, exitCode, '{}');
+  };
+  recordRun('mended by a nightly', 'push', now - 4 * hourMs, 1);
+  recordRun('n', 'nightly', now - 3 * hourMs, 0);
+  recordRun('p', 'push', now - 2 * hourMs, 6);
+  for (let i = 0; i < 30; i++) {
+    recordRun(`t${i}`, 'ticks', now - hourMs + i, 0);
+    recordRun(`l${i}`, 'live', now - hourMs + i, 4);
+  }
+  startRun(db, 'under way', 'ticks', 1, now);
+  expect(readCurrentRuns(db, now).map(({ runId }) => runId)).toEqual(['n', 'p', 't29', 'under way']);
 });
