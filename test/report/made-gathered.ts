@@ -24,6 +24,7 @@ const emptySummary = summarize({
 export const createRun = (hoursAgo: number, rest: Partial<PastRun> = {}, reported: Partial<Summary> = {}): PastRun => ({
   runId: `run-${hoursAgo}`,
   job: 'nightly',
+  source: null,
   startedAt: nowMs - hoursAgo * hourMs,
   exitCode: 0,
   state: 'ended',

@@ -1,4 +1,5 @@
 import { formatIsoUtc } from '../../base/time.ts';
+import { dayMs } from '../../base/window.ts';
 import type { RunTally } from '../format/tick-columns.ts';
 import type { Database } from './database.ts';
 import type { Summary } from './run-summary.ts';
@@ -74,8 +75,8 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
 }
 
 /**
- * Ends a job of several runs: records its exit code for those that have ended, and what was found of all of them with the
- * last one. Their summaries stay their own otherwise.
+ * Ends a job of several runs: records its exit code, and what was found of all of them, with each that has ended. Their
+ * summaries stay their own otherwise.
  */
 export function endJob(
   db: Database,
@@ -88,7 +89,7 @@ export function endJob(
         `update runs set exit_code = ?, summary = json_set(summary, '$.findings', json(?), '$.verdict', json(?))
            where run_id = ? and finished_at is not null`,
         exitCode,
-        JSON.stringify(runId === runIds.at(-1) ? findings : []),
+        JSON.stringify(findings),
         JSON.stringify(verdict),
         runId,
       );
@@ -318,9 +319,11 @@ export interface RecordedRun {
   readonly exitCode: number | null;
   /** The summary as JSON; null while it is running, or if it was interrupted. */
   readonly summary: string | null;
+  /** The source that it collected, of an archive's several. */
+  readonly source: string | null;
 }
 
-const runColumnsSql = `run_id as "runId", job, started_at as "startedAt", ${jobEndSql} as "finishedAt",
+const runColumnsSql = `run_id as "runId", job, source, started_at as "startedAt", ${jobEndSql} as "finishedAt",
   exit_code as "exitCode", case when exit_code is not null then summary end as summary`;
 
 /** Reads the newest runs that started by `untilMs` (epoch ms), at most `countMax`, oldest first. */
@@ -346,19 +349,24 @@ export function toPastRun(db: Database, { summary, ...run }: RecordedRun): PastR
 }
 
 /**
- * Reads the last ended nightly, and of the runs since the newest of each job and exit code, oldest first, without live
- * reads: a failure stays until its job succeeds, however many runs follow. A start after `untilMs` (epoch ms) is ignored,
- * because its clock was wrong.
+ * Reads the last ended nightly of each source, and of the runs since the newest of each job, source and exit code, oldest
+ * first, without live reads: a failure stays until its job succeeds, however many runs follow. A source without a nightly
+ * in the week before the last one is not collected any more. A start after `untilMs` (epoch ms) is ignored, because its
+ * clock was wrong.
  */
 export function readCurrentRuns(db: Database, untilMs: number): PastRun[] {
-  const since = readLatestEndedRun(db, 'nightly', untilMs)?.startedAt ?? 0;
   // SQLite takes the bare columns from the row that has the max(): https://sqlite.org/lang_select.html#bareagg
   return db
     .all<RecordedRun & { last: number }>(
-      `select ${runColumnsSql}, max(started_at) as last from runs
-       where job <> 'live' and started_at between ? and ? group by job, exit_code order by last, run_id`,
-      since,
+      `with nights as (select source, max(started_at) as at from runs
+         where job = 'nightly' and exit_code is not null and started_at <= ?1 group by source)
+       select ${runColumnsSql}, max(started_at) as last from runs
+       where job <> 'live' and started_at <= ?1
+         and started_at >= coalesce((select at from nights where nights.source is runs.source), (select max(at) from nights), 0)
+         and started_at >= coalesce((select max(at) from nights), 0) - ?2
+       group by job, source, exit_code order by last, run_id`,
       untilMs,
+      7 * dayMs,
     )
     .map(({ last: _, ...run }) => toPastRun(db, run));
 }

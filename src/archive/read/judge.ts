@@ -77,31 +77,30 @@ const archiveKinds: ReadonlySet<FindingKind> = new Set([
 /** What a later run that the upstream answered shows to be over. */
 const upstreamKinds: ReadonlySet<FindingKind> = new Set(['credential', 'unreachable', 'address', 'source', 'error']);
 
-/** The findings of the run that ends now, of the last nightly, and of failed runs after it. */
+/** The findings of the run that ends now, of the last nightly of each source, and of failed runs after it. */
 function listRunFindings({ status, ended }: Facts): Finding[] {
   if (ended !== undefined) return [...ended.findings];
   const runs = status?.runs ?? [];
-  return [
-    ...runs.flatMap((run, i) => {
-      const later = runs.slice(i + 1);
-      if (
-        run.job === 'nightly'
-          ? later.some(({ job, state }) => job === 'nightly' && state === 'ended')
-          : later.some(({ job, exitCode }) => job === run.job && exitCode === exitCodes.done)
-      )
-        return [];
-      if (run.job !== 'nightly' && run.exitCode === exitCodes.done) return [];
-      const isAnswered = later.some(({ summary }) => hasPolled(summary));
-      const isPublished = later.some(({ exitCode }) => exitCode === exitCodes.done);
-      return (run.summary?.findings ?? []).filter(
-        ({ kind }) =>
-          !archiveKinds.has(kind) &&
-          !(isAnswered && upstreamKinds.has(kind)) &&
-          !(isPublished && (kind === 'busy' || kind === 'interrupted')),
-      );
-    }),
-    ...listUnfinished(runs),
-  ];
+  const found = runs.flatMap((run, i) => {
+    const later = runs.slice(i + 1);
+    // What one source answered says nothing about another.
+    const same = later.filter(({ source }) => source === run.source || source === null || run.source === null);
+    const isMended = same.some(
+      ({ job, exitCode, state }) =>
+        job === run.job && (exitCode === exitCodes.done || (job === 'nightly' && state === 'ended')),
+    );
+    if (isMended || (run.job !== 'nightly' && run.exitCode === exitCodes.done)) return [];
+    const isAnswered = same.some(({ summary }) => hasPolled(summary));
+    const isPublished = later.some(({ exitCode }) => exitCode === exitCodes.done);
+    return (run.summary?.findings ?? []).filter(
+      ({ kind }) =>
+        !archiveKinds.has(kind) &&
+        !(isAnswered && upstreamKinds.has(kind)) &&
+        !(isPublished && (kind === 'busy' || kind === 'interrupted')),
+    );
+  });
+  // The runs of one job for its sources have the same findings.
+  return [...new Map(found.map((one) => [`${one.kind} ${one.message}`, one])).values(), ...listUnfinished(runs)];
 }
 
 const hasPolled = (summary: Pick<Summary, 'requests' | 'exit_code'> | null): boolean =>

@@ -82,3 +82,18 @@ test('keeps the failure of a job among the current runs, however many other runs
   startRun(db, 'under way', 'ticks', 1, now);
   expect(readCurrentRuns(db, now).map(({ runId }) => runId)).toEqual(['n', 'p', 't29', 'under way']);
 });
+
+test('the current runs have the last nightly of each source, and end those of a source that is not collected any more', () => {
+  const { db } = opened().state;
+  const recordRun = (runId: string, source: string | null, at: number, exitCode: number, job = 'nightly'): void => {
+    startRun(db, runId, job, 1, at, undefined, source);
+    finishRun(db, runId, at, exitCode, '{}');
+  };
+  recordRun('gone', 'gone', now - 9 * 24 * hourMs, 5);
+  recordRun('older', 'alpha', now - 5 * hourMs, 0);
+  recordRun('alpha', 'alpha', now - 4 * hourMs, 5);
+  recordRun('mended by a nightly', null, now - 3 * hourMs, 4, 'import');
+  recordRun('beta', 'beta', now - 2 * hourMs, 0);
+  recordRun('import', null, now - hourMs, 4, 'import');
+  expect(readCurrentRuns(db, now).map(({ runId }) => runId)).toEqual(['alpha', 'beta', 'import']);
+});

@@ -19,6 +19,7 @@ const createRun = ({ found = [], requests = 10, ...rest }: Run = {}): PastRun =>
   const summary = { findings: found, requests, exit_code: exitCode, ticks: { accepted: 1234 } };
   return {
     runId: 'run',
+    source: null,
     job: 'nightly',
     startedAt: nightlyMs,
     finishedAt: state === 'ended' ? (rest.startedAt ?? nightlyMs) + hourMs : null,
@@ -286,6 +287,21 @@ describe('what the runs found', () => {
     ];
     expect(kinds(runs)).toEqual(['sharp drop', 'push']);
     expect(kinds([...runs, createRun({ job: 'push', startedAt: nowMs - hourMs })])).toEqual(['sharp drop']);
+  });
+
+  test('stays while only other sources have succeeded or answered since', () => {
+    const found = [createFinding('source', 'warning')];
+    const job = [
+      createRun({ exitCode: 4, found, source: 'alpha' }),
+      createRun({ exitCode: 4, found, source: 'beta', startedAt: nowMs - 3 * hourMs }),
+    ];
+    const later = (source: string, name: string): PastRun =>
+      createRun({ job: name, source, startedAt: nowMs - hourMs });
+    expect(kinds(job)).toEqual(['source']);
+    for (const name of ['nightly', 'ticks']) {
+      expect(kinds([...job, later('beta', name)])).toEqual(['source']);
+      expect(kinds([...job, later('beta', name), later('alpha', name)])).toEqual([]);
+    }
   });
 
   test('does not outlive what the archive shows', () => {
