@@ -8,6 +8,15 @@ export const formatNumber = (value: number): string =>
 export const formatCount = (count: number, noun: string): string =>
   `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
 
+/** A number with at most six decimals, without trailing zeros. */
+export const formatPlainNumber = (value: number): string => String(Number(value.toFixed(6)));
+
+/** A text on one line of at most `lettersMax` characters; a shortened text ends with `…`. */
+export function shortenText(text: string, lettersMax: number): string {
+  const letters = [...text.replaceAll(/\s+/gu, ' ').trim()];
+  return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;
+}
+
 /** `5`, `12.5`, `0.25`: three significant digits. */
 export const formatRate = (perSecond: number): string => formatNumber(Number(perSecond.toPrecision(3)));
 

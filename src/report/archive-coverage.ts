@@ -1,4 +1,4 @@
-import { formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { formatCount, formatDuration, formatNumber, shortenText } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatDay, formatMinute } from '../base/time.ts';
 import { dayMs, hourMs } from '../base/window.ts';
@@ -15,7 +15,6 @@ import {
   renderSection,
   renderSymbol,
   renderSymbols,
-  shortenText,
 } from './page-parts.ts';
 import { type HeatLine, heatColours, heatLevels, renderCoveragePlot } from './time-plots.ts';
 

@@ -1,19 +1,12 @@
 import type { DriftLine, Summary } from '../archive/journal/run-summary.ts';
 import type { PastRun } from '../archive/journal/runs.ts';
-import { formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
+import { formatDuration, formatNumber, formatRate, shortenText } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
 import { chartPointsMin } from './archive-days.ts';
 import type { ReportData } from './data/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './growth-and-runs.ts';
-import {
-  type HtmlColumn,
-  type ReportPart,
-  renderFigure,
-  renderLongTable,
-  renderSection,
-  shortenText,
-} from './page-parts.ts';
+import { type HtmlColumn, type ReportPart, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
 import { chooseTimeUnit, renderLinesPlot } from './time-plots.ts';
 
 const stripRunsMax = 60;

@@ -1,4 +1,4 @@
-import { formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { formatCount, formatDuration, formatNumber, shortenText } from '../base/format-quantity.ts';
 import { Html, html } from '../base/html.ts';
 import { formatMinute } from '../base/time.ts';
 import { hourMs } from '../base/window.ts';
@@ -14,7 +14,6 @@ import {
   renderLongTable,
   renderSection,
   renderSymbol,
-  shortenText,
 } from './page-parts.ts';
 
 const noValue = '–';

@@ -1,7 +1,7 @@
 import { objectives } from '../backtest/engine/objectives.ts';
 import type { SymbolRow } from '../backtest/engine/run-series.ts';
 import type { GridResult } from '../backtest/result.ts';
-import { formatCount, formatNumber } from '../base/format-quantity.ts';
+import { formatCount, formatNumber, formatPlainNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import type { ObjectiveName } from '../contract/backtest-request.ts';
@@ -37,9 +37,6 @@ export function formatDecimals(value: number, digits: number): string {
   const sign = value < 0 && /[1-9]/.test(`${whole}${rest}`) ? '-' : '';
   return `${sign}${formatNumber(Number(whole))}${rest === undefined ? '' : `.${rest}`}`;
 }
-
-/** A number with at most six decimals, without trailing zeros. */
-export const formatPlainNumber = (value: number): string => String(Number(value.toFixed(6)));
 
 const objectiveFormats: Readonly<Record<ObjectiveName, (value: number | null, digits?: number) => string>> = {
   avg_pnl: formatDollars,

@@ -1,6 +1,6 @@
 import { objectives } from '../backtest/engine/objectives.ts';
 import type { GridResult } from '../backtest/result.ts';
-import { formatNumber } from '../base/format-quantity.ts';
+import { formatNumber, formatPlainNumber } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { ObjectiveName } from '../contract/backtest-request.ts';
@@ -20,7 +20,6 @@ import {
   formatParameter,
   formatParameterMs,
   formatParameters,
-  formatPlainNumber,
   formatShare,
   formatStrategyName,
   formatUncoveredWarning,

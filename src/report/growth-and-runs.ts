@@ -2,10 +2,10 @@ import type { DiskSpace } from '../archive/disk/file-system.ts';
 import { computeDailyGrowth } from '../archive/format/growth.ts';
 import type { PastRun } from '../archive/journal/runs.ts';
 import { exitCodes } from '../base/errors.ts';
+import { shortenText } from '../base/format-quantity.ts';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay } from '../base/window.ts';
 import type { DayTotals } from './data/report-data.ts';
-import { shortenText } from './page-parts.ts';
 
 /** How a run is displayed. Colour is never the only distinction. */
 interface RunMark {

@@ -1,3 +1,4 @@
+import { shortenText } from '../base/format-quantity.ts';
 import { Html, html, palette } from '../base/html.ts';
 
 // Parts of HTML reports.
@@ -261,10 +262,4 @@ export function arrangeParts(parts: readonly ReportPart[]): Html[] {
     ...parts.filter((part) => part instanceof Html),
     ...(rows.length === 0 ? [] : [renderSection('In brief', [html`<dl class="facts">\n${rows}</dl>\n`])]),
   ];
-}
-
-/** A text on one line of at most `lettersMax` characters; a shortened text ends with `…`. */
-export function shortenText(text: string, lettersMax: number): string {
-  const letters = [...text.replaceAll(/\s+/gu, ' ')];
-  return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;
 }

@@ -1,8 +1,8 @@
 import * as Plot from '@observablehq/plot';
+import { shortenText } from '../base/format-quantity.ts';
 import type { Html } from '../base/html.ts';
 import type { Window } from '../base/window.ts';
 import { dayMs, hourMs, minuteMs } from '../base/window.ts';
-import { shortenText } from './page-parts.ts';
 import { countAxisTicks, formatAxisTime, gridStyle, numberMarginLeft, renderPlot } from './plots.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.

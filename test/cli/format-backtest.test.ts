@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import stringWidth from 'string-width';
 import { expect, test } from 'vitest';
+import { formatPlainNumber } from '../../src/base/format-quantity.ts';
 import { formatBacktest, formatSparkline } from '../../src/cli/format-backtest.ts';
 import { plainStyle } from '../../src/cli/terminal-style.ts';
 import {
@@ -8,7 +9,6 @@ import {
   formatDecimals,
   formatDollars,
   formatParameters,
-  formatPlainNumber,
   formatShare,
 } from '../../src/report/backtest-figures.ts';
 import { createResult } from '../report/made-result.ts';

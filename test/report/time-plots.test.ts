@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { shortenText } from '../../src/report/page-parts.ts';
+import { shortenText } from '../../src/base/format-quantity.ts';
 import { findHeatLevel, formatShortNumber, mergeHeatRuns } from '../../src/report/time-plots.ts';
 
 test('only full coverage has the darkest level', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { readCollectedProgress } from '../../archive/journal/collected-progress.ts';
 import { readFoundDamage } from '../../archive/known-state.ts';
@@ -178,18 +178,25 @@ function readAssets(): Assets {
   return { files, stamp, modules };
 }
 
+/** Modules of src/base that the client imports. The build writes them beside those of the client. */
+const sharedModules = ['binary-search.ts', 'format-quantity.ts', 'window.ts'];
+
 /** The files of the client: those that the build has written, or in a checkout the sources with their types stripped. */
 export function readClientFiles(): [name: string, bytes: Buffer][] {
   const folder = join(import.meta.dirname, 'client');
   const names = readdirSync(folder).filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name));
-  return names.map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))]);
+  const shared = sharedModules.map((name) => join(import.meta.dirname, '../../base', name)).filter(existsSync);
+  return [...names.map((name) => join(folder, name)), ...shared].map((path) => [
+    basename(path).replace(/\.ts$/, '.js'),
+    readContent(path),
+  ]);
 }
 
 function readContent(path: string): Buffer {
   const bytes = readFileSync(path);
   if (!path.endsWith('.ts')) return bytes;
   const text = stripTypeScriptTypes(bytes.toString('utf8'));
-  return Buffer.from(text.replace(/(\bfrom\s*')(\.\/[a-z-]+)\.ts'/g, "$1$2.js'"));
+  return Buffer.from(text.replace(/(\bfrom\s*')[./]+(?:base\/)?([a-z-]+)\.ts'/g, "$1./$2.js'"));
 }
 
 const hashContent = (content: string | Buffer): string => createHash('sha256').update(content).digest('hex');

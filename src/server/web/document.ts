@@ -1,5 +1,6 @@
 import { type Column, type DatasetName, datasetNames, datasets } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber } from '../../base/format-quantity.ts';
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
 import {
@@ -9,7 +10,7 @@ import {
 } from '../../contract/completeness-counts.ts';
 import type { Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
-import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
+import { formatDate, formatTime } from './client/format.ts';
 import { searchHint, wordsLengthMax } from './client/list-view.ts';
 import { renderPageHeader } from './page-frame.ts';
 
@@ -98,21 +99,21 @@ function renderFigures(totals: Totals, nowMs: number): Html {
       : html`${renderUnbroken(formatDate(span.first))} to ${renderUnbroken(formatDate(span.last))}`;
   return html`<dl class="figures list-only" id="totals">
 ${[
-  figure('Ticks', formatInteger(ticks), 'without duplicates'),
-  figure('Symbols', formatInteger(symbols), 'known to the archive'),
+  figure('Ticks', formatNumber(ticks), 'without duplicates'),
+  figure('Symbols', formatNumber(symbols), 'known to the archive'),
   figure('Time range', span === null ? '–' : formatDuration(span.last - span.first), lasts),
   days === 0
     ? figure('Days complete', '–', 'no finished day yet')
     : figure(
         'Days complete',
-        `${formatInteger(daysComplete)} of ${formatInteger(days)}`,
+        `${formatNumber(daysComplete)} of ${formatNumber(days)}`,
         'ended, and every live symbol covered',
       ),
-  figure('Size', formatBytes(bytes), `${formatInteger(bytes)} bytes`),
-  figure('Datasets', formatInteger(datasets.length), formatCount(files, 'file')),
+  figure('Size', formatBytes(bytes), `${formatNumber(bytes)} bytes`),
+  figure('Datasets', formatNumber(datasets.length), formatCount(files, 'file')),
   figure(
     'Generation',
-    formatInteger(generation),
+    formatNumber(generation),
     generation === 0
       ? 'nothing published yet'
       : html`published ${renderUnbroken(formatTime(floorToMinute(publishedAt)))}`,
@@ -222,7 +223,7 @@ function renderCard({ name, rows, files, bytes }: DatasetTotals): Html {
 `,
   )}</tbody>
 </table>
-<p class="note">Key: ${key.join(', ')}. ${formatInteger(bytes)} bytes.</p>
+<p class="note">Key: ${key.join(', ')}. ${formatNumber(bytes)} bytes.</p>
 <div class="sample"></div>
 </details>
 `;

@@ -6,14 +6,7 @@ import {
   toFileUrl,
   toLevel,
 } from '../../../src/server/web/client/archive-file.ts';
-import {
-  formatBytes,
-  formatCount,
-  formatDuration,
-  formatInteger,
-  formatTime,
-  truncateText,
-} from '../../../src/server/web/client/format.ts';
+import { formatTime } from '../../../src/server/web/client/format.ts';
 import {
   alignToIntervals,
   estimateTicks,
@@ -142,33 +135,12 @@ describe('the data of a range', () => {
   });
 });
 
-test('formats numbers and times independently of the locale', () => {
-  expect([0, 999, 1000, 1_234_567].map(formatInteger)).toEqual(['0', '999', '1,000', '1,234,567']);
-  expect([0, 1, 999, 1000, 12_345, 999_950, 5e9].map(formatBytes)).toEqual([
-    '0 bytes',
-    '1 byte',
-    '999 bytes',
-    '1.00 kB',
-    '12.3 kB',
-    '1.00 MB',
-    '5.00 GB',
-  ]);
-  expect([0, 59_000, 3_600_000, 5_400_000, 3 * dayMs, 3.5 * dayMs, 1200.5 * dayMs].map(formatDuration)).toEqual([
-    '0 s',
-    '59 s',
-    '1 h',
-    '1 h 30 min',
-    '3 d',
-    '3 d 12 h',
-    '1,200 d',
-  ]);
-  expect([formatCount(1, 'day'), formatCount(2000, 'day')]).toEqual(['1 day', '2,000 days']);
+test('formats times independently of the locale', () => {
   expect([day0, day0 + 1000, day0 + 1].map(formatTime)).toEqual([
     '2026-06-01 00:00',
     '2026-06-01 00:00:01',
     '2026-06-01 00:00:00.001',
   ]);
-  expect([truncateText('a\nb', 5), truncateText('🦆🦆🦆🦆', 3)]).toEqual(['a b', '🦆🦆…']);
 });
 
 test('a file has a URL, a name with its day, and a curl command for any shell', () => {

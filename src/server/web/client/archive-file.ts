@@ -1,4 +1,4 @@
-import { dayMs } from './format.ts';
+import { dayMs } from '../../../base/window.ts';
 
 /** A published file in the manifest. */
 export interface ManifestFile {

@@ -1,8 +1,9 @@
+import { formatCount, formatPlainNumber } from '../../../base/format-quantity.ts';
 import { ApiError, fetchJson, fetchRows } from './api.ts';
 import { type BestPrices, type Book, computeDepths, computeSpread, cumulateDepth, toBestPrices } from './book-depth.ts';
 import { renderCode } from './code-panel.ts';
 import { fillElement, html, renderLoading, renderTableHead } from './dom.ts';
-import { formatCount, formatPrice, formatQuantity, formatTime } from './format.ts';
+import { formatQuantity, formatTime } from './format.ts';
 import { renderSmallChart } from './small-chart.ts';
 import type { Selection } from './snippets.ts';
 import type { TabContext } from './symbol-facts.ts';
@@ -54,7 +55,7 @@ function renderDepthNow(book: Book | null, signal: AbortSignal): HTMLElement[] {
   const { x, bids: below, asks: above } = cumulateDepth(book);
   const best = toBestPrices([book])[0]!;
   const spread = computeSpread(best);
-  const [bid, ask] = [best.bid, best.ask].map((price) => (price === null ? 'none' : formatPrice(price)));
+  const [bid, ask] = [best.bid, best.ask].map((price) => (price === null ? 'none' : formatPlainNumber(price)));
   const room = (x.at(-1)! - x[0]!) * 0.04 || 0.01;
   const chart = renderSmallChart(
     {
@@ -68,11 +69,11 @@ function renderDepthNow(book: Book | null, signal: AbortSignal): HTMLElement[] {
       xIs: 'price',
       range: { from: x[0]! - room, to: x.at(-1)! + room },
       formatY: formatRounded,
-      formatX: formatPrice,
+      formatX: formatPlainNumber,
     },
     signal,
   );
-  const offered = `Bid ${bid} · ask ${ask}${spread === null ? '' : ` · spread ${formatPrice(spread)}`}`;
+  const offered = `Bid ${bid} · ask ${ask}${spread === null ? '' : ` · spread ${formatPlainNumber(spread)}`}`;
   return [title, html`<p class="note">${offered}</p>`, chart, renderLevels(book)];
 }
 
@@ -84,8 +85,8 @@ function renderLevels({ bids, asks }: Book): HTMLElement {
     return html`
       <tr>
         <td>${bid && formatRounded(bid.quantity)}</td>
-        <td>${bid && formatPrice(bid.price)}</td>
-        <td>${ask && formatPrice(ask.price)}</td>
+        <td>${bid && formatPlainNumber(bid.price)}</td>
+        <td>${ask && formatPlainNumber(ask.price)}</td>
         <td>${ask && formatRounded(ask.quantity)}</td>
       </tr>`;
   });
@@ -118,7 +119,7 @@ function renderSpread(prices: readonly BestPrices[], range: TimeRange, signal: A
   const spreads = prices.map(computeSpread);
   const known = spreads.filter((spread) => spread !== null).sort((a, b) => a - b);
   const median = known[known.length >> 1];
-  const label = median === undefined ? 'no spread: a side has no offer' : `median ${formatPrice(median)}`;
+  const label = median === undefined ? 'no spread: a side has no offer' : `median ${formatPlainNumber(median)}`;
   return renderSmallChart(
     {
       title: 'Spread',
@@ -127,7 +128,7 @@ function renderSpread(prices: readonly BestPrices[], range: TimeRange, signal: A
       lines: [{ label, color: 'price', y: spreads }],
       xIs: 'time',
       range,
-      formatY: formatPrice,
+      formatY: formatPlainNumber,
     },
     signal,
   );

@@ -1,3 +1,5 @@
+import { formatCount } from '../../../base/format-quantity.ts';
+import { dayMs } from '../../../base/window.ts';
 import {
   buildCalendar,
   type CalendarDay,
@@ -8,7 +10,6 @@ import {
 } from './archive-file.ts';
 import { type DayKind, dayKinds, formatCoverageShare, toDayKind } from './day-kind.ts';
 import { html } from './dom.ts';
-import { dayMs, formatCount } from './format.ts';
 
 /** 2026-06 → June 2026 */
 const formatMonth = (month: string): string =>

@@ -1,7 +1,8 @@
+import { formatCount, formatDuration, formatPlainNumber } from '../../../base/format-quantity.ts';
 import type { ChartData } from './chart-data.ts';
 import { evidenceMeanings } from './covered-windows.ts';
 import { html } from './dom.ts';
-import { formatCount, formatDate, formatDuration, formatPrice, formatTime } from './format.ts';
+import { formatDate, formatTime } from './format.ts';
 import { formatTradeMarks, type TradeMarks } from './trade-marks.ts';
 import type { View } from './view.ts';
 
@@ -39,9 +40,9 @@ export function formatSummary(symbol: string, loaded: ChartData): string {
     return `${symbol}: no ticks from ${formatDate(loaded.range.from)} to ${formatDate(loaded.range.to)}`;
   const low = lows.reduce((a, b) => Math.min(a, b));
   const high = highs.reduce((a, b) => Math.max(a, b));
-  const ends = `${formatPrice(first)} at the start, ${formatPrice(last)} at the end`;
+  const ends = `${formatPlainNumber(first)} at the start, ${formatPlainNumber(last)} at the end`;
   const other = loaded.symbols[1] === undefined ? '' : ` Compared with ${loaded.symbols[1].symbol}.`;
-  return `Prices of ${symbol}: ${ends}, between ${formatPrice(low)} and ${formatPrice(high)}. ${formatCaption(loaded)}${other}`;
+  return `Prices of ${symbol}: ${ends}, between ${formatPlainNumber(low)} and ${formatPlainNumber(high)}. ${formatCaption(loaded)}${other}`;
 }
 
 /** How the band above a chart shows each kind of evidence: proven, declared, or provisional. */

@@ -1,3 +1,4 @@
+import { formatPlainNumber } from '../../../base/format-quantity.ts';
 import { computeTables, findLonePoints } from './chart-columns.ts';
 import type { ChartData } from './chart-data.ts';
 import {
@@ -12,7 +13,6 @@ import {
   readColors,
 } from './chart-paint.ts';
 import { html } from './dom.ts';
-import { formatPrice } from './format.ts';
 import { formatAxisLabels, scaleRange } from './lines.ts';
 import { createReadout, formatReadout, listStops, type Readout } from './readout.ts';
 import type { SymbolState } from './symbol-state.ts';
@@ -260,7 +260,7 @@ export function createAxes(colour: ChartColors): uPlot.Axis[] {
   };
   return [
     { ...defaults, space: 76, size: 44, values: (_u, splits, _axis, _space, step) => formatAxisLabels(splits, step) },
-    { ...defaults, size: 58, values: (_u, splits) => splits.map(formatPrice) },
+    { ...defaults, size: 58, values: (_u, splits) => splits.map(formatPlainNumber) },
   ];
 }
 

@@ -1,9 +1,10 @@
 import type { Static } from 'typebox';
+import { formatCount, formatPlainNumber } from '../../../base/format-quantity.ts';
 import type { HistoricalConflictsResponse } from '../../../contract/historical-series.ts';
 import { fetchRows } from './api.ts';
 import { renderCode } from './code-panel.ts';
 import { fillElement, html, renderLoading, renderScrolledTable } from './dom.ts';
-import { formatCount, formatPrice, formatTime } from './format.ts';
+import { formatTime } from './format.ts';
 import type { TabContext } from './symbol-facts.ts';
 import type { TimeRange } from './view.ts';
 
@@ -43,8 +44,8 @@ const renderConflicts = (conflicts: readonly Conflict[]): HTMLElement =>
     ['Time (UTC)', 'Kept', 'Dropped', 'Other price seen'],
     conflicts.map(({ t, kept, dropped, seen_at }) => [
       formatTime(t),
-      formatPrice(kept),
-      formatPrice(dropped),
+      formatPlainNumber(kept),
+      formatPlainNumber(dropped),
       formatTime(seen_at - (seen_at % 1000)),
     ]),
   );

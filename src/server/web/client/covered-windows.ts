@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import { findFirstIndex } from '../../../base/binary-search.ts';
 import type { HistoricalCoverageResponse } from '../../../contract/historical.ts';
 import type { TimeRange } from './view.ts';
 
@@ -64,21 +65,10 @@ export function clipGaps<T extends Gap>(gaps: readonly T[], range: TimeRange): T
 
 /** The window that contains a time, in sorted, disjoint windows. */
 export function findWindow<T extends TimeRange>(windows: readonly T[], t: number): T | undefined {
-  const found = windows[findFirstIndex(windows.length, (i) => windows[i]!.to > t)];
+  const found = windows[findFirstIndex(0, windows.length, (i) => windows[i]!.to > t)];
   return found !== undefined && found.from <= t ? found : undefined;
 }
 
 /** Index of the last value that is at most `t`, in ascending values; -1 if there is none. */
 export const findLastAtMost = (values: ArrayLike<number>, t: number): number =>
-  findFirstIndex(values.length, (i) => values[i]! > t) - 1;
-
-/** The first index for which a test holds that holds for all later ones; `length` if there is none. */
-function findFirstIndex(length: number, test: (i: number) => boolean): number {
-  let [low, high] = [0, length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (test(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
+  findFirstIndex(0, values.length, (i) => values[i]! > t) - 1;

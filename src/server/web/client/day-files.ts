@@ -1,3 +1,5 @@
+import { formatBytes, formatCount, formatNumber, shortenText } from '../../../base/format-quantity.ts';
+import { dayMs } from '../../../base/window.ts';
 import {
   type DayState,
   listFilesOfDay,
@@ -9,7 +11,6 @@ import {
 import { formatCoverageShare } from './day-kind.ts';
 import { html, renderTableHead } from './dom.ts';
 import { type DownloadableFile, renderDownloadButtons } from './download.ts';
-import { dayMs, formatBytes, formatCount, formatInteger, truncateText } from './format.ts';
 
 /** Renders the files of a day with downloads, and its missing symbols. */
 export function renderDayFiles(
@@ -97,8 +98,8 @@ function renderFileRow(file: ManifestFile): HTMLElement {
   return html`
     <tr>
       <th scope="row" title=${`sha256 ${sha256}`}>${path.replace(/\/date=[\d-]+\//, '/')}</th>
-      <td data-label="rows">${formatInteger(rows)}</td>
-      <td title=${`${formatInteger(bytes)} bytes`}>${formatBytes(bytes)}</td>
+      <td data-label="rows">${formatNumber(rows)}</td>
+      <td title=${`${formatNumber(bytes)} bytes`}>${formatBytes(bytes)}</td>
       <td>${renderDownloadButtons({ url: toFileUrl(file), name: toFileName(file), label: 'Download', bytes, sha256 })}</td>
     </tr>`;
 }
@@ -113,7 +114,7 @@ function renderMissingSymbols(
   const links = missing.map(
     (symbol) => html`
       <li>
-        <button type="button" class="link" title=${symbol} @click=${() => choose(symbol)}>${truncateText(symbol, 40)}</button>
+        <button type="button" class="link" title=${symbol} @click=${() => choose(symbol)}>${shortenText(symbol, 40)}</button>
       </li>`,
   );
   return html`
@@ -121,7 +122,7 @@ function renderMissingSymbols(
       <summary>${formatCount(missingCount, 'symbol')} not fully covered</summary>
       <ul class="missing">
         ${links}
-        ${rest > 0 && html`<li class="note">and ${formatInteger(rest)} more</li>`}
+        ${rest > 0 && html`<li class="note">and ${formatNumber(rest)} more</li>`}
       </ul>
     </details>`;
 }

@@ -1,5 +1,5 @@
+import { formatCount, formatNumber } from '../../../base/format-quantity.ts';
 import type { DayState } from './archive-file.ts';
-import { formatCount, formatInteger } from './format.ts';
 
 /** The cases of a day in the calendar, in the order of the legend, with their labels. */
 export const dayKinds = {
@@ -26,5 +26,5 @@ export function toDayKind(state: DayState | null, isDamaged: boolean): DayKind {
 export function formatCoverageShare({ expected, covered, state, exceptions }: DayState): string {
   if (expected === 0) return 'no symbols expected';
   const more = exceptions === 0 ? '' : `, ${formatCount(exceptions, 'exception')}`;
-  return `${formatInteger(covered)} of ${formatCount(expected, 'symbol')} covered, ${state.replaceAll('_', ' ')}${more}`;
+  return `${formatNumber(covered)} of ${formatCount(expected, 'symbol')} covered, ${state.replaceAll('_', ' ')}${more}`;
 }

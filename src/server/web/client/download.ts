@@ -1,7 +1,9 @@
+import { formatBytes } from '../../../base/format-quantity.ts';
+import { minuteMs } from '../../../base/window.ts';
 import { ApiError, fetchApi, isAbortError, isKeyNeeded, toErrorMessage } from './api.ts';
 import { formatCurlCommand } from './archive-file.ts';
 import { copyText, html } from './dom.ts';
-import { formatBytes, formatIsoTime, minuteMs } from './format.ts';
+import { formatIsoTime } from './format.ts';
 import type { TimeRange } from './view.ts';
 
 /** Maximum size of a download in the browser, in bytes. The file is held in memory; larger files require curl. */

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
+import { dayMs, minuteMs } from '../../../base/window.ts';
 import type { HistoricalCandlesResponse, HistoricalTicksResponse } from '../../../contract/historical.ts';
-import { dayMs, minuteMs } from './format.ts';
 import type { TimeRange } from './view.ts';
 
 export type Tick = Pick<Static<typeof HistoricalTicksResponse>['ticks'][number], 't' | 'p'>;

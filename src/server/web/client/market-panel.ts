@@ -1,6 +1,7 @@
+import { formatCount } from '../../../base/format-quantity.ts';
 import { fetchApi, fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
 import { fillElement, html, renderError, renderLoading } from './dom.ts';
-import { formatCount, formatTime } from './format.ts';
+import { formatTime } from './format.ts';
 import { getView } from './navigation.ts';
 import { formatMarketState, marketsPath } from './search.ts';
 import { listMarketEvents, type Market, type MarketEvent } from './timeline.ts';

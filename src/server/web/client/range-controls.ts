@@ -1,6 +1,7 @@
+import { shortenText } from '../../../base/format-quantity.ts';
 import { fetchJson, isAbortError } from './api.ts';
 import { html } from './dom.ts';
-import { formatTime, truncateText } from './format.ts';
+import { formatTime } from './format.ts';
 import { scaleRange, shiftRange } from './lines.ts';
 import { updateView } from './navigation.ts';
 import { marketsPath } from './search.ts';
@@ -124,7 +125,7 @@ function renderCompareField(symbol: string, compared: string | undefined): HTMLE
       const others = markets.filter((one) => one.symbol !== null && one.symbol !== symbol);
       options.replaceChildren(
         ...others.map(
-          (one) => html`<option value=${one.symbol} label=${truncateText(one.question ?? '', 80)}></option>`,
+          (one) => html`<option value=${one.symbol} label=${shortenText(one.question ?? '', 80)}></option>`,
         ),
       );
     } catch (error) {

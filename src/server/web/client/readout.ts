@@ -1,6 +1,7 @@
+import { formatCount, formatPlainNumber, shortenText } from '../../../base/format-quantity.ts';
 import type { ChartData, SymbolCandles, SymbolTicks } from './chart-data.ts';
 import { findLastAtMost, findWindow, type Gap } from './covered-windows.ts';
-import { formatCount, formatPrice, formatTime, truncateText } from './format.ts';
+import { formatTime } from './format.ts';
 import type { Candle } from './lines.ts';
 
 /** What a chart shows at a time. */
@@ -25,7 +26,7 @@ export const formatReadout = ({ title, rows }: Readout): string =>
 export function createReadout(loaded: ChartData): (t: number) => Readout {
   const { coverage } = loaded;
   const isSingle = loaded.symbols.length === 1;
-  const nameOf = (symbol: string): string => truncateText(symbol, symbolLengthMax);
+  const nameOf = (symbol: string): string => shortenText(symbol, symbolLengthMax);
   const describeCoverage = (t: number): Readout['rows'] => {
     const window = coverage === null ? undefined : findWindow(coverage, t);
     return window === undefined
@@ -44,7 +45,7 @@ export function createReadout(loaded: ChartData): (t: number) => Readout {
         else if (k < 0 || !isPriceKnown(one, one.ticks[k]!.t, t)) rows.push({ label: name, value: '–', symbol: i });
         else {
           const tick = one.ticks[k]!;
-          rows.push({ label: name, value: formatPrice(tick.p), symbol: i });
+          rows.push({ label: name, value: formatPlainNumber(tick.p), symbol: i });
           if (isSingle && tick.t < t - 999) rows.push({ label: 'Since', value: formatTime(tick.t), symbol: null });
         }
       }
@@ -62,7 +63,7 @@ export function createReadout(loaded: ChartData): (t: number) => Readout {
       const candle = findCandle(one, starts[i]!, start);
       return isSingle
         ? describeCandle(candle, findWindow(one.gaps, t))
-        : [{ label: nameOf(one.symbol), value: candle === null ? '–' : formatPrice(candle.close), symbol: i }];
+        : [{ label: nameOf(one.symbol), value: candle === null ? '–' : formatPlainNumber(candle.close), symbol: i }];
     });
     return { title: `${formatTime(start)}, ${interval.name}`, rows: [...rows, ...describeCoverage(t)] };
   };
@@ -84,7 +85,7 @@ function describeCandle(candle: Candle | null, gap: Gap | undefined): Readout['r
   return [
     ...Object.entries({ Open: open, High: high, Low: low, Close: close }).map(([label, price]) => ({
       label,
-      value: formatPrice(price),
+      value: formatPlainNumber(price),
       symbol: label === 'Close' ? 0 : null,
     })),
     { label: '', value: formatCount(ticks, 'tick'), symbol: null },
@@ -96,7 +97,7 @@ function describeCandle(candle: Candle | null, gap: Gap | undefined): Readout['r
 function formatGap({ reason, detail, ticks }: Gap): string {
   const details = [detail, ticks === undefined ? undefined : formatCount(ticks, 'tick')].filter(Boolean).join(', ');
   const why = reason === undefined ? 'not covered' : reason;
-  return `Gap: ${why}${details === '' ? '' : ` (${truncateText(details, 60)})`}`;
+  return `Gap: ${why}${details === '' ? '' : ` (${shortenText(details, 60)})`}`;
 }
 
 /** The times at which the keyboard stops: each tick, or the middle of each candle, ascending. */

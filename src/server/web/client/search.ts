@@ -1,7 +1,8 @@
+import { formatCount, formatNumber } from '../../../base/format-quantity.ts';
 import type { FoundSymbol, SymbolsResponse } from '../../../contract/symbols.ts';
 import { fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
 import { html, renderError } from './dom.ts';
-import { formatCount, formatDate, formatInteger } from './format.ts';
+import { formatDate } from './format.ts';
 import {
   type ListState,
   type ListView,
@@ -148,7 +149,7 @@ export class SymbolSearch {
 }
 
 const toOptions = (facets: SymbolsResponse['sources']): [string, string][] =>
-  facets.map(({ name, symbols }) => [name, `${name} (${formatInteger(symbols)})`]);
+  facets.map(({ name, symbols }) => [name, `${name} (${formatNumber(symbols)})`]);
 
 /** A select with its label. Without a text for all, there is always a value. */
 function createFilter(
@@ -194,7 +195,7 @@ function formatStatus(
   const shown =
     symbols.length === 0
       ? 'none on this page'
-      : `${formatInteger(offset + 1)} to ${formatInteger(offset + symbols.length)} shown`;
+      : `${formatNumber(offset + 1)} to ${formatNumber(offset + symbols.length)} shown`;
   const rest = omitted === 0 ? '' : `; ${formatCount(omitted, 'market')} with few ticks not searched`;
   return `${formatCount(total, 'market')} found${total > symbols.length ? `, ${shown}` : ''}${rest}`;
 }
@@ -251,7 +252,7 @@ function renderPager(pager: HTMLElement, list: ListView, pages: number): void {
   };
   pager.replaceChildren(
     link('Previous', Math.min(list.page - 1, pages), 'prev'),
-    html`<span class="note">Page ${formatInteger(list.page)} of ${formatInteger(pages)}</span>`,
+    html`<span class="note">Page ${formatNumber(list.page)} of ${formatNumber(pages)}</span>`,
     link('Next', list.page + 1, 'next'),
   );
 }

@@ -1,8 +1,10 @@
+import { formatNumber } from '../../../base/format-quantity.ts';
+import { dayMs } from '../../../base/window.ts';
 import type { FoundSymbol, SymbolsResponse } from '../../../contract/symbols.ts';
 import { ApiError, fetchJson, getServedAt } from './api.ts';
 import { quoteShell } from './archive-file.ts';
 import { html } from './dom.ts';
-import { dayMs, formatInteger, formatTime } from './format.ts';
+import { formatTime } from './format.ts';
 import type { Candle, TickLifetime } from './lines.ts';
 import { formatMarketState, marketsPath, symbolsPath } from './search.ts';
 import { type Market, nameClose, nameOpening } from './timeline.ts';
@@ -100,7 +102,7 @@ export function renderFacts(market: Market, found: FoundSymbol | null): HTMLElem
       ${fact('State', state)}
       ${fact('Venue', source)}
       ${fact('Category', category)}
-      ${fact('Ticks', formatInteger(ticks))}
+      ${fact('Ticks', formatNumber(ticks))}
       ${fact('Ticks from', time(first_tick))}
       ${fact('Ticks to', time(last_tick))}
       ${fact(nameOpening(opens_at, nowMs), time(opens_at))}

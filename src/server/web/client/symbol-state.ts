@@ -1,4 +1,4 @@
-import { dayMs, minuteMs } from './format.ts';
+import { dayMs, minuteMs } from '../../../base/window.ts';
 
 /** What the page of a symbol shows, as far as the URL contains it. An absent field is the default. */
 export interface SymbolState {

@@ -1,3 +1,4 @@
+import { formatCount } from '../../../base/format-quantity.ts';
 import { ApiError, hasRows, isAbortError, toErrorMessage } from './api.ts';
 import { Chart } from './chart.ts';
 import { formatCaption, formatSummary, renderChartKey } from './chart-caption.ts';
@@ -6,7 +7,7 @@ import { renderCode } from './code-panel.ts';
 import { fetchConflicts } from './conflicts-panel.ts';
 import { html, renderError, renderLoading } from './dom.ts';
 import { renderSliceDownloads } from './download.ts';
-import { formatCount, formatTime } from './format.ts';
+import { formatTime } from './format.ts';
 import type { TickLifetime } from './lines.ts';
 import { loadChartData } from './load-symbol.ts';
 import { getView, updateView } from './navigation.ts';

@@ -1,6 +1,7 @@
 import type { Static } from 'typebox';
+import { formatPlainNumber } from '../../../base/format-quantity.ts';
 import type { HistoricalMarketsResponse } from '../../../contract/historical.ts';
-import { formatDate, formatPrice, formatTime } from './format.ts';
+import { formatDate, formatTime } from './format.ts';
 
 export type Market = Static<typeof HistoricalMarketsResponse>['markets'][number];
 
@@ -25,7 +26,7 @@ export interface MarketEvent {
 
 /** A settlement value in words: yes, no, or the value between. */
 const formatOutcome = (outcome: number): string =>
-  outcome === 1 ? 'yes' : outcome === 0 ? 'no' : formatPrice(outcome);
+  outcome === 1 ? 'yes' : outcome === 0 ? 'no' : formatPlainNumber(outcome);
 
 export const nameOpening = (t: number | null, nowMs: number): string => (t !== null && t <= nowMs ? 'Opened' : 'Opens');
 

@@ -1,7 +1,8 @@
 import type { Static } from 'typebox';
+import { formatCount, formatNumber, formatPlainNumber } from '../../../base/format-quantity.ts';
 import type { HistoricalTradesResponse } from '../../../contract/historical-series.ts';
 import { findLastAtMost } from './covered-windows.ts';
-import { formatCount, formatInteger, formatPrice, formatQuantity } from './format.ts';
+import { formatQuantity } from './format.ts';
 
 export type Trade = Static<typeof HistoricalTradesResponse>['trades'][number];
 /** A trade, as far as the chart shows it. */
@@ -38,14 +39,14 @@ export function selectTradeMarks(trades: readonly TradeMark[], isCut: boolean): 
 
 /** What the marks are, for the legend: 40 trades; the 500 largest of 1,693 trades. */
 export function formatTradeMarks({ marks, count, isCut }: TradeMarks): string {
-  const which = marks.length < count ? `the ${formatInteger(marks.length)} largest of ` : '';
+  const which = marks.length < count ? `the ${formatNumber(marks.length)} largest of ` : '';
   const more = isCut ? '; the range has more: select a shorter one' : '';
   return `${which}${isCut ? 'the first ' : ''}${formatCount(count, 'trade')}, sized by quantity${more}`;
 }
 
 /** A trade in the readout: buy 120 at 0.45 */
 export const formatTradeMark = ({ aggressor, size, price }: TradeMark): string =>
-  `${aggressor === null ? '' : `${aggressor} `}${formatQuantity(size)} at ${formatPrice(price)}`;
+  `${aggressor === null ? '' : `${aggressor} `}${formatQuantity(size)} at ${formatPlainNumber(price)}`;
 
 /** Returns the trade nearest to a time, if it is at most `reachMs` away. `times` are those of the marks. */
 export function findNearestTrade(

@@ -1,7 +1,8 @@
+import { formatCount, formatPlainNumber, shortenText } from '../../../base/format-quantity.ts';
 import { fetchRows } from './api.ts';
 import { renderCode } from './code-panel.ts';
 import { fillElement, html, renderLoading, renderScrolledTable } from './dom.ts';
-import { formatCount, formatPrice, formatQuantity, formatTime, truncateText } from './format.ts';
+import { formatQuantity, formatTime } from './format.ts';
 import type { TabContext } from './symbol-facts.ts';
 import { selectTradeMarks, type Trade, type TradeMark, type TradeMarks } from './trade-marks.ts';
 import type { TimeRange } from './view.ts';
@@ -38,7 +39,7 @@ function formatTotals(trades: readonly Trade[], isCut: boolean): string {
   const volume = trades.reduce((sum, { size }) => sum + size, 0);
   const value = trades.reduce((sum, { size, price }) => sum + size * price, 0);
   const first = isCut ? 'The first ' : '';
-  const mean = volume > 0 ? `, mean price weighted by size ${formatPrice(value / volume)}` : '';
+  const mean = volume > 0 ? `, mean price weighted by size ${formatPlainNumber(value / volume)}` : '';
   const narrower = isCut ? '. The range has more: select a shorter one' : '';
   return `${first}${formatCount(trades.length, 'trade')}, volume ${formatQuantity(volume)}${mean}${narrower}.`;
 }
@@ -49,10 +50,10 @@ const renderTrades = (trades: readonly Trade[]): HTMLElement =>
     ['Time (UTC)', 'Price', 'Size', 'Aggressor', 'Trade'],
     trades.map(({ t, price, size, aggressor, block, trade_id }) => [
       formatTime(t),
-      formatPrice(price),
+      formatPlainNumber(price),
       formatQuantity(size),
       `${aggressor ?? '–'}${block === true ? ', block' : ''}`,
-      html`<span title=${trade_id}>${truncateText(trade_id, 24)}</span>`,
+      html`<span title=${trade_id}>${shortenText(trade_id, 24)}</span>`,
     ]),
     (column) => column >= 3,
   );
