@@ -10,9 +10,8 @@ import { sortTicksByTime } from '../../src/archive/journal/journal.ts';
 import { toKnownPrecedence } from '../../src/archive/journal/precedence-store.ts';
 import { findKeptRowGroups } from '../../src/archive/parquet/kept-row-groups.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { type SpilledChunk, splitTicksByDay } from '../../src/archive/publish/import-buffer.ts';
 import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-partition.ts';
-import { openSpillFile, sliceSpilled } from '../../src/archive/publish/spill-file.ts';
+import { listSpilledDays, openSpillFile, type SpilledChunk } from '../../src/archive/publish/spill-file.ts';
 import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { checkProperty } from '../harness/properties.ts';
@@ -195,12 +194,12 @@ test('what was put aside comes out as what was handed over, days cut apart', () 
     // Once more, a day later: a page that reaches over midnight.
     const spilled = chunks.map(({ t, p, ...rest }): SpilledChunk => {
       const both = { t: Float64Array.of(...t, ...t.map((at) => at + dayMs)), p: Float64Array.of(...p, ...p) };
-      const days = splitTicksByDay(both);
-      expect(days).toEqual([
-        [day, 0],
+      const days = [...listSpilledDays(spill.append({ t: both.t, values: [both.p], texts: [] }))];
+      expect(days.map((one) => [one.day, one.spilled.rowCount])).toEqual([
+        [day, t.length],
         [day + dayMs, t.length],
       ]);
-      return { ...rest, spilled: sliceSpilled(spill.append(both), 0, days[1]![1]) };
+      return { ...rest, spilled: days[0]!.spilled };
     });
     spill.close();
     const rest = { old: null, coverage: new Map(), answers: new Map(), withdrawn: new Map(), lost: new Map() };

@@ -5,13 +5,11 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
-import { splitSeriesByDay } from '../../src/archive/format/series.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { SeriesRecord } from '../../src/archive/journal/journal-series.ts';
 import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { type ImportBuffer, openImportBuffer } from '../../src/archive/publish/import-buffer.ts';
-import type { SpilledSeriesChunk } from '../../src/archive/publish/series-intake.ts';
 import { openSpillFile } from '../../src/archive/publish/spill-file.ts';
 import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
@@ -36,8 +34,7 @@ function createIntake({ state }: Archive, records: readonly SeriesRecord[], runI
   const intake = openImportBuffer(runId, precedenceRanks.import, state.identity.parts);
   const file = openSpillFile(join(scratchFolder(), 'quotes'));
   for (const { symbol, observedAt, rows, covered } of records) {
-    for (const { day, ...ofDay } of splitSeriesByDay(rows))
-      intake.series.add('quotes', day, { symbol, observedAt, spilled: file.appendRows(ofDay) });
+    intake.series.add('quotes', { symbol, observedAt, spilled: file.append(rows) });
     for (const window of covered) intake.series.addCoverage('quotes', symbol, { ...window, origin: 'import' });
   }
   file.close();
@@ -178,8 +175,8 @@ describe('quotes of an import', () => {
     startRun(db, 'run', 'import', process.pid, now);
     const intake = createIntake(archive, [quoteAnswer('A', [quote(day0, 0.5)], { observedAt: now - 7 })]);
     const file = openSpillFile(join(scratchFolder(), 'ticks'));
-    const ticks = file.append({ t: Float64Array.of(day0), p: Float64Array.of(0.5) });
-    intake.add({ symbol: 'A', observedAt: now - 5, ticks, days: [[day0, 0]], covered: [] });
+    const spilled = file.append({ t: Float64Array.of(day0), values: [Float64Array.of(0.5)], texts: [] });
+    intake.ticks.add('ticks', { symbol: 'A', observedAt: now - 5, spilled });
     file.close();
     await publishNow(archive, now, 'run', { intake, candles: [] });
     const before = hashes(archive.layout.root, 'symbols/**/*');
@@ -195,7 +192,7 @@ describe('quotes of an import', () => {
     startRun(archive.state.db, 'run', 'import', process.pid, now);
     for (const damage of [(at: string) => rmSync(at), (at: string) => writeFileSync(at, new Uint8Array(9))]) {
       const intake = createIntake(archive, twoDays);
-      const [chunk] = intake.series.readBin({ day: day0, part: 0 })[0]!.chunks as SpilledSeriesChunk[];
+      const [chunk] = intake.series.readBin({ day: day0, part: 0 })[0]!.chunks;
       damage(chunk!.spilled.path);
       await expect(publishNow(archive, now, 'run', { intake })).rejects.toThrow();
       expect(archive.readManifest().generation).toBe(0);

@@ -105,7 +105,7 @@ export function readSeriesLoad(db: Database): number {
 }
 
 /** The journaled rows and coverage of one (day, part), by dataset. */
-export interface JournaledSeries {
+interface JournaledSeries {
   readonly dataset: SeriesDataset;
   readonly chunks: readonly SeriesChunk[];
   readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;

@@ -5,8 +5,7 @@ import { choosePartCount, getPartCount, type PartCounts } from '../format/day-pa
 import { listFilesWithRows, type Manifest } from '../format/manifest.ts';
 import type { Database } from '../journal/database.ts';
 import { type JournalBin, toBinKey } from '../journal/journal.ts';
-import type { ImportBuffer, SpilledChunk, TickSource } from './import-buffer.ts';
-import { countSeriesRows } from './series-intake.ts';
+import type { ImportBuffer, TickSource } from './import-buffer.ts';
 
 // The journal bins its rows by the parts of the archive. A day may have fewer parts: then several bins of the journal are
 // merged into one part of the day.
@@ -75,17 +74,13 @@ function countInputRows({ db, intake }: ChoiceInput): Map<number, number> {
       add(day, n);
   for (const table of ['journal_coverage', 'journal_series_coverage'])
     for (const { day } of db.all<{ day: number }>(`select distinct day from ${table}`)) add(day, 0);
-  for (const bin of intake?.listBins() ?? [])
-    add(
-      bin.day,
-      (intake!.readChunks(bin) as readonly SpilledChunk[]).reduce((sum, { spilled }) => sum + spilled.tickCount, 0),
-    );
-  for (const bin of intake?.series.listBins() ?? [])
-    for (const { chunks } of intake!.series.readBin(bin))
-      add(
-        bin.day,
-        chunks.reduce((sum, chunk) => sum + countSeriesRows(chunk), 0),
-      );
+  for (const { listBins, readBin } of intake === undefined ? [] : [intake.ticks, intake.series])
+    for (const bin of listBins())
+      for (const { chunks } of readBin(bin))
+        add(
+          bin.day,
+          chunks.reduce((sum, { spilled }) => sum + spilled.rowCount, 0),
+        );
   return rows;
 }
 

@@ -1,11 +1,11 @@
-import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { pushTo } from '../../base/push-to.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
-import type { TickColumns } from '../../base/ticks.ts';
-import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts';
-import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import { floorToDay, splitByDay } from '../../base/window.ts';
+import type { CoveredWindow } from '../format/coverage.ts';
 import type { Precedence } from '../format/precedence.ts';
-import type { TickChunk } from '../format/tick-columns.ts';
+import { createEmptySeries, type SeriesChunk, type SeriesRows } from '../format/series.ts';
+import type { SeriesDataset } from '../format/series-datasets.ts';
+import { emptyPart, type TickChunk } from '../format/tick-columns.ts';
 import type { DatedWindow } from '../format/withdrawals.ts';
 import type { Database } from '../journal/database.ts';
 import {
@@ -18,46 +18,46 @@ import {
   toBinKey,
 } from '../journal/journal.ts';
 import { assertRowCount, type JournalIndex, listTickBins } from '../journal/journal-check.ts';
+import { appendSeries } from '../journal/journal-series.ts';
 import { addFetchedTicks } from '../journal/runs.ts';
+import { addSeriesCounts } from '../journal/series-counts.ts';
 import type { State } from '../journal/state.ts';
 import { ensureSymbol } from '../journal/symbol-store.ts';
-import { openSeriesIntake, type SeriesIntake } from './series-intake.ts';
-import { type SpilledTicks, sliceSpilled, withSpillReader } from './spill-file.ts';
+import {
+  listSpilledDays,
+  openSpillReader,
+  type SpilledChunk,
+  type SpilledDays,
+  type SpilledRows,
+  type SpillReader,
+} from './spill-file.ts';
 
 /**
- * Valid ticks of one symbol from one imported file, sorted by time and spilled to disk, and the windows the file
- * covers.
+ * What an import has read for the next publish. That publish accepts it; an import that is interrupted before then must read
+ * the files again. Ticks and series are apart, because a publish may merge one of them and refuse the other.
  */
-export interface ImportedSymbolTicks {
-  readonly symbol: string;
-  /** Epoch ms. */
-  readonly observedAt: number;
-  readonly ticks: SpilledTicks;
-  /** Index of the first tick of each UTC day: pairs of the day's midnight and the index. */
-  readonly days: readonly (readonly [day: number, from: number])[];
-  readonly covered: readonly ImportedCoverage[];
+export interface ImportBuffer {
+  readonly ticks: Intake<'ticks'>;
+  readonly series: Intake<SeriesDataset>;
 }
 
-/** A window that a file covers, and the evidence for it. */
-export interface ImportedCoverage {
-  readonly window: Window;
-  readonly evidence: Evidence;
-}
-
-/**
- * The ticks that an import has read for the next publish. That publish accepts them; an import that is interrupted
- * before then must read the files again.
- */
-export interface ImportBuffer extends TickSource {
-  /** Number of ticks added. */
-  readonly ticks: number;
+/** Rows and coverage of some datasets for the next publish. */
+interface Intake<D extends 'ticks' | SeriesDataset> {
   /** Number of entries in memory, each of a few hundred bytes. */
   readonly entries: number;
+  readonly rows: number;
   /** When each symbol was first seen, epoch ms. */
   readonly seen: ReadonlyMap<string, number>;
-  /** The rows of series. `commitTo` does not include them. */
-  readonly series: SeriesIntake;
-  add(read: ImportedSymbolTicks): void;
+  /** Adds rows of one file. `observedAt`: epoch ms. */
+  add(dataset: D, rows: { readonly symbol: string; readonly observedAt: number; readonly spilled: SpilledDays }): void;
+  /**
+   * Adds a window that a file covers, or that the user declared. It must not be journaled before its rows: after an
+   * interrupted import another publish would publish it without them.
+   */
+  addCoverage(dataset: D, symbol: string, window: CoveredWindow): void;
+  /** The (day, part) pairs with rows or coverage. */
+  listBins(): readonly JournalBin[];
+  readBin(bin: JournalBin): readonly IntakeEntry<D>[];
   /**
    * Records in the state what the publish merged, and journals the rest (nothing is merged into a damaged part file).
    * Runs in the publish's transaction.
@@ -67,123 +67,143 @@ export interface ImportBuffer extends TickSource {
   journalTo(state: State): void;
 }
 
-interface ImportBin {
-  readonly bin: JournalBin;
+/** Rows and coverage of one dataset, UTC day and part. */
+interface IntakeEntry<D> {
+  readonly dataset: D;
+  readonly chunks: readonly SpilledChunk[];
+  /** By symbol. */
+  readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
+}
+
+interface OpenEntry<D> extends IntakeEntry<D> {
   readonly chunks: SpilledChunk[];
   readonly covered: Map<string, CoveredWindow[]>;
 }
 
-/** @param rank precedence of the ticks, see archive/format/merge.ts */
-export function openImportBuffer(runId: string, rank: Precedence['rank'], parts: number): ImportBuffer {
-  const byKey = new Map<string, ImportBin>();
+/** @param rank precedence of the rows, see archive/format/merge.ts */
+export const openImportBuffer = (runId: string, rank: Precedence['rank'], parts: number): ImportBuffer => ({
+  ticks: openIntake(runId, rank, parts),
+  series: openIntake(runId, rank, parts),
+});
+
+function openIntake<D extends 'ticks' | SeriesDataset>(
+  runId: string,
+  rank: Precedence['rank'],
+  parts: number,
+): Intake<D> {
+  const byKey = new Map<string, { readonly bin: JournalBin; readonly byDataset: Map<D, OpenEntry<D>> }>();
   const partBySymbol = new Map<string, number>();
   const seen = new Map<string, number>();
-  const series = openSeriesIntake(runId, rank, parts);
-  let ticks = 0;
   let entries = 0;
+  let rows = 0;
 
-  const partOfSymbol = (symbol: string): number => {
-    let part = partBySymbol.get(symbol);
-    if (part === undefined) {
-      part = computePartNumber(symbol, parts);
-      partBySymbol.set(symbol, part);
-    }
-    return part;
-  };
-  const entryAt = (symbol: string, day: number): ImportBin => {
-    const bin = { day, part: partOfSymbol(symbol) };
-    let entry = byKey.get(toBinKey(bin));
-    if (entry === undefined) {
-      entry = { bin, chunks: [], covered: new Map() };
-      byKey.set(toBinKey(bin), entry);
-    }
+  function openEntry(dataset: D, day: number, symbol: string, seenAt: number): OpenEntry<D> {
+    seen.set(symbol, Math.min(seen.get(symbol) ?? seenAt, seenAt));
     entries++;
+    const part = partBySymbol.get(symbol) ?? computePartNumber(symbol, parts);
+    partBySymbol.set(symbol, part);
+    const bin = { day, part };
+    const { byDataset } = byKey.get(toBinKey(bin)) ?? { byDataset: new Map<D, OpenEntry<D>>() };
+    byKey.set(toBinKey(bin), { bin, byDataset });
+    const entry = byDataset.get(dataset) ?? { dataset, chunks: [], covered: new Map() };
+    byDataset.set(dataset, entry);
     return entry;
-  };
+  }
 
-  function journal(state: State, { chunks, covered }: ImportBin): void {
-    const common = { runId, origin: 'import', rank, rejected: [] } as const;
-    const toEmptyWindow = (at: number): Window => ({ from: at, to: at });
-    withSpillReader((spills) => {
-      for (const { symbol, observedAt, spilled } of chunks) {
-        const record = { ...common, symbol, observedAt, requestedWindow: toEmptyWindow(observedAt), covered: [] };
-        appendTicks(state, [{ ...record, ticks: spills.read([spilled])[0]! }]);
+  /** Runs in a transaction, so that no coverage is journaled without its rows. */
+  function journal(state: State, { dataset, chunks, covered }: IntakeEntry<D>, spills: SpillReader): void {
+    const append = (
+      symbol: string,
+      observedAt: number,
+      spilled: SpilledRows | null,
+      windows: readonly CoveredWindow[],
+    ): void => {
+      const [read] = spilled === null ? [] : spills.read([spilled]);
+      const record = { runId, symbol, observedAt, origin: 'import', rank, rejected: [], covered: windows } as const;
+      if (dataset !== 'ticks') appendSeries(state, [{ ...record, dataset, rows: read ?? createEmptySeries(dataset) }]);
+      else {
+        const requestedWindow = windows[0] ?? { from: observedAt, to: observedAt };
+        appendTicks(state, [{ ...record, requestedWindow, ticks: read === undefined ? emptyPart : toTicks(read) }]);
       }
-    });
-    const empty = { t: new Float64Array(0), p: new Float64Array(0) };
-    for (const [symbol, coveredWindows] of covered) {
-      const observedAt = coveredWindows[0]!.fetchedAt;
-      appendTicks(state, [
-        { ...common, symbol, observedAt, requestedWindow: coveredWindows[0]!, ticks: empty, covered: coveredWindows },
-      ]);
-    }
+    };
+    for (const { symbol, observedAt, spilled } of chunks) append(symbol, observedAt, spilled, []);
+    for (const [symbol, windows] of covered) append(symbol, windows[0]!.fetchedAt, null, windows);
+  }
+
+  function countFetched(state: State, { dataset, chunks }: IntakeEntry<D>): void {
+    const fetched = chunks.reduce((sum, { spilled }) => sum + spilled.rowCount, 0);
+    if (dataset === 'ticks') addFetchedTicks(state.db, runId, fetched);
+    else addSeriesCounts(state.db, runId, dataset, { fetched });
   }
 
   return {
-    get ticks() {
-      return ticks;
-    },
     get entries() {
-      return entries + series.entries;
+      return entries;
+    },
+    get rows() {
+      return rows;
     },
     seen,
-    series,
-    add({ symbol, observedAt, ticks: spilled, days, covered }) {
-      if (spilled.tickCount + covered.length === 0) return;
-      seen.set(symbol, Math.min(seen.get(symbol) ?? observedAt, observedAt));
-      ticks += spilled.tickCount;
-      days.forEach(([day, from], i) => {
-        const part = sliceSpilled(spilled, from, days[i + 1]?.[1] ?? spilled.tickCount);
-        entryAt(symbol, day).chunks.push({ symbol, runId, observedAt, rank, spilled: part });
-      });
-      for (const { window, evidence } of covered) {
-        for (const { from, to } of splitByDay(window)) {
-          const entry = entryAt(symbol, floorToDay(from));
-          const coveredWindow: CoveredWindow = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
-          pushTo(entry.covered, symbol, coveredWindow);
-        }
+    add(dataset, { symbol, observedAt, spilled: all }) {
+      for (const { day, spilled } of listSpilledDays(all)) {
+        rows += spilled.rowCount;
+        openEntry(dataset, day, symbol, observedAt).chunks.push({ symbol, runId, rank, observedAt, spilled });
+      }
+    },
+    addCoverage(dataset, symbol, window) {
+      for (const piece of splitByDay(window)) {
+        const { covered } = openEntry(dataset, floorToDay(piece.from), symbol, window.fetchedAt);
+        pushTo(covered, symbol, { ...window, ...piece });
       }
     },
     listBins: () => [...byKey.values()].map(({ bin }) => bin),
-    readChunks: (bin) => byKey.get(toBinKey(bin))?.chunks ?? [],
-    readCoverage: (bin) => byKey.get(toBinKey(bin))?.covered ?? new Map(),
-    readWithdrawn: () => new Map(),
+    readBin: (bin) => [...(byKey.get(toBinKey(bin))?.byDataset.values() ?? [])],
     commitTo(state, mergedBins) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
-      const keys = new Set(mergedBins.map(toBinKey));
-      let count = 0;
-      for (const [key, entry] of byKey) {
-        if (keys.has(key)) count += entry.chunks.reduce((sum, { spilled }) => sum + spilled.tickCount, 0);
-        else journal(state, entry);
-      }
-      addFetchedTicks(state.db, runId, count);
+      const merged = new Set(mergedBins.map(toBinKey));
+      withSpillReader((spills) => {
+        for (const [key, { byDataset }] of byKey)
+          for (const entry of byDataset.values())
+            if (merged.has(key)) countFetched(state, entry);
+            else journal(state, entry, spills);
+      });
     },
     journalTo(state) {
-      for (const entry of byKey.values()) state.db.transaction(() => journal(state, entry));
-      series.journalTo(state);
+      withSpillReader((spills) => {
+        for (const { byDataset } of byKey.values())
+          state.db.transaction(() => {
+            for (const entry of byDataset.values()) journal(state, entry, spills);
+          });
+      });
     },
   };
 }
 
-/** The UTC days of sorted ticks, with the index of each day's first tick. */
-export function splitTicksByDay({ t }: TickColumns): [day: number, from: number][] {
-  const out: [number, number][] = [];
-  for (let from = 0; from < t.length; ) {
-    const day = floorToDay(t[from]!);
-    out.push([day, from]);
-    from += findFirstAtOrAfter(t.subarray(from), day + dayMs);
+function withSpillReader(work: (spills: SpillReader) => void): void {
+  const spills = openSpillReader();
+  try {
+    work(spills);
+  } finally {
+    spills.close();
   }
-  return out;
 }
 
-/** Ticks of one symbol from one file, sorted by time and spilled to disk. */
-export interface SpilledChunk extends Precedence {
-  readonly symbol: string;
-  readonly runId: string;
-  readonly spilled: SpilledTicks;
+const toTicks = ({ t, values }: SeriesRows) => ({ t, p: values[0]! });
+
+/** The rows and coverage to merge into one part of one series. */
+export interface SeriesInput {
+  readonly dataset: SeriesDataset;
+  readonly chunks: readonly (SeriesChunk | SpilledChunk)[];
+  readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
 }
 
-/** The input of a publish: the journal, or the buffer of an import. */
+/** Rows of series to merge, besides those of the journal. */
+export interface SeriesSource {
+  listBins(): readonly JournalBin[];
+  readBin(bin: JournalBin): readonly SeriesInput[];
+}
+
+/** Ticks to merge: those of the journal, of an import, or of another archive. */
 export interface TickSource {
   /** The (day, part) pairs with ticks or coverage, sorted. */
   listBins(): readonly JournalBin[];
@@ -192,6 +212,13 @@ export interface TickSource {
   /** Windows whose published coverage is withdrawn, by symbol, before this source's coverage is applied. */
   readWithdrawn(bin: JournalBin): ReadonlyMap<string, readonly DatedWindow[]>;
 }
+
+export const createIntakeSource = ({ listBins, readBin }: Intake<'ticks'>): TickSource => ({
+  listBins,
+  readChunks: (bin) => readBin(bin)[0]?.chunks ?? [],
+  readCoverage: (bin) => readBin(bin)[0]?.covered ?? new Map(),
+  readWithdrawn: () => new Map(),
+});
 
 /**
  * Reads the journal up to the end of its index. Its methods throw JournalDamageError if rows are damaged or missing.

@@ -39,10 +39,9 @@ import {
   type EncodedFile,
   openPartitionWriter,
 } from './encode-partition.ts';
-import type { SpilledChunk } from './import-buffer.ts';
 import { addLateTicks, countLateTicks, type LateTicks, type LateTickTask, noLateTicks } from './late-ticks.ts';
 import { mergeSeriesPart, type SeriesMergeResult, type SeriesMergeTask } from './merge-series-part.ts';
-import { openSpillReader, type SpillReader } from './spill-file.ts';
+import { countChunkRows, loadSpilled, openSpillReader, type SpilledChunk } from './spill-file.ts';
 
 /**
  * The published part file of one UTC day and the input to merge into it; `day` is its midnight. Plain values, for
@@ -92,7 +91,7 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
       ? emptyPart
       : decodePublished(toDayPath('ticks', task.day, task.part), () => decodeTicks(task.old!));
   const others = new Set([...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()]);
-  const slices = splitPart(old, task.chunks, others, ticksMax, countTicks);
+  const slices = splitPart(old, task.chunks, others, ticksMax, countChunkRows);
   const kept =
     task.old === null
       ? undefined
@@ -102,7 +101,11 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   const result = createMergeResult(task.late.length);
   try {
     for (const slice of slices) {
-      const chunks = loadSpilledChunks(slice.chunks, spills);
+      const chunks = loadSpilled(
+        slice.chunks,
+        spills,
+        (head, { t, values }): TickChunk => ({ ...head, t, p: values[0]! }),
+      );
       const held = sliceColumns(old, slice);
       const { columns, ...merged } = mergePart(held, chunks, known, mergeBuffers);
       const assessed = judgeLostWindows(pickSymbols(task.answers, slice.symbols), task.lost, columns);
@@ -129,9 +132,6 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   return { ...result, files: files.finish(result.merged.isChanged) };
 }
 
-const countTicks = (chunk: TickChunk | SpilledChunk): number =>
-  'spilled' in chunk ? chunk.spilled.tickCount : chunk.t.length;
-
 /** Returns the columns of the symbols of a slice. */
 function sliceColumns({ symbols, offsets, t, p }: PartColumns, { first, end }: PartSlice<unknown>): PartColumns {
   const [from, to] = [offsets[first]!, offsets[end]!];
@@ -157,16 +157,6 @@ function countRowsBefore(old: PartColumns, chunks: MergeTask['chunks']): number 
 /** Returns the entries of these symbols. */
 export function pickSymbols<T>(bySymbol: ReadonlyMap<string, T>, symbols: readonly string[]): ReadonlyMap<string, T> {
   return new Map(symbols.flatMap((symbol) => (bySymbol.has(symbol) ? [[symbol, bySymbol.get(symbol)!] as const] : [])));
-}
-
-/** Loads the spilled chunks into memory. The columns are valid until the next call. */
-function loadSpilledChunks(chunks: readonly (TickChunk | SpilledChunk)[], spills: SpillReader): TickChunk[] {
-  const read = spills.read(chunks.flatMap((chunk) => ('spilled' in chunk ? [chunk.spilled] : []))).values();
-  return chunks.map((chunk) => {
-    if (!('spilled' in chunk)) return chunk;
-    const { spilled: _, ...rest } = chunk;
-    return { ...rest, ...read.next().value! };
-  });
 }
 
 /** Determines from the merged ticks which lost windows are restored and what the responses cover. */

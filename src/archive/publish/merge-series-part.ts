@@ -15,8 +15,7 @@ import { type PublishedPrecedence, toSeriesPrecedence } from '../journal/precede
 import { decodeSeries } from '../parquet/series-file.ts';
 import { decodePublished } from '../read-published-file.ts';
 import { type EncodedFile, openSeriesPartitionWriter } from './encode-partition.ts';
-import { countSeriesRows, loadSpilledSeries, type SpilledSeriesChunk } from './series-intake.ts';
-import { openSpillReader } from './spill-file.ts';
+import { countChunkRows, loadSpilled, openSpillReader, type SpilledChunk } from './spill-file.ts';
 
 /**
  * The published file of a part of a series and the input to merge into it; `day` is the UTC midnight. Plain values, for worker
@@ -28,7 +27,7 @@ export interface SeriesMergeTask {
   readonly part: number;
   /** The published file, hash checked; null if there is none. */
   readonly old: Uint8Array | null;
-  readonly chunks: readonly (SeriesChunk | SpilledSeriesChunk)[];
+  readonly chunks: readonly (SeriesChunk | SpilledChunk)[];
   /** Coverage of the input. */
   readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Published coverage of the symbols of the input. */
@@ -81,8 +80,9 @@ export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): 
   let isChanged = false;
   const spills = openSpillReader();
   try {
-    for (const { first, end, chunks } of splitPart(old, task.chunks, new Set(), rowsMax, countSeriesRows)) {
-      const merged = mergeSeries(dataset, sliceSeries(old, first, end), loadSpilledSeries(chunks, spills), known);
+    for (const { first, end, chunks } of splitPart(old, task.chunks, new Set(), rowsMax, countChunkRows)) {
+      const loaded = loadSpilled(chunks, spills, (head, rows): SeriesChunk => ({ ...head, ...rows }));
+      const merged = mergeSeries(dataset, sliceSeries(old, first, end), loaded, known);
       const { symbols, offsets, t } = merged.columns;
       writer.add(merged.columns);
       isChanged ||= merged.isChanged;

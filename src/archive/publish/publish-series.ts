@@ -5,7 +5,7 @@ import type { PublishedCoverage } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
-import type { SeriesChunk, SeriesConflict } from '../format/series.ts';
+import type { SeriesConflict } from '../format/series.ts';
 import {
   candleSeries,
   conflictDatasets,
@@ -17,7 +17,7 @@ import { compareDropped } from '../format/series-rows.ts';
 import type { Database } from '../journal/database.ts';
 import { type JournalBin, sortBins, toBinKey } from '../journal/journal.ts';
 import { type JournalIndex, listSeriesBins } from '../journal/journal-check.ts';
-import { type JournaledSeries, readSeriesBin } from '../journal/journal-series.ts';
+import { readSeriesBin } from '../journal/journal-series.ts';
 import { readSeriesPrecedence } from '../journal/precedence-store.ts';
 import type { CellValue } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
@@ -32,9 +32,9 @@ import {
   readTableRows,
   stageTable,
 } from './day-tables.ts';
+import type { SeriesInput, SeriesSource } from './import-buffer.ts';
 import { type MergeWorkers, pickSymbols } from './merge-partition.ts';
 import { listInputSymbols, type SeriesMergeResult, type SeriesMergeTask } from './merge-series-part.ts';
-import type { SeriesIntake, SpilledSeriesChunk } from './series-intake.ts';
 import { hasStagedSeries, stageCandles } from './stage-candles.ts';
 import { readNextFile, type Stage, stageFile } from './staging.ts';
 import { readOtherConflicts, type Union } from './union-files.ts';
@@ -72,7 +72,7 @@ export async function stageSeries(
   archive: Archive,
   stage: Stage,
   index: JournalIndex,
-  intake: Pick<SeriesIntake, 'listBins' | 'readBin'> | undefined,
+  intake: SeriesSource | undefined,
   { intervals, tickBins, union }: CandleUpdate,
   workers: MergeWorkers,
   signal: AbortSignal | undefined,
@@ -176,20 +176,15 @@ function readCandleTicks(
 }
 
 /** The (day, part) pairs of the journal and of the intake, sorted. */
-const listInputBins = (index: JournalIndex, intake: Pick<SeriesIntake, 'listBins'> | undefined): JournalBin[] =>
+const listInputBins = (index: JournalIndex, intake: SeriesSource | undefined): JournalBin[] =>
   sortBins([...listSeriesBins(index), ...(intake?.listBins() ?? [])]);
-
-/** The rows and coverage to merge into one part of one series. */
-interface SeriesInput extends Omit<JournaledSeries, 'chunks'> {
-  readonly chunks: readonly (SeriesChunk | SpilledSeriesChunk)[];
-}
 
 /** @throws JournalDamageError */
 function readInputs(
   db: Database,
   bins: readonly JournalBin[],
   index: JournalIndex,
-  intake: Pick<SeriesIntake, 'listBins' | 'readBin'> | undefined,
+  intake: SeriesSource | undefined,
 ): SeriesInput[] {
   const inputs: SeriesInput[] = [];
   for (const bin of bins) {

@@ -32,7 +32,7 @@ import { addTickDeltas } from '../journal/tick-counts.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { mergeMarketPolls, stageMarkets } from './day-tables.ts';
-import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
+import { createIntakeSource, createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
@@ -122,7 +122,7 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
       }
       if (!(error instanceof SupersededError)) throw error;
       if (attempt < publishAttemptsMax) continue;
-      options.intake?.journalTo(archive.state);
+      journalIntake(archive, options);
       throw error;
     } finally {
       lock.release();
@@ -141,7 +141,7 @@ async function takePublishLock(archive: Archive, options: PublishOptions): Promi
     return await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, describe);
   } catch (error) {
     // If another process holds the lock for a long time, the imported ticks stay in the journal, like collected ticks.
-    if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.journalTo(archive.state);
+    if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) journalIntake(archive, options);
     throw error;
   }
 }
@@ -190,13 +190,13 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const { intake } = options;
   chooseDayParts(stage, { db, intake, partRows: archive.partRows, nowMs: options.clock.nowMs() });
   const source = joinDayParts(
-    joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]),
+    joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [createIntakeSource(intake.ticks)])]),
     getStagePartCounts(stage),
   );
   const bins = source.listBins();
   const books = await stageBooks(archive, stage, index, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
-  const rows = countPublishedRows(base, bins) + countJournaledTicks(db) + (intake?.ticks ?? 0);
+  const rows = countPublishedRows(base, bins) + countJournaledTicks(db) + (intake?.ticks.rows ?? 0);
   const workers = (await options.workers?.(rows + (intake?.series.rows ?? 0))) ?? inlineWorker;
   const series = await stageSeries(
     archive,
@@ -231,11 +231,11 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
   if (!hasInput && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
-    if (intake !== undefined) journalIntake(archive, intake);
+    journalIntake(archive, options);
     return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
   }
   // In the order in which the commit inserts unknown symbols into the state.
-  const seen = [...(intake?.series.seen ?? []), ...(intake?.seen ?? [])];
+  const seen = [...(intake?.series.seen ?? []), ...(intake?.ticks.seen ?? [])];
   const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, options.clock.nowMs());
   stageSymbols(archive, stage, symbols);
   const withdrawn = results.flatMap((bin) => flattenWithdrawals(bin.withdrawn));
@@ -284,11 +284,9 @@ const permitsQuiet = (db: Database, { quietWindowsMax = -1, judges, intake }: Pu
   countJournaledWindows(db) <= quietWindowsMax && judges !== true && intake === undefined;
 
 /** Journals what an import has read, of which nothing was merged. */
-function journalIntake({ state }: Archive, intake: ImportBuffer): void {
-  state.db.transaction(() => {
-    intake.commitTo(state, []);
-    intake.series.commitTo(state, []);
-  });
+function journalIntake({ state }: Archive, { intake }: PublishOptions): void {
+  intake?.ticks.journalTo(state);
+  intake?.series.journalTo(state);
 }
 
 /** Counts the published ticks in the given parts. */
@@ -382,7 +380,7 @@ export function recordPublish(
   polls: readonly number[],
 ): void {
   const { db } = archive.state;
-  options.intake?.commitTo(archive.state, bins);
+  options.intake?.ticks.commitTo(archive.state, bins);
   const { runId: ownRunId } = options;
   const isBrokenRun = createInterruptedRunCheck(db, ownRunId);
   let added = 0;

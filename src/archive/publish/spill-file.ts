@@ -1,66 +1,77 @@
 import { closeSync, openSync, readSync, writevSync } from 'node:fs';
 import { DiskFullError } from '../../base/errors.ts';
-import type { TickColumns } from '../../base/ticks.ts';
 import { packTexts, unpackTexts } from '../format/packed-texts.ts';
-import type { SeriesRows } from '../format/series.ts';
+import type { Precedence } from '../format/precedence.ts';
+import { type SeriesRows, splitSeriesByDay } from '../format/series.ts';
 
-/**
- * Ticks in a scratch file, until their part is merged. An import may be larger than memory. The file need not be
- * durable: an interrupted import reads its input again.
- */
-export interface SpilledTicks {
+// Rows in a scratch file, until their part is merged. An import may be larger than memory. The file need not be durable: an
+// interrupted import reads its input again. Ticks are rows with one number and no text.
+
+/** Rows of one symbol in a scratch file: for each UTC day their times, each value column, and the texts. */
+export interface SpilledDays {
   readonly path: string;
-  /** Byte offsets of the times and of the prices; both are doubles in native byte order. */
-  readonly timeOffset: number;
-  readonly priceOffset: number;
-  readonly tickCount: number;
+  /** Byte offset of the first day; the others follow it. */
+  readonly offset: number;
+  /** Number of value columns. Numbers are doubles in native byte order. */
+  readonly width: number;
+  readonly days: readonly SpilledDay[];
+}
+
+interface SpilledDay {
+  /** UTC midnight, epoch ms. */
+  readonly day: number;
+  readonly rowCount: number;
+  /** Length of the texts, see `packTexts`. */
+  readonly textBytes: number;
+}
+
+/** The rows of one of the days. */
+export interface SpilledRows extends Omit<SpilledDays, 'days'>, Omit<SpilledDay, 'day'> {}
+
+/** Rows of one symbol and UTC day from one imported file, sorted by time. */
+export interface SpilledChunk extends Precedence {
+  readonly symbol: string;
+  /** The run that counts these rows. */
+  readonly runId: string;
+  readonly spilled: SpilledRows;
+}
+
+export function* listSpilledDays(all: SpilledDays): Generator<{ readonly day: number; readonly spilled: SpilledRows }> {
+  const { path, width } = all;
+  let { offset } = all;
+  for (const { day, rowCount, textBytes } of all.days) {
+    yield { day, spilled: { path, offset, width, rowCount, textBytes } };
+    offset += rowCount * (1 + width) * Float64Array.BYTES_PER_ELEMENT + textBytes;
+  }
 }
 
 export interface SpillFile {
-  /** Appends columns of equal length. @throws OddslakeError if the disk is full */
-  append(ticks: TickColumns): SpilledTicks;
-  /** Appends rows of a series. @throws OddslakeError if the disk is full */
-  appendRows(rows: SeriesRows): SpilledRows;
+  /** Appends rows of one symbol that are sorted by time. @throws OddslakeError if the disk is full */
+  append(rows: SeriesRows): SpilledDays;
   close(): void;
-}
-
-/** Rows of a series in a scratch file: their times, each value column, and the texts. */
-export interface SpilledRows {
-  readonly path: string;
-  /** Byte offset of the times. */
-  readonly offset: number;
-  readonly rowCount: number;
-  /** Number of value columns. */
-  readonly width: number;
-  /** Length of the texts, see `packTexts`. */
-  readonly textBytes: number;
 }
 
 /** Creates a scratch file; the path must not exist. */
 export function openSpillFile(path: string): SpillFile {
   const file = openSync(path, 'wx');
   let end = 0;
-  /** Appends pieces one after the other. Returns the byte offset of the first. */
-  const appendPieces = (pieces: readonly Uint8Array[]): number => {
-    const from = end;
-    let remaining = pieces;
-    for (let length = pieces.reduce((sum, { byteLength }) => sum + byteLength, 0); length > 0; ) {
-      const written = writeSpill(path, file, remaining);
-      length -= written;
-      end += written;
-      remaining = dropBytes(remaining, written);
-    }
-    return from;
-  };
   return {
-    append({ t, p }) {
-      const from = appendPieces([viewBytes(t), viewBytes(p)]);
-      return { path, timeOffset: from, priceOffset: from + t.byteLength, tickCount: t.length };
-    },
-    appendRows({ t, values, texts }) {
-      const packed = packTexts(texts);
-      const offset = appendPieces([...[t, ...values].map(viewBytes), packed]);
-      return { path, offset, rowCount: t.length, width: values.length, textBytes: packed.length };
+    append(rows) {
+      const offset = end;
+      const days: SpilledDay[] = [];
+      let remaining: Uint8Array[] = [];
+      for (const { day, t, values, texts } of splitSeriesByDay(rows)) {
+        const packed = packTexts(texts);
+        days.push({ day, rowCount: t.length, textBytes: packed.length });
+        remaining.push(viewBytes(t), ...values.map(viewBytes), packed);
+      }
+      for (let length = remaining.reduce((sum, { byteLength }) => sum + byteLength, 0); length > 0; ) {
+        const written = writeSpill(path, file, remaining);
+        length -= written;
+        end += written;
+        if (length > 0) remaining = dropBytes(remaining, written);
+      }
+      return { path, offset, width: rows.values.length, days };
     },
     close: () => closeSync(file),
   };
@@ -92,26 +103,10 @@ function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): 
 const viewBytes = (values: Float64Array | Uint8Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-/** A slice of spilled ticks; `from` and `to` are tick indexes. */
-export const sliceSpilled = (
-  { path, timeOffset, priceOffset }: SpilledTicks,
-  from: number,
-  to: number,
-): SpilledTicks => ({
-  path,
-  timeOffset: timeOffset + from * bytesPerValue,
-  priceOffset: priceOffset + from * bytesPerValue,
-  tickCount: to - from,
-});
-
-const bytesPerValue = Float64Array.BYTES_PER_ELEMENT;
-
-/** Reads spilled ticks. Opens each file once; `close` closes them. */
+/** Reads spilled rows. Opens each file once; `close` closes them. */
 export interface SpillReader {
-  /** Returns the ticks of each slice, in a buffer that the next call reuses. */
-  read(spilled: readonly SpilledTicks[]): TickColumns[];
-  /** Returns rows of a series, in new arrays. */
-  readRows(spilled: SpilledRows): SeriesRows;
+  /** Returns the rows of each slice. Their numbers are in a buffer that the next call reuses. */
+  read(spilled: readonly SpilledRows[]): SeriesRows[];
   close(): void;
 }
 
@@ -140,34 +135,21 @@ export function openSpillReader(): SpillReader {
   };
   return {
     read(spilled) {
-      const length = spilled.reduce((sum, { tickCount }) => sum + 2 * tickCount, 0);
+      const length = spilled.reduce((sum, { rowCount, width }) => sum + rowCount * (1 + width), 0);
       if (buffer.length < length) buffer = new Float64Array(length);
       let end = 0;
-      return spilled.map(({ path, timeOffset, priceOffset, tickCount }) => {
-        const columns = {
-          t: buffer.subarray(end, end + tickCount),
-          p: buffer.subarray(end + tickCount, end + 2 * tickCount),
+      return spilled.map(({ path, offset, rowCount, width, textBytes }) => {
+        const numbers = buffer.subarray(end, end + rowCount * (1 + width));
+        end += numbers.length;
+        readInto(numbers, path, offset);
+        const packed = Buffer.allocUnsafe(textBytes);
+        readInto(packed, path, offset + numbers.byteLength);
+        return {
+          t: numbers.subarray(0, rowCount),
+          values: Array.from({ length: width }, (_, c) => numbers.subarray((c + 1) * rowCount, (c + 2) * rowCount)),
+          texts: unpackTexts(packed, rowCount),
         };
-        end += 2 * tickCount;
-        // Times and prices are usually adjacent: read both at once.
-        if (priceOffset === timeOffset + columns.t.byteLength)
-          readInto(buffer.subarray(end - 2 * tickCount, end), path, timeOffset);
-        else {
-          readInto(columns.t, path, timeOffset);
-          readInto(columns.p, path, priceOffset);
-        }
-        return columns;
       });
-    },
-    readRows({ path, offset, rowCount, width, textBytes }) {
-      const all = new Float64Array(rowCount * (1 + width));
-      readInto(all, path, offset);
-      const packed = Buffer.allocUnsafe(textBytes);
-      readInto(packed, path, offset + all.byteLength);
-      const [t, ...values] = Array.from({ length: 1 + width }, (_, c) =>
-        all.subarray(c * rowCount, (c + 1) * rowCount),
-      );
-      return { t: t!, values, texts: unpackTexts(packed, rowCount) };
     },
     close() {
       spareBuffer = buffer;
@@ -177,12 +159,20 @@ export function openSpillReader(): SpillReader {
   };
 }
 
-/** Runs work with a reader of spilled rows, and closes it. */
-export function withSpillReader(work: (spills: SpillReader) => void): void {
-  const spills = openSpillReader();
-  try {
-    work(spills);
-  } finally {
-    spills.close();
-  }
+/** The number of rows of a chunk, in memory or spilled. */
+export const countChunkRows = (chunk: SpilledChunk | { readonly t: Float64Array }): number =>
+  'spilled' in chunk ? chunk.spilled.rowCount : chunk.t.length;
+
+/** Loads the spilled chunks into memory. Their numbers are valid until the next call. */
+export function loadSpilled<C extends object>(
+  chunks: readonly (C | SpilledChunk)[],
+  spills: SpillReader,
+  toChunk: (head: Omit<SpilledChunk, 'spilled'>, rows: SeriesRows) => C,
+): C[] {
+  const read = spills.read(chunks.flatMap((chunk) => ('spilled' in chunk ? [chunk.spilled] : []))).values();
+  return chunks.map((chunk) => {
+    if (!('spilled' in chunk)) return chunk;
+    const { spilled: _, ...head } = chunk;
+    return toChunk(head, read.next().value!);
+  });
 }

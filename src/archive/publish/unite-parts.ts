@@ -23,9 +23,8 @@ import {
   readTableRows,
 } from './day-tables.ts';
 import { encodeBookFile } from './encode-partition.ts';
-import type { SeriesIntake, SeriesIntakeBin } from './series-intake.ts';
+import type { SeriesInput, SeriesSource } from './import-buffer.ts';
 import { stageFile } from './staging.ts';
-
 import {
   createPartCheck,
   decodeAsSeries,
@@ -147,14 +146,14 @@ export function uniteLost(
 }
 
 /** The rows of series of the other archive, as those of an import. */
-export const createUnionIntake = (union: Union): Pick<SeriesIntake, 'listBins' | 'readBin'> => ({
+export const createUnionIntake = (union: Union): SeriesSource => ({
   listBins: () =>
     listUnionBins(union).filter((bin) =>
       [...seriesDatasets, 'coverage' as const].some((dataset) => listOtherFiles(union, dataset, bin).length > 0),
     ),
   readBin(bin) {
     const coverage = readOtherCoverage(union, bin);
-    return seriesDatasets.flatMap((dataset): SeriesIntakeBin[] => {
+    return seriesDatasets.flatMap((dataset): SeriesInput[] => {
       const covered = new Map(
         [...coverage[dataset]].map(([symbol, list]) => [symbol, list.flatMap((window) => withoutTicks(window, []))]),
       );

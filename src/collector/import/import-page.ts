@@ -1,4 +1,4 @@
-import type { Evidence } from '../../archive/format/coverage.ts';
+import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { isSymbolName } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
@@ -26,7 +26,7 @@ export type SavedPage =
       readonly observedAt: number;
       readonly validated: ValidatedTicks;
       /** The coverage of this page alone; see `computePageCoverage`. */
-      readonly covered: readonly PageCoverage[];
+      readonly covered: readonly CoveredWindow[];
     }
   | {
       readonly kind: 'markets';
@@ -74,12 +74,6 @@ function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }:
   return { kind: 'markets', observedAt, view, records: page.markets as unknown[] };
 }
 
-/** A window that a file covers, with its evidence. */
-interface PageCoverage {
-  readonly window: Window;
-  readonly evidence: Evidence;
-}
-
 /** If more than this share of a page is unusable, the page covers nothing. */
 const unusableShareMax = 0.01;
 
@@ -94,7 +88,7 @@ function computePageCoverage(
   page: DecodedTickPage,
   observedAt: number,
   validated: ValidatedTicks = validateTicks(page, allTime, observedAt),
-): PageCoverage[] {
+): CoveredWindow[] {
   const { from, to, gaps, received } = page;
   if (from === null || to === null) return [];
   if (validated.rejected.length > unusableShareMax * received) return [];
@@ -105,7 +99,7 @@ function computePageCoverage(
   const evidence = span === null ? 'inferred' : 'stated';
   return subtract([stated], gaps)
     .filter((window) => !isEmpty(window))
-    .map((window) => ({ window, evidence }));
+    .map((window) => ({ ...window, fetchedAt: observedAt, origin: 'import', evidence }));
 }
 
 const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };

@@ -19,12 +19,7 @@ import {
 } from '../../archive/journal/journal.ts';
 import { appendBooks, type BookRecord, computeBookLoad, readJournalLoad } from '../../archive/journal/journal-books.ts';
 import { ensureSymbol } from '../../archive/journal/symbol-store.ts';
-import {
-  type ImportedCoverage,
-  type ImportedSymbolTicks,
-  openImportBuffer,
-  splitTicksByDay,
-} from '../../archive/publish/import-buffer.ts';
+import { openImportBuffer } from '../../archive/publish/import-buffer.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import { timeMin } from '../../base/time.ts';
@@ -42,6 +37,7 @@ import {
   groupMarketsByTime,
   type ImportedBook,
   type ImportedMarkets,
+  type ImportedTicks,
   listSide,
   openBatch,
   openScratchList,
@@ -50,11 +46,6 @@ import {
   toSide,
 } from './scratch-list.ts';
 import { openSeriesWriter, type SeriesWriter } from './series-writer.ts';
-
-/** The ticks of one symbol's rows. */
-type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
-  readonly covered: readonly ImportedCoverage[];
-};
 
 /**
  * Writes imported data with bounded memory. Ticks of saved pages and rows go to a scratch file until they are
@@ -85,7 +76,7 @@ export interface ImportWriter {
   /** Writes all buffered rows. */
   flushRows(observedAt: number): Promise<void>;
   /** Adds a page whose ticks are in a scratch file. */
-  addPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void>;
+  addPage(ticks: ImportedTicks, rejected: readonly RejectedInput[]): Promise<void>;
   /**
    * Journals a response as the collector does. `addBook` and `addMarketsPoll` do the same with order books and polls.
    */
@@ -208,16 +199,20 @@ class RunImportWriter implements ImportWriter {
       qualify: this.#qualify,
       scratch: this.#scratch,
       addLoad: (load) => this.#addLoad(load),
-      accept: async (day, rows) => {
+      accept: async (rows) => {
         this.#context.signal.throwIfAborted();
-        this.#buffer.series.add(dataset, day, rows);
-        if (this.#buffer.entries >= entriesMax) await this.publish();
+        this.#buffer.series.add(dataset, rows);
+        await this.#publishWhenFull();
       },
       acceptCoverage: async (symbol, window) => {
         this.#buffer.series.addCoverage(dataset, symbol, window);
-        if (this.#buffer.entries >= entriesMax) await this.publish();
+        await this.#publishWhenFull();
       },
     });
+  }
+
+  async #publishWhenFull(): Promise<void> {
+    if (this.#buffer.ticks.entries + this.#buffer.series.entries >= entriesMax) await this.publish();
   }
 
   async #addLoad(added: number): Promise<void> {
@@ -257,19 +252,20 @@ class RunImportWriter implements ImportWriter {
     await this.#writeRejected();
   }
 
-  async #take(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void> {
+  async #take(ticks: ImportedTicks, rejected: readonly RejectedInput[]): Promise<void> {
     this.#context.signal.throwIfAborted();
-    const { symbol, observedAt } = read;
+    const { symbol, observedAt } = ticks;
     this.symbols.add(symbol);
     for (const rejectedItem of rejected) this.#rejectBuffer.add({ symbol, at: observedAt, ...rejectedItem });
     if (this.#rejectBuffer.pendingCount >= rejectedMax) await this.#writeRejected();
-    if (this.#held !== undefined) this.#held.append({ kind: 'read', read });
-    else await this.#accept(read);
+    if (this.#held !== undefined) this.#held.append({ kind: 'ticks', ticks });
+    else await this.#accept(ticks);
   }
 
-  async #accept(read: ImportedSymbolTicks): Promise<void> {
-    this.#buffer.add(read);
-    if (this.#buffer.entries >= entriesMax) await this.publish();
+  async #accept(ticks: ImportedTicks): Promise<void> {
+    this.#buffer.ticks.add('ticks', ticks);
+    for (const window of ticks.covered) this.#buffer.ticks.addCoverage('ticks', ticks.symbol, window);
+    await this.#publishWhenFull();
   }
 
   async #acceptMarkets(markets: ImportedMarkets): Promise<void> {
@@ -292,29 +288,23 @@ class RunImportWriter implements ImportWriter {
   }
 
   async #acceptHeld(item: StagedItem): Promise<void> {
-    if (item.kind === 'read') await this.#accept(item.read);
+    if (item.kind === 'ticks') await this.#accept(item.ticks);
     else if (item.kind === 'markets') await this.#acceptMarkets(item.markets);
     else if (item.kind === 'book') await this.#acceptBook(item.book);
     else await this.#journalRejected(item.items, item.dropped);
-  }
-
-  async #add({ symbol, observedAt, ticks, rejected, covered }: ImportedTicks): Promise<void> {
-    const sorted = sortTicksByTime(ticks);
-    this.#spillFile ??= openSpillFile(join(this.#scratch, 'ticks'));
-    await this.#take(
-      { symbol, observedAt, ticks: this.#spillFile.append(sorted), days: splitTicksByDay(sorted), covered },
-      rejected,
-    );
   }
 
   async #drain(observedAt: number, isEnd: boolean): Promise<void> {
     for (const { symbol: name, t, p } of this.#tickBuffer?.drain(isEnd) ?? []) {
       const symbol = this.#qualify(name);
       this.rowSymbols.add(symbol);
-      const validated = validateTicks({ t, p, rejected: [] }, allTime, this.#futureMs);
-      this.rowCounter.accept(validated.ticks.t.length);
-      for (const { reason, raw } of validated.rejected) this.rowCounter.reject(reason, raw);
-      await this.#add({ symbol, observedAt, ticks: validated.ticks, rejected: validated.rejected, covered: [] });
+      const { ticks, rejected } = validateTicks({ t, p, rejected: [] }, allTime, this.#futureMs);
+      this.rowCounter.accept(ticks.t.length);
+      for (const { reason, raw } of rejected) this.rowCounter.reject(reason, raw);
+      const sorted = sortTicksByTime(ticks);
+      this.#spillFile ??= openSpillFile(join(this.#scratch, 'ticks'));
+      const spilled = this.#spillFile.append({ t: sorted.t, values: [sorted.p], texts: [] });
+      await this.#take({ symbol, observedAt, spilled, covered: [] }, rejected);
     }
   }
 
@@ -365,11 +355,12 @@ class RunImportWriter implements ImportWriter {
     for (const one of this.#seriesWriters) one.endFile(observedAt);
   }
 
-  async addPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void> {
-    this.#ticks += read.ticks.tickCount + rejected.length;
-    this.rowCounter.accept(read.ticks.tickCount);
+  async addPage(ticks: ImportedTicks, rejected: readonly RejectedInput[]): Promise<void> {
+    const accepted = ticks.spilled.days.reduce((sum, { rowCount }) => sum + rowCount, 0);
+    this.#ticks += accepted + rejected.length;
+    this.rowCounter.accept(accepted);
     for (const { reason, raw } of rejected) this.rowCounter.reject(reason, raw);
-    await this.#take({ ...read, symbol: this.#qualify(read.symbol) }, rejected);
+    await this.#take({ ...ticks, symbol: this.#qualify(ticks.symbol) }, rejected);
     this.#rejectBuffer.nextFile();
   }
 
@@ -419,10 +410,12 @@ class RunImportWriter implements ImportWriter {
     else await this.#acceptBook(book);
   }
 
-  async addDeclaredCoverage(covered: Iterable<string>, window: Window, fetchedAt: number): Promise<void> {
-    const none = { ticks: { t: new Float64Array(0), p: new Float64Array(0) }, rejected: [] };
-    for (const symbol of covered)
-      await this.#add({ symbol, observedAt: fetchedAt, ...none, covered: [{ window, evidence: 'declared' }] });
+  async addDeclaredCoverage(covered: Iterable<string>, { from, to }: Window, fetchedAt: number): Promise<void> {
+    for (const symbol of covered) {
+      const window = { from, to, fetchedAt, origin: 'import', evidence: 'declared' } as const;
+      this.#buffer.ticks.addCoverage('ticks', symbol, window);
+      await this.#publishWhenFull();
+    }
   }
 
   async flushJournal(): Promise<void> {

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { sortTicksByTime } from '../../archive/journal/journal.ts';
-import { type ImportedSymbolTicks, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { ColumnBuffers } from '../../client/fast-page-decoder.ts';
@@ -9,6 +8,7 @@ import { UnreadableResponseError } from '../../client/response-body.ts';
 import { type MergeThreads, openMergeThreads } from '../steps/merge-workers.ts';
 import { formatErrorLine, type ImportFile, readWholeFile } from './files.ts';
 import { readSavedPage, type SavedPage } from './import-page.ts';
+import type { ImportedTicks } from './scratch-list.ts';
 
 // The threads of an import use the exports of this module.
 export { mergePart, mergeSeriesOnThread } from '../steps/merge-workers.ts';
@@ -33,7 +33,7 @@ interface ReadPagesTask extends PageRules {
 
 /** What a saved page contains. Its ticks are in the scratch file of the thread that read it. */
 export type PageRead =
-  | { readonly kind: 'ticks'; readonly read: ImportedSymbolTicks; readonly rejected: readonly RejectedInput[] }
+  | { readonly kind: 'ticks'; readonly ticks: ImportedTicks; readonly rejected: readonly RejectedInput[] }
   | Exclude<SavedPage, { readonly kind: 'ticks' }>
   /**
    * `reason` is one clause. `isInvalid`: the content is not a response. Otherwise the file could not be read, and a
@@ -118,9 +118,9 @@ function readPage(file: PageFile, { dataset, futureMs, bytesMax }: PageRules, sp
   }
   if (page.kind !== 'ticks') return page;
   const { symbol, observedAt, validated, covered } = page;
-  const sorted = sortTicksByTime(validated.ticks);
-  const read = { symbol, observedAt, ticks: spill.append(sorted), days: splitTicksByDay(sorted), covered };
-  return { kind: 'ticks', read, rejected: validated.rejected };
+  const { t, p } = sortTicksByTime(validated.ticks);
+  const spilled = spill.append({ t, values: [p], texts: [] });
+  return { kind: 'ticks', ticks: { symbol, observedAt, spilled, covered }, rejected: validated.rejected };
 }
 
 /** Maximum size of a batch for one worker. */

@@ -135,7 +135,7 @@ export async function importSavedPage(
 ): Promise<void> {
   if (page.kind === 'unreadable') throw new UnreadableFileError(page.reason);
   run.pages++;
-  if (page.kind === 'ticks') return await writer.addPage(page.read, page.rejected);
+  if (page.kind === 'ticks') return await writer.addPage(page.ticks, page.rejected);
   if (page.kind === 'rejected') {
     writer.rows.reject(null, page.rejected);
     onRejected('page', page.rejected.reason, file.path);

@@ -1,8 +1,9 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import type { BookSide } from '../../archive/format/order-book.ts';
 import type { QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
-import type { ImportedSymbolTicks } from '../../archive/publish/import-buffer.ts';
+import type { SpilledDays } from '../../archive/publish/spill-file.ts';
 import { readLines } from './files.ts';
 
 /**
@@ -47,10 +48,19 @@ export function openScratchList<T>(path: string): ScratchList<T> {
 
 /** Data that an import has read but not yet written to the archive. */
 export type StagedItem =
-  | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
+  | { readonly kind: 'ticks'; readonly ticks: ImportedTicks }
   | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
   | { readonly kind: 'markets'; readonly markets: ImportedMarkets }
   | { readonly kind: 'book'; readonly book: ImportedBook };
+
+/** Valid ticks of one symbol from one file, and the windows that the file covers. */
+export interface ImportedTicks {
+  readonly symbol: string;
+  /** Epoch ms. */
+  readonly observedAt: number;
+  readonly spilled: SpilledDays;
+  readonly covered: readonly CoveredWindow[];
+}
 
 /** A snapshot as plain JSON; each side has its prices and its quantities, best first. */
 export interface ImportedBook {

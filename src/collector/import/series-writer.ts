@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import type { QualifyName } from '../../archive/format/qualify-market.ts';
-import { splitSeriesByDay } from '../../archive/format/series.ts';
 import {
   listFactColumns,
   listTextColumns,
@@ -11,8 +10,7 @@ import {
 import { sortSeriesByTime } from '../../archive/format/series-rows.ts';
 import { appendQuarantined, type QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
 import { ticksPerRejected } from '../../archive/journal/journal.ts';
-import type { SpilledSeriesChunk } from '../../archive/publish/series-intake.ts';
-import { openSpillFile, type SpilledRows, type SpillFile } from '../../archive/publish/spill-file.ts';
+import { openSpillFile, type SpilledDays, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Run } from '../run/run.ts';
@@ -55,8 +53,8 @@ export interface SeriesWriter {
 
 interface SeriesWriterOptions {
   readonly dataset: SeriesDataset;
-  /** Accepts rows of one UTC day for the next publish. */
-  accept(day: number, rows: Pick<SpilledSeriesChunk, 'symbol' | 'observedAt' | 'spilled'>): Promise<void>;
+  /** Accepts rows of one file for the next publish. */
+  accept(rows: ImportedRows): Promise<void>;
   /** Accepts coverage for the same publish. */
   acceptCoverage(symbol: string, window: CoveredWindow): Promise<void>;
   /** Qualifies the symbols of rows, in an archive of several sources. */
@@ -97,8 +95,7 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
       const symbol = qualify(name);
       symbols.add(symbol);
       spillFile ??= openSpillFile(join(scratch, dataset));
-      for (const { day, ...rows } of splitSeriesByDay(sortSeriesByTime(drained)))
-        hold({ kind: 'rows', symbol, day, observedAt, spilled: spillFile.appendRows(rows) });
+      hold({ kind: 'rows', symbol, observedAt, spilled: spillFile.append(sortSeriesByTime(drained)) });
     }
   }
 
@@ -110,10 +107,8 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
 
   async function acceptHeld(items: ScratchList<HeldRows>): Promise<void> {
     for await (const item of items.items()) {
-      if (item.kind === 'rows') {
-        const { day, symbol, observedAt, spilled } = item;
-        await accept(day, { symbol, observedAt, spilled });
-      } else {
+      if (item.kind === 'rows') await accept(item);
+      else {
         appendQuarantined(state, run.id, dataset, item.items, item.dropped);
         await addLoad(ticksPerRejected * item.items.length);
       }
@@ -184,13 +179,14 @@ function listCells(
   return Object.fromEntries(cells);
 }
 
-/** Rows of one symbol and UTC day, or rejected rows, that an import has read and not yet accepted. */
+/** Rows of one symbol from one file. */
+interface ImportedRows {
+  readonly symbol: string;
+  readonly observedAt: number;
+  readonly spilled: SpilledDays;
+}
+
+/** Rows of one symbol, or rejected rows, that an import has read and not yet accepted. */
 type HeldRows =
-  | {
-      readonly kind: 'rows';
-      readonly symbol: string;
-      readonly day: number;
-      readonly observedAt: number;
-      readonly spilled: SpilledRows;
-    }
+  | ({ readonly kind: 'rows' } & ImportedRows)
   | { readonly kind: 'rejected'; readonly items: readonly QuarantinedInput[]; readonly dropped: number };

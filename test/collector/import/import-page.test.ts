@@ -22,9 +22,7 @@ const whole = {
 describe('a saved page', () => {
   const coverageOf = (page: unknown) => {
     const read = readSavedPage(bytes(page), null, times);
-    return read.kind === 'ticks'
-      ? read.covered.map(({ window, evidence }) => [window.from, window.to, evidence])
-      : null;
+    return read.kind === 'ticks' ? read.covered.map(({ from, to, evidence }) => [from, to, evidence]) : null;
   };
   const ticks = [3000, 1000, 2000].map((t) => ({ t: day + t, p: 0.5 }));
   const truncated = { ...whole, ticks, count: 3, from: day + 1000, to: day + 3001 };

@@ -24,10 +24,10 @@ test('a batch leaves to a second reading what could not be read, and not what is
   const [missing, invalid, whole] = await reader.readPages(names.map(toFile));
   expect(missing).toBeNull();
   expect(invalid).toMatchObject({ kind: 'unreadable', isInvalid: true });
-  expect(whole).toMatchObject({ kind: 'ticks', read: { symbol: 'A' } });
+  expect(whole).toMatchObject({ kind: 'ticks', ticks: { symbol: 'A' } });
 
   expect(reader.readPage(toFile('missing.json'))).toMatchObject({ kind: 'unreadable', isInvalid: false });
   writeFileSync(join(scratch, 'missing.json'), JSON.stringify(page));
-  expect(reader.readPage(toFile('missing.json'))).toMatchObject({ kind: 'ticks', read: { symbol: 'A' } });
+  expect(reader.readPage(toFile('missing.json'))).toMatchObject({ kind: 'ticks', ticks: { symbol: 'A' } });
   reader.close();
 });
