@@ -59,7 +59,9 @@ export function classifyUnreadable(
 ): AttemptError {
   const isHtml = (getHeader(head, 'content-type') ?? '').includes('html') || startsLikeHtml(bytes);
   const content = isHtml && bytes !== undefined ? 'HTML instead of JSON' : error.message;
-  return new AttemptError('transient', `HTTP ${head.status} with ${content}`, { status: head.status });
+  const attempt = new AttemptError('transient', `HTTP ${head.status} with ${content}`, { status: head.status });
+  attempt.detail = error.detail;
+  return attempt;
 }
 
 function startsLikeHtml(bytes: Uint8Array | undefined): boolean {
@@ -197,7 +199,7 @@ export function extractErrorDetail(head: ResponseHead, bytes: Uint8Array): strin
   const isJson = /[/+]json$/.test(type);
   if (!isJson && type !== '' && type !== 'text/plain') return undefined;
   const text = decodeUtf8OrUndefined(bytes)?.trim() ?? '';
-  const detail = /^[{["]/.test(text) ? findDetailText(parseJsonOrUndefined(text), depthMax) : isJson ? undefined : text;
+  const detail = /^[{["]/.test(text) ? findDetailText(parseJsonOrUndefined(text)) : isJson ? undefined : text;
   return detail === undefined || detail === '' || looksLikeHtml(detail) ? undefined : detail;
 }
 
@@ -213,7 +215,8 @@ export function sanitizeErrorDetail(detail: string, apiKey: string): string {
   return characters.length <= detailCharsMax ? line : `${characters.slice(0, detailCharsMax).join('')}…`;
 }
 
-function findDetailText(value: unknown, depth: number): string | undefined {
+/** The error text in a parsed body; undefined if there is none. */
+export function findDetailText(value: unknown, depth: number = depthMax): string | undefined {
   if (typeof value === 'string') return value.trim() === '' ? undefined : value;
   if (typeof value !== 'object' || value === null || depth === 0) return undefined;
   const members = Array.isArray(value)

@@ -2,7 +2,7 @@ import { UsageError } from '../base/errors.ts';
 import type { Window } from '../base/window.ts';
 import { paths } from '../contract/paths.ts';
 import { AttemptError, parseServedAt, type RequestSubject, type ResponseHead } from './classify-error.ts';
-import { decodeMarketsPage, decodeOrderbook, decodeTickPage } from './decode.ts';
+import { createFieldCheck, decodeMarketsPage, decodeOrderbook, decodeTickPage } from './decode.ts';
 import { createRateLimiter } from './limiter.ts';
 import { createRetryBudget, requestWithRetries, type UpstreamSession } from './request.ts';
 import { openTransport } from './transport.ts';
@@ -35,6 +35,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     heldBackMs: Math.round(session.limiter.remainingPauseMs()),
   });
   const session = createSession(options, origin, deps, () => deps.onCounters?.(counters()));
+  const checks = { ticks: createFieldCheck(), markets: createFieldCheck(), orderbook: createFieldCheck() };
   const getAskedAt = (query: { readonly askedAt?: number }): number => query.askedAt ?? deps.clock.nowMs();
   return {
     async ticks(query, signal) {
@@ -42,7 +43,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
       const rawRequest = { route: 'ticks', symbol, from, to, limit, meaning } as const;
       const path = buildRequestPath(prefix + paths.ticks, { symbol, from, to, limit });
       const decode = (bytes: Uint8Array, head: ResponseHead) => ({
-        ...decodeTickPage(bytes, symbol),
+        ...decodeTickPage(bytes, symbol, undefined, checks.ticks),
         servedAt: parseServedAt(head),
       });
       return await requestWithRetries(
@@ -61,12 +62,13 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
         limit: limit ?? null,
       } as const;
       const facts = { subject: createMarketsSubject(query), path, rawRequest, askedAt: getAskedAt(query) };
-      return await requestWithRetries(session, { ...facts, decode: decodeMarketsPage }, signal);
+      const decode = (bytes: Uint8Array) => decodeMarketsPage(bytes, checks.markets);
+      return await requestWithRetries(session, { ...facts, decode }, signal);
     },
     async orderbook(query, signal) {
       const { symbol } = query;
       const path = buildRequestPath(prefix + paths.orderbook, { symbol });
-      const decode = (bytes: Uint8Array) => decodeOrderbook(bytes, symbol);
+      const decode = (bytes: Uint8Array) => decodeOrderbook(bytes, symbol, checks.orderbook);
       const rawRequest = { route: 'orderbook', symbol } as const;
       const facts = { subject: createOrderbookSubject(query), path, rawRequest, askedAt: getAskedAt(query) };
       return await requestWithRetries(session, { ...facts, decode }, signal);

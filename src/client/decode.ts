@@ -1,5 +1,6 @@
 import type { RejectedInput } from '../base/ticks.ts';
 import { isEmpty, type Window } from '../base/window.ts';
+import { findDetailText } from './classify-error.ts';
 import { type ColumnBuffers, decodeCompactPage } from './fast-page-decoder.ts';
 import {
   decodeText,
@@ -16,10 +17,19 @@ import type { DecodedTickPage, MarketsPage, OrderbookResponse } from './upstream
  * Prices are the doubles that JSON.parse returns. Times are not validated: a `t` of 1.5 or in the year 9999 is passed on.
  * @param expectedSymbol the expected symbol, unless the page states none; omit it to accept any
  * @param buffers the columns may be in these buffers, and are valid until they are passed in again
- * @throws UnreadableResponseError for invalid UTF-8 or JSON, a missing `ticks` array, another symbol, a wrong count
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, a stated error, a missing `ticks` array, another symbol, a wrong
+ * count, and what `checkFields` throws
  */
-export function decodeTickPage(bytes: Uint8Array, expectedSymbol?: string, buffers?: ColumnBuffers): DecodedTickPage {
-  const page = decodeCompactPage(bytes, buffers) ?? decodeJsonPage(bytes);
+export function decodeTickPage(
+  bytes: Uint8Array,
+  expectedSymbol?: string,
+  buffers?: ColumnBuffers,
+  checkFields?: FieldCheck,
+): DecodedTickPage {
+  const compact = decodeCompactPage(bytes, buffers);
+  // Its layout contains all fields.
+  if (compact !== undefined) checkFields?.([], compact.received);
+  const page = compact ?? decodeJsonPage(bytes, checkFields);
   if (expectedSymbol !== undefined && page.symbol !== null && page.symbol !== expectedSymbol) {
     throw new UnreadableResponseError(`ticks of another symbol, ${JSON.stringify(page.symbol.slice(0, 80))}`);
   }
@@ -28,28 +38,29 @@ export function decodeTickPage(bytes: Uint8Array, expectedSymbol?: string, buffe
 
 /**
  * Decodes a response of GET /api/v1/markets. Records are kept as received.
- * @throws UnreadableResponseError for invalid UTF-8 or JSON, or a missing `markets` array
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, a stated error, a missing `markets` array, and what
+ * `checkFields` throws
  */
-export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
+export function decodeMarketsPage(bytes: Uint8Array, checkFields?: FieldCheck): MarketsPage {
   const page = parseObject(decodeText(bytes));
-  const markets: unknown = page.markets;
-  if (!Array.isArray(markets)) throw new UnreadableResponseError('no markets array');
+  const markets = requireArray(page, 'markets');
+  checkFields?.(listAbsent(page, ['count', 'total', 'view', 'generated_at']), markets.length);
   return { markets, total: toIntegerOrNull(page.total), generatedAt: readDataTime(page) };
 }
 
 /**
  * Decodes a tick page in any layout with JSON.parse. This is the reference: decodeCompactPage is only faster.
- * @throws UnreadableResponseError for invalid UTF-8 or JSON, a missing `ticks` array, or an integer `count` that
- * differs from its length
+ * @throws UnreadableResponseError like `decodeTickPage`; the `count` is wrong if it is an integer that differs from the
+ * length of `ticks`
  */
-export function decodeJsonPage(bytes: Uint8Array): DecodedTickPage {
+export function decodeJsonPage(bytes: Uint8Array, checkFields?: FieldCheck): DecodedTickPage {
   const text = decodeText(bytes);
   const page = parseObject(text);
-  const ticks: unknown = page.ticks;
-  if (!Array.isArray(ticks)) throw new UnreadableResponseError('no ticks array');
+  const ticks = requireArray(page, 'ticks');
   if (Number.isInteger(page.count) && page.count !== ticks.length) {
     throw new UnreadableResponseError(`a count of ${page.count} over ${ticks.length} ticks`);
   }
+  checkFields?.(listAbsent(page, ['symbol', 'count', 'from', 'to', 'generated_at']), ticks.length);
   return {
     ...toTickColumns(ticks, text),
     received: ticks.length,
@@ -58,6 +69,51 @@ export function decodeJsonPage(bytes: Uint8Array): DecodedTickPage {
     to: toIntegerOrNull(page.to),
     generatedAt: toIntegerOrNull(page.generated_at),
     gaps: parseGaps(page.gaps),
+  };
+}
+
+type JsonFields = Readonly<Record<string, unknown>>;
+
+/**
+ * Refuses a response with a success status that states an error: `error` or `errors`, unless it is empty, or `success: false`.
+ * @throws UnreadableResponseError with the text of the error
+ */
+export function refuseStatedError(page: JsonFields): void {
+  const error = [page.error, page.errors].find((value) => Boolean(value) && (value as unknown[]).length !== 0);
+  if (error === undefined && page.success !== false) return;
+  throw new UnreadableResponseError('an error', findDetailText(error) ?? findDetailText(page) ?? JSON.stringify(error));
+}
+
+function requireArray(page: JsonFields, name: string): unknown[] {
+  refuseStatedError(page);
+  const list = page[name];
+  if (!Array.isArray(list)) throw new UnreadableResponseError(`no ${name} array`, findDetailText(page));
+  return list;
+}
+
+/**
+ * Called with the documented fields that a response lacks, and its number of records.
+ * @throws UnreadableResponseError if it is not what the service usually sends
+ */
+export type FieldCheck = (absent: readonly string[], records: number) => void;
+
+const listAbsent = (page: JsonFields, names: readonly string[]): string[] =>
+  names.filter((name) => !Object.hasOwn(page, name));
+
+/**
+ * Refuses responses of one route that lack a field which most responses before had: a server that fails may send empty lists
+ * without the rest. A majority, so that a bad first response does not decide what is usual; if it is empty, it is refused too,
+ * and the retry decides.
+ */
+export function createFieldCheck(): FieldCheck {
+  let responses = 0;
+  const absences = new Map<string, number>();
+  return (absent, records) => {
+    const isDoubtful = responses === 0 && records === 0;
+    const unusual = absent.filter((name) => isDoubtful || 2 * (absences.get(name) ?? 0) < responses);
+    responses++;
+    for (const name of absent) absences.set(name, (absences.get(name) ?? 0) + 1);
+    if (unusual.length > 0) throw new UnreadableResponseError(`no ${unusual.join(', ')}`);
   };
 }
 
@@ -190,11 +246,20 @@ const depthMax = 5;
 /**
  * Decodes a response of GET /api/v1/orderbook. Its shape is not documented, so the body is not interpreted.
  * @param expectedSymbol the expected symbol, unless the response states none
- * @throws UnreadableResponseError for invalid UTF-8 or JSON, a scalar, or a response with books of other symbols only
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, a scalar, a stated error, a response with books of other symbols
+ * only, and what `checkFields` throws
  */
-export function decodeOrderbook(bytes: Uint8Array, expectedSymbol: string): OrderbookResponse {
+export function decodeOrderbook(
+  bytes: Uint8Array,
+  expectedSymbol: string,
+  checkFields?: FieldCheck,
+): OrderbookResponse {
   const text = decodeText(bytes);
   const body = parseObjectOrList(text);
+  if (!Array.isArray(body)) {
+    refuseStatedError(body as JsonFields);
+    checkFields?.(listAbsent(body as JsonFields, ['symbol']), 1);
+  }
   const named = new Set<string>();
   collectSymbols(body, depthMax, named);
   if (named.size > 0 && !named.has(expectedSymbol)) {

@@ -3,11 +3,13 @@ import { brotliDecompress, gunzip, gunzipSync, inflate, inflateRaw, zstdDecompre
 
 /**
  * The body of a response is not what was requested. A retry may succeed. `message` completes "HTTP 200 with …". It
- * is a noun phrase that quotes nothing from the body except short names.
+ * is a noun phrase that quotes nothing from the body except short names. `detail` is the service's own text, not sanitized.
  */
 export class UnreadableResponseError extends Error {
-  constructor(message: string) {
+  readonly detail: string | undefined;
+  constructor(message: string, detail?: string) {
     super(message);
+    this.detail = detail;
     this.name = 'UnreadableResponseError';
   }
 }

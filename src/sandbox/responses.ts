@@ -81,6 +81,12 @@ export function garbleBody(reply: SandboxResponse): SandboxResponse {
   return { ...reply, body: reply.body.replace(/\}$/, ']'), rows: 0 };
 }
 
+const emptyLists = { ticks: [], markets: [], bids: [], asks: [] };
+
+/** An error with status 200, which looks like an empty response of any route. */
+export const createErrorAsSuccess = (): SandboxResponse =>
+  createJsonResponse(JSON.stringify({ error: 'the backend timed out', ...emptyLists, count: 0, total: 0 }));
+
 /** The response that a fault puts in place of the correct one; undefined for other faults. */
 export function createFaultResponse(fault: FaultKind | undefined, nowMs: number): SandboxResponse | undefined {
   switch (fault) {
@@ -102,6 +108,10 @@ export function createFaultResponse(fault: FaultKind | undefined, nowMs: number)
         headers: { 'content-type': 'text/html' },
         body: '<!doctype html><title>One moment</title>\n',
       };
+    case 'error-200':
+      return createErrorAsSuccess();
+    case 'bare-200':
+      return createJsonResponse(JSON.stringify(emptyLists));
     default:
       return undefined;
   }

@@ -9,7 +9,7 @@ import {
   pageLayouts,
   type SandboxTickPage,
 } from './page-formats.ts';
-import { createJsonResponse, createProblem, type SandboxResponse } from './responses.ts';
+import { createErrorAsSuccess, createJsonResponse, createProblem, type SandboxResponse } from './responses.ts';
 import type { SandboxOptions } from './sandbox-options.ts';
 import {
   composePage,
@@ -99,6 +99,7 @@ function requireSymbol(query: URLSearchParams, { feed, options, nowMs }: RouteCo
   const symbol = query.get('symbol');
   if (symbol === null || symbol === '') return createProblem(400, 'symbol is required');
   const status = Object.hasOwn(options.faultSymbols, symbol) ? options.faultSymbols[symbol] : undefined;
+  if (status === 200) return createErrorAsSuccess();
   if (status === 500) return createProblem(500, 'this symbol always fails');
   if (status === 404 || feed.getLifetime(symbol, nowMs) === undefined)
     return createProblem(404, `no such symbol: ${symbol}`);

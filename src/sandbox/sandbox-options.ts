@@ -20,6 +20,7 @@ import { type OptionValues, readDefaults, type TickBehavior, tickBehaviorTable }
  * - `half-body`: half of the body that content-length announces · `half-body-close`: half of the body, ended by closing
  *   the connection
  * - `bad-json`: 200, malformed · `html`: 200, a web page
+ * - `error-200`: 200, an error beside empty lists · `bare-200`: 200, empty lists without any other field
  * - `stall`: nothing for stallMs, then the correct response · `slow-body`: half, nothing for stallMs, then the rest
  * - `wrong-symbol`: echoes another symbol (ticks and order books) · `wrong-count`: `count` is one too high
  */
@@ -38,6 +39,8 @@ export const faultKinds = [
   'half-body-close',
   'bad-json',
   'html',
+  'error-200',
+  'bare-200',
   'stall',
   'slow-body',
   'wrong-symbol',
@@ -144,11 +147,11 @@ const optionTable = {
         ([field, how]) => /^(markets|ticks|orderbook):./.test(field) && /^(gone|null|text|=.+)$/.test(String(how)),
       ),
   ),
-  /** Symbols whose ticks and order books always get this status. */
-  faultSymbols: createCheck<Readonly<Record<string, 404 | 500>>>(
+  /** Symbols whose ticks and order books always get this status; with 200 it is the fault `error-200`. */
+  faultSymbols: createCheck<Readonly<Record<string, 200 | 404 | 500>>>(
     {},
-    'symbols, each with 404 or 500',
-    (value) => isRecord(value) && Object.values(value).every((status) => status === 404 || status === 500),
+    'symbols, each with 200, 404 or 500',
+    (value) => isRecord(value) && Object.values(value).every((status) => [200, 404, 500].includes(status as number)),
   ),
 } as const;
 

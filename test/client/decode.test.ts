@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { decodeJsonPage, decodeMarketsPage, decodeTickPage, extractElementTexts } from '../../src/client/decode.ts';
+import {
+  createFieldCheck,
+  decodeJsonPage,
+  decodeMarketsPage,
+  decodeOrderbook,
+  decodeTickPage,
+  extractElementTexts,
+} from '../../src/client/decode.ts';
 import { decodeCompactPage } from '../../src/client/fast-page-decoder.ts';
+import { UnreadableResponseError } from '../../src/client/response-body.ts';
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compact = (ticks: string, count: number) =>
@@ -208,4 +216,62 @@ test('rejects a markets response without markets', () => {
   expect(() => decodeMarketsPage(bytes('{"markets":null}'))).toThrow('no markets array');
   const page = decodeMarketsPage(bytes('{"markets":[1],"total":3,"generated_at":4}'));
   expect(page).toEqual({ markets: [1], total: 3, generatedAt: 4 });
+});
+
+describe('a response with a success status that is a failure', () => {
+  const ticks = (fields: object) =>
+    bytes(JSON.stringify({ symbol: 'A', ticks: [], count: 0, from: 1, to: 2, generated_at: 3, ...fields }));
+  const detailOf = (fields: object): unknown => {
+    try {
+      decodeTickPage(ticks(fields));
+      return 'decoded';
+    } catch (error) {
+      return error instanceof UnreadableResponseError ? error.detail : error;
+    }
+  };
+
+  test.each([
+    [{ error: 'no backend' }, 'no backend'],
+    [{ error: { code: 5, message: 'no backend' } }, 'no backend'],
+    [{ errors: [{ message: 'no backend' }] }, 'no backend'],
+    [{ error: true, message: 'no backend' }, 'no backend'],
+    [{ error: 17 }, '17'],
+    [{ success: false, message: 'no backend' }, 'no backend'],
+    [{ success: false }, undefined],
+    [{ ticks: undefined, message: 'no backend' }, 'no backend'],
+  ])('is unreadable, with its text: %j', (fields, detail) => {
+    expect(detailOf(fields)).toBe(detail);
+  });
+
+  test.each([{ error: null }, { errors: [] }, { error: '' }, { error: false }, { success: true }])(
+    'is not meant by %j',
+    (fields) => {
+      expect(detailOf(fields)).toBe('decoded');
+    },
+  );
+
+  test('is not taken for a list of markets or an order book', () => {
+    const page = bytes('{"markets":[],"bids":[],"asks":[],"error":"x"}');
+    expect(() => decodeMarketsPage(page)).toThrow(new UnreadableResponseError('an error', 'x'));
+    expect(() => decodeOrderbook(page, 'A')).toThrow(new UnreadableResponseError('an error', 'x'));
+  });
+
+  test('lacks fields that most responses before had', () => {
+    const check = createFieldCheck();
+    const decode = (fields: object) => decodeTickPage(ticks(fields), 'A', undefined, check);
+    const bare = { symbol: undefined, count: undefined, from: undefined, to: undefined };
+    // The first response is empty, and lacks documented fields.
+    expect(() => decode(bare)).toThrow('no symbol, count, from, to');
+    decode(bare);
+    for (let i = 0; i < 3; i++) decode({});
+    decode({ generated_at: 4, extra: 1 });
+    expect(() => decode(bare)).toThrow('no symbol, count, from, to');
+    decode({});
+  });
+
+  test('lacks fields that compact pages had', () => {
+    const check = createFieldCheck();
+    for (let i = 0; i < 3; i++) decodeTickPage(compact('', 0), undefined, undefined, check);
+    expect(() => decodeTickPage(bytes('{"ticks":[]}'), 'A', undefined, check)).toThrow(UnreadableResponseError);
+  });
 });

@@ -48,6 +48,9 @@ const expectedOnWire: Record<
   'bad-json': ({ text, body }) => text.startsWith('HTTP/1.1 200 ') && throws(() => JSON.parse(body)),
   html: ({ text, body }) =>
     /^HTTP\/1.1 200 [\s\S]*content-type: text\/html/i.test(text) && body.startsWith('<!doctype html>'),
+  'error-200': ({ text, body }) =>
+    text.startsWith('HTTP/1.1 200 ') && body.startsWith('{"error":"the backend timed out"'),
+  'bare-200': ({ text, body }) => text.startsWith('HTTP/1.1 200 ') && body.startsWith('{"ticks":[],"markets":[]'),
   stall: ({ body, whole }) => body.length === whole,
   'slow-body': ({ body, whole }) => body.length === whole,
   'wrong-symbol': ({ body }) => (JSON.parse(body) as Page).symbol.endsWith('-X'),

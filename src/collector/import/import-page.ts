@@ -3,7 +3,7 @@ import { isSymbolName } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import { isEmpty, subtract, type Window } from '../../base/window.ts';
-import { decodeTickPage, readDataTime } from '../../client/decode.ts';
+import { decodeTickPage, readDataTime, refuseStatedError } from '../../client/decode.ts';
 import type { ColumnBuffers } from '../../client/fast-page-decoder.ts';
 import { decodeText, parseObject, UnreadableResponseError } from '../../client/response-body.ts';
 import type { DecodedTickPage } from '../../client/upstream.ts';
@@ -68,6 +68,7 @@ export function readSavedPage(
 }
 
 function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }: PageTimes): SavedPage {
+  refuseStatedError(page);
   if (!Array.isArray(page.markets)) throw new UnreadableResponseError('no ticks array and no markets array');
   const view = typeof page.view === 'string' && page.view !== '' ? page.view : null;
   const observedAt = resolveObservedAt(readDataTime(page), writtenAt, futureMs);

@@ -148,9 +148,10 @@ class RawReplayer implements RawReplay {
     try {
       if (request.route === 'orderbook')
         return await this.#writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
-      const raw = decodeRawTickResponse(page);
+      const replayer = this.#getReplayer(page.run);
+      const raw = decodeRawTickResponse(page, replayer.checkFields);
       if (raw === undefined) return;
-      const record = this.#getReplayer(page.run).replay(raw);
+      const record = replayer.replay(raw);
       const { symbol, requestedWindow: window, origin } = record;
       if (origin === 'poll')
         this.#polledFrom.set(symbol, Math.min(window.from, this.#polledFrom.get(symbol) ?? window.from));

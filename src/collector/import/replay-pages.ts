@@ -7,7 +7,13 @@ import { UpstreamError } from '../../base/errors.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
 import { emptyTicks } from '../../base/ticks.ts';
 import { subtract, type Window } from '../../base/window.ts';
-import { decodeMarketsPage, decodeOrderbook, decodeTickPage } from '../../client/decode.ts';
+import {
+  createFieldCheck,
+  decodeMarketsPage,
+  decodeOrderbook,
+  decodeTickPage,
+  type FieldCheck,
+} from '../../client/decode.ts';
 import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { MarketsPage, TickPage, Upstream } from '../../client/upstream.ts';
 import type { Origin, RawPage, RawPageHead, TickRequestPurpose } from '../../contract/raw-page.ts';
@@ -32,7 +38,10 @@ interface RawTickResponse {
  * Decodes a response of the tick route. Undefined if it belongs to another route, or if its request was not for ticks.
  * @throws UnreadableResponseError
  */
-export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickResponse | undefined {
+export function decodeRawTickResponse(
+  { body, ...head }: RawPage,
+  checkFields?: FieldCheck,
+): RawTickResponse | undefined {
   const { asked: rawRequest } = head;
   if (rawRequest.route !== 'ticks' || rawRequest.meaning === null) return undefined;
   const { symbol, from, to, meaning: purpose } = rawRequest;
@@ -41,12 +50,14 @@ export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickRespon
     symbol: qualifySymbol(head.source ?? null, symbol),
     requested: { from, to },
     meaning: purpose,
-    page: { ...decodeTickPage(body, symbol), servedAt: head.servedAt },
+    page: { ...decodeTickPage(body, symbol, undefined, checkFields), servedAt: head.servedAt },
   };
 }
 
 /** Replays the raw responses of one run in the order received. */
 export interface PageReplayer {
+  /** To be passed to `decodeRawTickResponse`. */
+  readonly checkFields: FieldCheck;
   /** Returns the ticks of a response, and the claims that earlier responses for its symbol allow. */
   replay(raw: RawTickResponse): Omit<TickRecord, 'runId'>;
   /** Returns the claims that the last responses of each symbol allow. */
@@ -75,6 +86,7 @@ interface PageChain {
 export function createPageReplayer(futureSkewMs: number): PageReplayer {
   const fetched = new Map<string, ReplayedWindow>();
   return {
+    checkFields: createFieldCheck(),
     replay(raw) {
       const { meaning: purpose, page, symbol, requested, head } = raw;
       // Page sizes only decide the next request, and there is none here.

@@ -37,6 +37,36 @@ export const unreadable: readonly Misbehaviour[] = [
       ['null', () => 'null', /JSON that is not an object/],
       ['a list', (honest) => JSON.stringify(honest.ticks), /JSON that is not an object/],
       ['an object without ticks', ({ ticks: _, ...rest }) => rest, /no ticks array/],
+      [
+        'a missing symbol, which the responses of other symbols have',
+        ({ symbol: _, ...rest }) => rest,
+        /HTTP 200 with no symbol/,
+      ],
+      [
+        'a missing count, which the responses of other symbols have',
+        ({ count: _, ...rest }) => rest,
+        /HTTP 200 with no count/,
+      ],
+      [
+        'a missing window, which the responses of other symbols have',
+        ({ from: _, to: __, ...rest }) => rest,
+        /HTTP 200 with no from, to/,
+      ],
+      [
+        'a missing generated_at, which the responses of other symbols have',
+        ({ generated_at: _, ...rest }) => rest,
+        /HTTP 200 with no generated_at/,
+      ],
+      [
+        'an error beside an empty page',
+        (honest) => ({ ...honest, ticks: [], count: 0, error: { message: 'no backend' } }),
+        /HTTP 200 with an error \("no backend"\)/,
+      ],
+      [
+        'an empty page with success: false',
+        (honest) => ({ ...honest, ticks: [], count: 0, success: false }),
+        /HTTP 200 with an error/,
+      ],
       ['ticks as an object', (honest) => ({ ...honest, ticks: { ...honest.ticks } }), /no ticks array/],
       ['ticks as a string', (honest) => ({ ...honest, ticks: JSON.stringify(honest.ticks) }), /no ticks array/],
       [

@@ -168,16 +168,6 @@ export const harmless: readonly Misbehaviour[] = [
     },
   },
   {
-    does: 'the symbol is missing',
-    happens: 'The symbol of the request is used.',
-    ticks: (honest) => ({ ...honest, symbol: undefined }),
-  },
-  {
-    does: 'the count is missing',
-    happens: 'Accepted; the number of ticks is not checked.',
-    ticks: (honest) => ({ ...honest, count: undefined }),
-  },
-  {
     does: 'the count is a string',
     happens: 'Treated as missing; accepted.',
     ticks: (honest) => ({ ...honest, count: `${honest.count + 1}` }),
@@ -193,11 +183,6 @@ export const harmless: readonly Misbehaviour[] = [
     }),
   },
   {
-    does: 'the window is missing',
-    happens: 'The window of the request is used.',
-    ticks: (honest) => ({ ...honest, from: undefined, to: undefined }),
-  },
-  {
     does: 'the window is stated as strings',
     happens: 'Treated as missing; the window of the request is used.',
     ticks: (honest) => ({ ...honest, from: `${honest.from}`, to: `${honest.to}` }),
@@ -206,11 +191,6 @@ export const harmless: readonly Misbehaviour[] = [
     does: 'the stated window is wider than the requested one',
     happens: 'Only the requested window is covered.',
     ticks: (honest) => ({ ...honest, from: honest.from - 1000 * hourMs, to: honest.to + 1000 * hourMs }),
-  },
-  {
-    does: 'generated_at is missing',
-    happens: 'The time of the request is used.',
-    ticks: (honest) => ({ ...honest, generated_at: undefined }),
   },
   {
     does: 'generated_at is in seconds',
