@@ -1,5 +1,5 @@
 import { type Job, runJob } from '../src/collector/job.ts';
-import { pollMarketLists, reportShortLists } from '../src/collector/steps/poll-steps.ts';
+import { pollMarketLists } from '../src/collector/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** Polls the market lists once and publishes. */
@@ -8,7 +8,6 @@ export const job: Job = {
   run: (context) =>
     runJob(context, 'markets', { usesUpstream: true }, async (run) => {
       await pollMarketLists(run);
-      reportShortLists(run);
       await publishJournal(run, { keepsQuiet: true });
       await verifyPublishedFiles(run);
     }),

@@ -1,11 +1,10 @@
 import { dayMs } from '../src/base/window.ts';
 import { type Job, type NightlyFlags, runJob } from '../src/collector/job.ts';
 import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';
-import { recordNightStats } from '../src/collector/steps/nightly-stats-step.ts';
 import { pollConfiguredBooks } from '../src/collector/steps/order-books-step.ts';
 import { computePollEnd, pollMarketLists, pollTicks } from '../src/collector/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
-import { recheckCoverage } from '../src/collector/steps/recheck-step.ts';
+import { finishNight, recheckCoverage } from '../src/collector/steps/recheck-step.ts';
 import { reproveCoverage } from '../src/collector/steps/reprove-step.ts';
 import { warnOfUnmatchedSelectors } from '../src/collector/steps/selection-step.ts';
 
@@ -18,7 +17,7 @@ export const job: Job<NightlyFlags> = {
   async run(context, { day }) {
     const end = computePollEnd(context, day);
     return runJob(context, 'nightly', { usesUpstream: true, pushes: true }, async (run) => {
-      const markets = await pollMarketLists(run);
+      await pollMarketLists(run);
       warnOfUnmatchedSelectors(run);
       await pollTicks(run, end, []);
       // The service has only current order books, so a poll of a past day skips them.
@@ -27,7 +26,7 @@ export const job: Job<NightlyFlags> = {
       if (damage === null) await reproveCoverage(run, end);
       await publishJournal(run, { keepsQuiet: true });
       if (damage !== null) throw damage;
-      recordNightStats(run, end, markets);
+      finishNight(run, end);
       await verifyPublishedFiles(run);
       reportGaps(run, { symbols: [], window: { from: Number.NEGATIVE_INFINITY, to: end }, isFromNamed: false });
       reportSuspendedSymbols(run);

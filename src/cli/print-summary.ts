@@ -1,16 +1,8 @@
 import { seriesDatasets } from '../archive/format/series-datasets.ts';
-import type { NamedCount } from '../archive/journal/nightly-comparison.ts';
-import type {
-  NightSummary,
-  PushSummary,
-  RecheckCounts,
-  SourceSummary,
-  Summary,
-} from '../archive/journal/run-summary.ts';
+import type { PushSummary, RecheckCounts, SourceSummary, Summary } from '../archive/journal/run-summary.ts';
 import type { SeriesCounts } from '../archive/journal/series-counts.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber, formatRate } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
-import { minuteMs } from '../base/window.ts';
 import { completeCommands } from '../context/command-name.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import { formatDayStates, formatOpenDayLines } from './format-archive.ts';
@@ -136,23 +128,21 @@ function buildSummaryRows(summary: Summary, root: string, style: TerminalStyle, 
       parts.filter((counts) => counts !== null),
       textWidth,
     );
-  const { night, orderbooks, rechecks, restored, symbols, markets, completeness } = summary;
+  const { orderbooks, rechecks, restored, symbols, markets, completeness } = summary;
   const series = seriesDatasets.flatMap((dataset) =>
     summary[dataset] === undefined ? [] : [{ dataset, of: summary[dataset] }],
   );
-  const hasTicks = summary.ticks.fetched > 0 || summary.recovered > 0 || night !== undefined;
+  const hasTicks = summary.ticks.fetched > 0 || summary.recovered > 0;
   const [ending, more] = outcomeTexts[summary.outcome];
   const duration = formatDuration(summary.finished_at - summary.started_at);
   const rows: [name: string, isAlways: boolean, lines: string[]][] = [
     [summary.job, true, inLines([`${ending} after ${duration}${more}`, escapeControls(root)])],
   ];
   if (hasTicks || (symbols.planned > 0 && series.length === 0))
-    rows.push(['ticks', true, inLines(formatTicks(summary))]);
+    rows.push(['ticks', true, inLines(formatRowCounts({ ...summary.ticks, recovered: summary.recovered }))]);
   for (const { dataset, of } of series) rows.push([dataset, true, inLines(formatRowCounts(of))]);
   if (symbols.planned > 0) rows.push(['symbols', symbols.done < symbols.planned, inLines(formatSymbols(summary))]);
   if (markets !== undefined) rows.push(['markets', symbols.planned === 0, [`${formatNumber(markets)} listed`]]);
-  if (night !== undefined && markets !== undefined)
-    rows.push(['changes', false, formatChanges(night.markets, textWidth)]);
   if (orderbooks.planned > 0) rows.push(['books', true, inLines(formatBooks(orderbooks))]);
   if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
     rows.push(['spot checks', false, inLines(formatRechecks(rechecks))]);
@@ -162,15 +152,11 @@ function buildSummaryRows(summary: Summary, root: string, style: TerminalStyle, 
   if (restored !== undefined) rows.push(['restored', true, inLines(formatRestored(restored))]);
   rows.push(['published', true, inLines(formatPublished(summary))]);
   if (summary.pushed !== undefined) rows.push(['pushed', true, joinParts(formatPush(summary.pushed), textWidth)]);
-  if (night !== undefined && !isUnpublished(summary))
-    rows.push(['gaps', false, inLines([formatNightGaps(night, symbols.planned)])]);
   if (completeness !== undefined && !isUnpublished(summary))
     rows.push(['days', false, inLines([formatDayStates(completeness)])]);
   const openDays = formatOpenDayLines(summary);
   if (openDays.length > 0)
     rows.push(['', false, openDays.flatMap((text) => wrapAction(text, { ...style, width: textWidth }))]);
-  if (night !== undefined && night.fetched_late.count > 0)
-    rows.push(['thinned', false, formatTooLate(night.fetched_late, textWidth)]);
   return rows
     .filter(([, isAlways, lines]) => (isVerbose || isAlways) && lines.length > 0)
     .map(([name, , lines]) => [name, lines]);
@@ -224,55 +210,8 @@ function formatRowCounts({ accepted, ...counts }: SeriesCounts): (string | null)
   ];
 }
 
-function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
-  if (night === undefined) return formatRowCounts({ ...ticks, recovered });
-  const quarantinedText = formatNonzero(ticks.quarantined, 'quarantined');
-  const { new: newCount, late, conflicts } = night.ticks;
-  // What polls since the last night have collected.
-  const others = newCount.count - ticks.accepted - recovered;
-  const parts = [
-    [ticks.accepted, 'by this run'],
-    [others, 'by other runs'],
-    [recovered, 'recovered of an interrupted run'],
-  ] as const;
-  const partsText =
-    recovered === 0 && others === 0
-      ? ''
-      : ` since the last night: ${parts
-          .filter(([count], i) => i === 0 || count > 0)
-          .map(([count, what]) => `${formatNumber(count)} ${what}`)
-          .join(', ')}`;
-  return [
-    `${formatNew(newCount.count, ticks.duplicates)}${partsText}`,
-    formatNonzero(late.count, 'late'),
-    formatNonzero(conflicts.count, 'conflicting'),
-    quarantinedText,
-  ];
-}
-
 const formatRecovered = (count: number): string | null =>
   count === 0 ? null : `recovered ${formatNumber(count)} that an interrupted run had journaled`;
-
-/** Changes of the market lists since the last night, in symbols: a market may have several. */
-function formatChanges(
-  { new: newCount, delisted, resolved, overdue }: NightSummary['markets'],
-  textWidth: number | null,
-): string[] {
-  const counts = (
-    [
-      [newCount.count, 'new'],
-      [resolved.count, 'resolved'],
-      [delisted.count, 'delisted'],
-      [overdue.count, 'overdue'],
-    ] as const
-  )
-    .filter(([count]) => count > 0)
-    .map(([count, what], i) => `${i === 0 ? formatCount(count, 'symbol') : formatNumber(count)} ${what}`);
-  if (counts.length === 0) return ['no new or delisted symbols'];
-  const formatNamed = (what: string, named: typeof delisted): string[] =>
-    named.count === 0 ? [] : wrapText(`${what}: ${formatNames(named)}`, textWidth);
-  return [...joinParts(counts, textWidth), ...formatNamed('delisted', delisted), ...formatNamed('overdue', overdue)];
-}
 
 function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (string | null)[] {
   return [
@@ -304,11 +243,6 @@ function formatPush({ url, outcome, generation, uploaded, removed }: PushSummary
   ];
 }
 
-function formatTooLate({ days, ...named }: NightSummary['fetched_late'], textWidth: number | null): string[] {
-  const explanation = `possibly downsampled: ${formatCount(named.count, 'symbol')} ${named.count === 1 ? 'has' : 'have'} ticks older than ${formatCount(days!, 'day')}:`;
-  return [...wrapText(explanation, textWidth), ...wrapText(formatNames(named), textWidth)];
-}
-
 const separator = ' · ';
 
 /** Joins texts with ` · `, in lines of at most `width` columns. */
@@ -321,15 +255,6 @@ function joinParts(parts: readonly string[], width: number | null): string[] {
     else lines.push(...wrapText(part, width));
   }
   return lines;
-}
-
-const namesMax = 5;
-
-/** The first names, and the number of the others. */
-function formatNames({ names, count }: NamedCount): string {
-  const shown = names.slice(0, namesMax);
-  const more = count > shown.length ? ` and ${formatNumber(count - shown.length)} more` : '';
-  return escapeControls(shown.join(', ')) + more;
 }
 
 // The rows of a summary that are about what is published and covered.
@@ -366,10 +291,4 @@ function formatPublished({ published, generation, outcome, ticks: { accepted } }
   ];
   const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}${days === '' ? '' : `, ${days}`}`;
   return [`${[files, ...ticks].join(', ')} ${generationText}`];
-}
-
-/** What the symbols of a night lack. */
-function formatNightGaps({ covered: { symbols, gap_minutes: minutes } }: NightSummary, planned: number): string {
-  if (minutes === 0) return 'none';
-  return `${formatNumber(symbols)} of ${formatCount(planned, 'symbol')} complete; the others miss ${formatDuration(minutes * minuteMs)}`;
 }

@@ -32,7 +32,6 @@ import type { ImportFlags } from './import/prepare-import.ts';
 import { afterRun, beforeRun } from './notifications/after-run.ts';
 import type { RunWarning } from './run/judge-run.ts';
 import { closeRawCapture, openRawCapture } from './run/raw-capture.ts';
-import { createResponseShapes, detectSchemaDrift } from './run/response-shapes.ts';
 import { createRun, type Run } from './run/run.ts';
 import { type EndedRun, mergeRunFacts, type PlannedRun, planSourceRuns, recordJobEnd } from './run/source-runs.ts';
 import { type CountedFacts, emptyFacts, summarize } from './run/summary.ts';
@@ -246,7 +245,6 @@ async function runOnce(
   };
   let result: RunResult;
   try {
-    run?.drifts.push(...detectSchemaDrift(run, run.shapes));
     const counted = run === undefined ? emptyFacts : collectFacts(run, session.client, job);
     result = createResult(needs.isDryRun === true ? { ...counted, run_id: null } : counted);
     const { finished_at, exit_code } = result.summary;
@@ -298,7 +296,6 @@ async function openRun(
   // Scratch files of a killed import may fill the disk.
   if (mode === undefined && !isDryRun) removeAbandonedScratch(archive);
   if (!isDryRun) await finishInterruptedPublish(archive, context);
-  const shapes = createResponseShapes();
   const openClient = async (run: Run): Promise<Upstream> => {
     if (otherUpstream !== null) return openOtherUpstream(context, otherUpstream);
     session.rateStore ??= openSharedRateStore(
@@ -308,29 +305,14 @@ async function openRun(
       context.settings.sourceName,
     );
     session.raw ??= await openRawCapture(run);
-    const client = await openConfiguredUpstream(
-      context,
-      session.rateStore,
-      requireUpstream(context.settings),
-      (response) => {
-        session.raw?.write(response);
-        shapes.onResponse(response);
-      },
+    return await openConfiguredUpstream(context, session.rateStore, requireUpstream(context.settings), (response) =>
+      session.raw?.write(response),
     );
-    return shapes.observeUpstream(client);
   };
-  const run = createRun(
-    context,
-    isDryRun ? null : job,
-    archive,
-    startedAt,
-    shapes,
-    otherUpstream !== null,
-    async () => {
-      session.client ??= await openClient(run);
-      return session.client;
-    },
-  );
+  const run = createRun(context, isDryRun ? null : job, archive, startedAt, otherUpstream !== null, async () => {
+    session.client ??= await openClient(run);
+    return session.client;
+  });
   session.run = run;
   if (isDryRun) return run;
   if (canCollect) keepSource(archive, context.settings);
@@ -394,11 +376,9 @@ function collectFacts(run: Run, client: Upstream | undefined, job: string): Coun
     warnings,
     failures,
     hasUpstreamResponded,
-    schema_drift: run.drifts,
     usesOtherUpstream: run.usesOtherUpstream,
     ...(run.restored && { restored: run.restored }),
     ...(counters !== undefined && counters.requests > 0 && { rate: toRateUse(counters) }),
-    ...(run.nightSummary && { night: run.nightSummary }),
     ...(run.rechecks && { rechecks: run.rechecks }),
     ...(run.pushed && { pushed: run.pushed }),
     files: [...run.files.values()],

@@ -20,7 +20,6 @@ export const findingKinds = [
   'failing symbols',
   'lag',
   'market list',
-  'sharp drop',
   'input file',
   'push',
   'order book',

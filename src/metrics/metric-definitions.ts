@@ -40,7 +40,6 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_job_last_run_gaps: defineJobMetric('Windows that could not be fetched'),
   oddslake_job_last_run_failures: defineJobMetric('Failures, including gaps'),
   oddslake_job_last_run_warnings: defineJobMetric('Warnings'),
-  oddslake_job_last_run_schema_drifts: defineJobMetric('Changed fields in the responses of the service'),
   oddslake_job_last_run_published_files: defineJobMetric('Files published'),
   oddslake_job_last_run_published_rows: defineJobMetric('Rows of the published files'),
   oddslake_job_last_run_published_bytes: defineJobMetric('Bytes of the published files'),
@@ -48,14 +47,6 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
     'Generation in the bucket after the push of the run; only for runs that pushed',
   ),
 
-  oddslake_job_last_run_late_ticks: defineJobMetric('Ticks that appeared after their window was covered; nightly only'),
-  oddslake_job_last_run_markets: defineJobMetric('Markets, by change since the previous night', 'change'),
-  oddslake_job_last_run_gap_seconds: defineJobMetric(
-    'Uncovered seconds of symbol lifetimes since the previous night, summed over symbols',
-  ),
-  oddslake_job_last_run_symbols_fetched_late: defineJobMetric(
-    'Symbols fetched so late that the service may have downsampled their ticks',
-  ),
   oddslake_job_last_run_rechecked_windows: defineJobMetric(
     'Settled windows that were fetched again with other bounds; nightly only',
   ),

@@ -63,13 +63,11 @@ function toCompletenessSamples(completeness: CompletenessCounts | null): Sample[
   ];
 }
 
-const marketChangeKinds = ['new', 'delisted', 'resolved', 'overdue'] as const;
-
 /** Returns the samples of a job's last run. Omits values that its summary does not have. */
 export function toRunSamples(run: Summary): Sample[] {
   const some = (name: string, value: number | undefined, more: Sample['labels'] = {}): Sample[] =>
     Number.isFinite(value) ? [one(`job_last_run_${name}`, value, { name: run.job, ...more })] : [];
-  const { ticks, symbols, published, rate, night, rechecks } = run;
+  const { ticks, symbols, published, rate, rechecks } = run;
   // A run without an archive has no counts; 0 would be misleading.
   const work = (): Sample[] => [
     ...some('ticks', ticks.accepted, { kind: 'new' }),
@@ -88,14 +86,9 @@ export function toRunSamples(run: Summary): Sample[] {
     ...some('gaps', run.gaps),
     ...some('failures', run.failures_count),
     ...some('warnings', run.warnings_count),
-    ...some('schema_drifts', run.schema_drift_count),
     ...some('published_files', published.files),
     ...some('published_rows', published.rows),
     ...some('published_bytes', published.bytes),
-    ...some('late_ticks', night?.ticks.late.count),
-    ...marketChangeKinds.flatMap((change) => some('markets', night?.markets[change].count, { change })),
-    ...some('gap_seconds', night && night.covered.gap_minutes * 60),
-    ...some('symbols_fetched_late', night?.fetched_late.count),
     ...some('rechecked_windows', rechecks?.windows),
     ...some('contradicted_windows', rechecks?.contradicted),
     ...some('lateness_seconds', rechecks && rechecks.lateness_ms / 1000),

@@ -6,8 +6,8 @@ import { countCompleteDays } from '../contract/completeness-counts.ts';
 import { listOtherFindings } from '../contract/finding.ts';
 import { renderCoverageSection, renderGapsSection, renderQuarantineSection } from './archive-coverage.ts';
 import { renderConflictsSection, renderGrowthSection, renderTicksSection } from './archive-days.ts';
-import { renderLatenessSection, renderNightSection, renderRechecksSection } from './archive-nights.ts';
-import { renderDriftSection, renderLagSection, renderRequestsSection, renderRunsSection } from './archive-runs.ts';
+import { renderLatenessSection, renderRechecksSection } from './archive-rechecks.ts';
+import { renderLagSection, renderRequestsSection, renderRunsSection } from './archive-runs.ts';
 import { renderProblemSymbolsSection, renderSymbolsSection, symbolsStyle } from './archive-symbols.ts';
 import type { ReportData } from './data/report-data.ts';
 import { type ArchiveGrowth, computeGrowth, toRunMark } from './growth-and-runs.ts';
@@ -60,7 +60,6 @@ function describeOrigin({ status, nowMs }: ReportData): string {
 const renderSections = (data: ReportData, growth: ArchiveGrowth): Html[] =>
   arrangeParts([
     ...renderDamageSection(data),
-    ...renderNightSection(data),
     ...renderProblemSymbolsSection(data),
     ...renderGapsSection(data),
     ...renderCoverageSection(data),
@@ -71,7 +70,6 @@ const renderSections = (data: ReportData, growth: ArchiveGrowth): Html[] =>
     ...renderRechecksSection(data),
     ...renderConflictsSection(data),
     ...renderQuarantineSection(data),
-    ...renderDriftSection(data),
     ...renderRunsSection(data),
     ...renderRequestsSection(data),
     ...renderGrowthSection(data, growth),

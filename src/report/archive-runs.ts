@@ -1,4 +1,4 @@
-import type { DriftLine, Summary } from '../archive/journal/run-summary.ts';
+import type { Summary } from '../archive/journal/run-summary.ts';
 import type { PastRun } from '../archive/journal/runs.ts';
 import { formatDuration, formatNumber, formatRate, shortenText } from '../base/format-quantity.ts';
 import { type Html, html } from '../base/html.ts';
@@ -12,8 +12,6 @@ import { chooseTimeUnit, renderLinesPlot } from './time-plots.ts';
 const stripRunsMax = 60;
 const tableRowsMax = 10;
 const tableRowsAllMax = 60;
-const driftsMax = 10;
-const driftsAllMax = 100;
 const noValue = '–';
 /** A rate limit is drawn if it is at most this many times the greatest rate. */
 const limitRatioMax = 5;
@@ -169,36 +167,5 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
         ),
       ),
     ]),
-  ];
-}
-
-/** Changed fields of the service's responses, by run. */
-export function renderDriftSection({ runs }: ReportData): ReportPart[] {
-  const driftRows = runs
-    .toReversed()
-    .flatMap(({ startedAt, summary }) => (summary?.schema_drift ?? []).map((drift) => ({ startedAt, drift })));
-  if (driftRows.length === 0)
-    return [
-      { name: 'Schema drift', text: "The fields and types of the service's responses did not change in these runs." },
-    ];
-  const types = (getCount: readonly string[]): string => getCount.join(' or ') || noValue;
-  const columns: HtmlColumn<{ startedAt: number; drift: DriftLine }>[] = [
-    { name: 'Run', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
-    { name: 'Resource', kind: 'left', format: ({ drift }) => drift.resource },
-    { name: 'Field', kind: 'text', format: ({ drift }) => drift.field || 'entire record' },
-    { name: 'Change', kind: 'left', format: ({ drift }) => drift.change },
-    { name: 'Before', kind: 'left', format: ({ drift }) => types(drift.before) },
-    { name: 'Now', kind: 'left', format: ({ drift }) => types(drift.now) },
-  ];
-  const rest = `${formatNumber(Math.min(driftRows.length, driftsAllMax) - driftsMax)} earlier`;
-  return [
-    renderSection(
-      'Schema drift',
-      [
-        html`<p class="note">Changed fields of the service's responses: ${formatNumber(driftRows.length)}.</p>\n`,
-        ...renderLongTable('Schema drift', columns, driftRows.slice(0, driftsAllMax), { shown: driftsMax, rest }),
-      ],
-      true,
-    ),
   ];
 }

@@ -108,10 +108,6 @@ export const settingsSchema = createSection({
     from_api_key: createText({}, { variable: 'ODDSLAKE_FROM_API_KEY', kind: 'key', isSecret: true }),
     from_api_key_file: createText({}, { variable: 'ODDSLAKE_FROM_API_KEY_FILE', kind: 'path' }),
   }),
-  drops: createSection({
-    markets_share_max: createNumber(0.5, 0, 1),
-    ticks_share_max: createNumber(0.8, 0, 1),
-  }),
   report: createSection({
     nightly: createFlag(true),
     days: createInteger(60, 1, 1000),

@@ -1,30 +1,13 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
 import type { RepairReport } from '../../src/archive/integrity/repair.ts';
-import type { NightSummary, Summary } from '../../src/archive/journal/run-summary.ts';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import { formatRepair } from '../../src/cli/commands/verify.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
 import { plainStyle } from '../../src/cli/terminal-style.ts';
 import { emptyFacts, type RunFacts, summarize } from '../../src/collector/run/summary.ts';
 import type { Finding } from '../../src/contract/finding.ts';
 
-const none = { count: 0, names: [] };
-const nightFacts: NightSummary = {
-  nights: 7,
-  ticks: {
-    new: { count: 12_403, median: 11_980 },
-    late: { count: 21, median: 18.5 },
-    conflicts: { count: 0, median: 0 },
-  },
-  markets: {
-    new: { count: 12, names: ['A'] },
-    delisted: { count: 3, names: ['KXAPPROVE-26NOV2814-T47.5', 'KXBTC-26NOV2121-T41.5', 'KXRAIN-26NOV22-B1'] },
-    resolved: none,
-    overdue: { count: 1, names: ['KXOLD'] },
-  },
-  covered: { symbols: 19_980, gap_minutes: 1 },
-  fetched_late: { ...none, days: 7 },
-};
 const night = (facts: Partial<RunFacts> = {}): Summary =>
   summarize({
     ...emptyFacts,
@@ -44,7 +27,6 @@ const night = (facts: Partial<RunFacts> = {}): Summary =>
     thrown: undefined,
     rate: { allowed_per_second: 5, used: 0.981, wait_ms: 4_080_000 },
     markets: 10,
-    night: nightFacts,
     ...facts,
   });
 /** All lines, or those that are printed without --verbose. */
@@ -75,7 +57,7 @@ test('a good night takes at most six lines, the verdict first, and says nothing 
     'OK: collected to 2026-11-29 21:29 UTC, proven to 2026-11-19 11:26 UTC, 12,403',
     'new ticks',
     '  nightly    done after 4 min 5 s · /lake',
-    '  ticks      12,403 new (48,211 re-read to check them) · 21 late',
+    '  ticks      12,403 new (48,211 re-read to check them)',
     '  published  1 file, 700 B, 2026-11-20 (generation 1,234)',
   ]);
 });
@@ -83,17 +65,12 @@ test('a good night takes at most six lines, the verdict first, and says nothing 
 test('with --verbose, prints all figures and what needs nothing', () => {
   expect(linesOf({ ...night(), findings: [note] }, 80).slice(1)).toEqual([
     '  nightly    done after 4 min 5 s · /lake',
-    '  ticks      12,403 new (48,211 re-read to check them) · 21 late',
+    '  ticks      12,403 new (48,211 re-read to check them)',
     '  symbols    19,980 of 20,000 done · 20 failed',
     '  markets    10 listed',
-    '  changes    12 symbols new · 3 delisted · 1 overdue',
-    '             delisted: KXAPPROVE-26NOV2814-T47.5, KXBTC-26NOV2121-T41.5,',
-    '             KXRAIN-26NOV22-B1',
-    '             overdue: KXOLD',
     '  requests   20,412 · 12 retries · at 98 % of the limit of 5 per second',
     '             throttled for 12.0 s by the service',
     '  published  nothing new, no file changed (generation 1,234)',
-    '  gaps       19,980 of 20,000 symbols complete; the others miss 1 min',
     '',
     'note: all fetched',
     '  oddslake gaps',
@@ -119,7 +96,7 @@ test('with --verbose, lists the windows that were not fetched, and counts all', 
 });
 
 test('omits ticks if none were requested', () => {
-  const { night: _, ...others } = night({ ticks: emptyFacts.ticks, symbols: emptyFacts.symbols });
+  const others = night({ ticks: emptyFacts.ticks, symbols: emptyFacts.symbols });
   expect(lineOf(others, 'ticks')).toBeUndefined();
   expect(lineOf(others, 'published')).toBeDefined();
 });
@@ -140,25 +117,11 @@ test('prints spot checks and their results only if there were any', () => {
   expect(lineOf(night({ rechecks: { ...rechecks, windows: 0 } }), 'spot checks')).toBeUndefined();
 });
 
-test('says that nothing changed, and that ticks may be downsampled', () => {
-  const markets = { new: none, delisted: none, resolved: none, overdue: none };
-  const late = { count: 28, names: ['A', 'B'], days: 7 };
-  const lines = linesOf(night({ night: { ...nightFacts, markets, fetched_late: late } }), null);
-  expect(lines).toContain('  changes    no new or delisted symbols');
-  expect(lines).toContain('  thinned    possibly downsampled: 28 symbols have ticks older than 7 days:');
-  expect(lines).toContain('             A, B and 26 more');
-});
-
 test('wraps lines to the terminal, except for longer words', () => {
   const reason =
-    'markets fell by 80 %: the lists name 12, the median of the last 7 nights is 60 (drops.markets_share_max is 0.5)';
-  const failures = [{ symbol: null, from: null, to: null, reason, kind: 'sharp drop' } as const, window(1)];
-  const names = nightFacts.markets.delisted.names;
-  const late = night({
-    failures,
-    warnings: [reason],
-    night: { ...nightFacts, fetched_late: { count: 30, names, days: 7 } },
-  });
+    'markets: the lists name 12, the median of the last 7 days is 60: no market is marked inactive because of it';
+  const failures = [{ symbol: null, from: null, to: null, reason, kind: 'market list' } as const, window(1)];
+  const late = night({ failures, warnings: [reason] });
   for (const width of [60, 80, 120]) {
     const lines = linesOf(late, width).filter((line) => !line.includes('oddslake '));
     expect(lines.filter((line) => line.length > width)).toEqual([]);
@@ -172,22 +135,6 @@ test('colours add no information to the text', () => {
   expect(coloured[0]).toBe('\u001b[33mIt is late\u001b[39m');
   expect(coloured.map(stripVTControlCharacters)).toEqual(linesOf(summary, 80));
   expect(linesOf(night(), 80).join('')).not.toContain('\u001b');
-});
-
-test('new ticks add up: those of the run, of other runs, and recovered ones', () => {
-  const ticks = { fetched: 60, accepted: 12, duplicates: 0, conflicts: 0, quarantined: 0 };
-  const line = (count: number, recovered: number): string =>
-    lineOf(
-      night({
-        ticks,
-        recovered,
-        night: { ...nightFacts, nights: 2, ticks: { ...nightFacts.ticks, new: { count, median: 4.5 } } },
-      }),
-      'ticks',
-    );
-  expect(line(12, 0)).toContain('12 new · 21 late');
-  expect(line(42, 30)).toContain('since the last night: 12 by this run, 30 recovered of an interrupted run · 21');
-  expect(line(50, 30)).toContain('50 new since the last night: 12 by this run, 8 by other runs, 30 recovered of an');
 });
 
 test('counts one tick in the singular', () => {

@@ -10,18 +10,6 @@ import { toBuildInfoSample, toRunSamples } from '../../src/metrics/samples.ts';
 import { checkAsyncProperty } from '../harness/properties.ts';
 import { readExposition, sampleOf } from './exposition.ts';
 
-const night = {
-  nights: 0,
-  ticks: { new: { count: 9, median: null }, late: { count: 11, median: null }, conflicts: { count: 0, median: null } },
-  markets: {
-    new: { count: 1, names: [] },
-    delisted: { count: 2, names: [] },
-    resolved: { count: 3, names: [] },
-    overdue: { count: 4, names: [] },
-  },
-  covered: { symbols: 0, gap_minutes: 1.5 },
-  fetched_late: { count: 12, names: [], days: 7 },
-};
 const run: Summary = {
   ...summarize({
     ...emptyFacts,
@@ -36,7 +24,6 @@ const run: Summary = {
   warnings_count: 1,
   failures_count: 6,
   rate: { allowed_per_second: 5, used: 0.75, wait_ms: 250 },
-  night,
   rechecks: {
     ...{ requests: 0, new_ticks: 0, withdrawn_windows: 0, reread_windows: 0, doubtful_windows: 0 },
     ...{ windows: 20, contradicted: 1, lateness_ms: 5000, overlap_ms: 7500 },
@@ -61,8 +48,6 @@ test('run metrics are in base units, one family each', async () => {
   expect(of('rate_used_ratio')).toBe(0.75);
   expect(of('published_bytes')).toBe(5000);
   expect(of('pushed_generation')).toBe(6);
-  expect([of('late_ticks'), of('gap_seconds'), of('symbols_fetched_late')]).toEqual([11, 90, 12]);
-  expect(sampleOf(reported, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
   const rechecked = ['rechecked_windows', 'contradicted_windows', 'lateness_seconds', 'overlap_seconds'];
   expect(rechecked.map((name) => of(name))).toEqual([20, 1, 5, 7.5]);
   expect(sampleOf(reported, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);

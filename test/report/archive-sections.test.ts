@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { renderLatenessSection, renderNightSection } from '../../src/report/archive-nights.ts';
 import { renderDamageSection } from '../../src/report/archive-page.ts';
+import { renderLatenessSection } from '../../src/report/archive-rechecks.ts';
 import {
   renderProblemSymbolsSection,
   renderSparkline,
@@ -8,7 +8,7 @@ import {
 } from '../../src/report/archive-symbols.ts';
 import { arrangeParts, type ReportPart, renderSymbol, renderWords } from '../../src/report/page-parts.ts';
 import { estimateTextWidth, fitText } from '../../src/report/time-plots.ts';
-import { createNight, createReportData, createReportDataWithProblems, createRun, nowMs } from './made-gathered.ts';
+import { createReportData, createReportDataWithProblems, nowMs } from './made-gathered.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -29,51 +29,6 @@ test('lists damaged files with the time at which the damage was found', () => {
     '30 files missing or not as published. The first 1 are listed. Every other published byte has',
   );
   expect(textOf(renderDamageSection(createReportData()))).toContain('No known damage. Every published byte has been');
-});
-
-test('shows what changed since the previous night, beside the usual counts', () => {
-  const names = Array.from({ length: 5 }, (_, i) => `N${i}`);
-  const runs = [
-    createRun(9),
-    createRun(8, {}, { night: createNight(7, names) }),
-    createRun(1, { job: 'ticks' }),
-    createRun(0.5, { exitCode: 3 }),
-  ];
-  const text = textOf(renderNightSection(createReportData({ runs })));
-  expect(rowsOf(text).slice(0, 4)).toEqual([
-    ['New ticks', '5,000', '4,000', ''],
-    ['Late ticks', '3', '2', ''],
-    ['Conflicts with a published price', '0', '0', ''],
-    ['New symbols', '12', '', 'N0, N1, N2, N3, N4 and 7 more'],
-  ]);
-  expect(text).toContain('The nightly run of 2026-11-22 01:00, and the polls since the run before it.');
-});
-
-test('the first night has nothing to compare with, and shows no zeros', () => {
-  const runs = [createRun(8, {}, { night: createNight(0) })];
-  const nightHistory = { hasEarlierNight: false, hasEarlierLists: false };
-  const text = textOf(renderNightSection(createReportData({ runs, nightHistory })));
-  expect(text).toContain('<h2>The first night</h2>');
-  expect(rowsOf(text).map(([name]) => name)).toEqual(['New ticks', 'Late ticks', 'New symbols']);
-  expect(textOf(renderNightSection(createReportData({ runs: [] })))).toContain('No nightly run has completed yet.');
-});
-
-test.each([
-  [
-    true,
-    true,
-    'Since the previous night',
-    'and the polls since the run before it. No earlier night polled a similar length of time',
-  ],
-  // The state was rebuilt.
-  [false, true, 'The last night', '01:00. No earlier night is recorded'],
-])('a night without medians is not always the first one (%j, %j)', (hasEarlierNight, hasEarlierLists, ...texts) => {
-  const runs = [createRun(8, {}, { night: createNight(0) })];
-  const nightHistory = { hasEarlierNight, hasEarlierLists };
-  const text = textOf(renderNightSection(createReportData({ runs, nightHistory })));
-  expect(text).toContain(`<h2>${texts[0]}</h2>`);
-  expect(text).toContain(texts[1]);
-  expect(rowsOf(text)).toHaveLength(7);
 });
 
 test('names failing, suspended and late symbols, and counts those not listed', () => {

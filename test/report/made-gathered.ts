@@ -1,5 +1,5 @@
 import { emptyRecheckHistory, sumRechecks } from '../../src/archive/journal/recheck-results.ts';
-import type { DriftLine, NightSummary, Summary } from '../../src/archive/journal/run-summary.ts';
+import type { Summary } from '../../src/archive/journal/run-summary.ts';
 import type { PastRun } from '../../src/archive/journal/runs.ts';
 import { formatDay } from '../../src/base/time.ts';
 import { emptyFacts, summarize } from '../../src/collector/run/summary.ts';
@@ -50,23 +50,6 @@ export const createJudgement = (findings: readonly Finding[]): ReportData['judge
   findings,
   verdict: createVerdict(findings, 'collected to now'),
 });
-
-/** What changed in a night, with the median of earlier nights. */
-export function createNight(nights: number, names: readonly string[] = ['KXBTC-2']): NightSummary {
-  const median = nights === 0 ? null : 4000;
-  const none = { count: 0, names: [] };
-  return {
-    nights,
-    ticks: {
-      new: { count: 5000, median },
-      late: { count: 3, median: nights === 0 ? null : 2 },
-      conflicts: { count: 0, median: nights === 0 ? null : 0 },
-    },
-    markets: { new: { count: 12, names }, resolved: none, delisted: none, overdue: none },
-    covered: { symbols: 12, gap_minutes: 0 },
-    fetched_late: { ...none, days: 7 },
-  };
-}
 
 const none = {
   windows: 0,
@@ -135,9 +118,7 @@ export const createReportData = (rest: Partial<ReportData> = {}): ReportData => 
     lagging_count: 0,
   },
   judgement: createJudgement([]),
-  lastNight: null,
-  nightHistory: { hasEarlierNight: true, hasEarlierLists: true },
-  runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6, {}, { night: createNight(7) })),
+  runs: Array.from({ length: 14 }, (_, i) => createRun(24 * (13 - i) + 6)),
   days: Array.from({ length: 14 }, (_, i) => ({
     date: formatDay(firstDay + i * dayMs),
     ticks: 10_000 + i,
@@ -201,13 +182,6 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
     missingMs: 30 * hourMs,
     reason: 'never asked' as const,
   };
-  const drift: DriftLine = {
-    resource: 'ticks',
-    field: name(1),
-    change: 'retyped',
-    before: ['number'],
-    now: [name(2) as 'string'],
-  };
   const failed: Partial<Summary> = {
     failures: [{ symbol: name(0), from: null, to: null, reason: name(1) }],
     failures_count: 30,
@@ -239,10 +213,10 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
     },
     runs: [
       ...createReportData().runs,
-      createRun(5, { exitCode: 4 }, { ...failed, rate, night: createNight(7, names) }),
+      createRun(5, { exitCode: 4 }, { ...failed, rate }),
       createRun(4, { state: 'interrupted', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
       createRun(3, { exitCode: 3 }, { error: name(0), watermark: null, rate }),
-      createRun(2, { job: 'ticks' }, { warnings: [name(2)], warnings_count: 1, schema_drift: [drift], rate }),
+      createRun(2, { job: 'ticks' }, { warnings: [name(2)], warnings_count: 1, rate }),
       createRun(0, { state: 'running', finishedAt: null, exitCode: null, summary: null }),
     ],
     days: createReportData().days.map((day, i) => ({ ...day, conflicts: i })),

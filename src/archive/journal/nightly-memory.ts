@@ -1,98 +1,23 @@
+import { formatCount } from '../../base/format-quantity.ts';
 import { getSymbolRange, qualifySymbol } from '../../base/source-name.ts';
 import { floorToDay } from '../../base/window.ts';
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
-import type { NightVolume } from './nightly-comparison.ts';
 import { emptyRecheckHistory, type RecheckHistory } from './recheck-results.ts';
-import { takeOverInterruptedRuns } from './runs.ts';
-import { compareShapes, type Drift, type FieldShape, type Shape } from './schema-drift.ts';
-
-export interface RecordedNight extends NightVolume {
-  readonly runId: string;
-  /** Counts as in `PolledCounts`. */
-  readonly late: number;
-  readonly conflicts: number;
-  /** The time of its market lists, epoch ms; null if they could not be fetched. */
-  readonly listedAt: number | null;
-}
-
-const nightsMax = 30;
 
 // Facts about a server are those of one source. `source` is its name, or null for the only service of an archive.
 
-/** Reads the recorded nights of a source, latest first, at most 30. */
-export const readLastNights = (db: Database, source: string | null = null): RecordedNight[] =>
-  db.all<RecordedNight & Record<string, never>>(
-    `select run_id as "runId", polled_to as "polledTo", polled_ms as "polledMs", markets, ticks, late, conflicts,
-       listed_at as "listedAt"
-     from nights where source is ? order by polled_to desc limit ?`,
-    source,
-    nightsMax,
-  );
+const lastNightKey = 'last_night';
 
-export function recordNight(db: Database, night: RecordedNight, source: string | null = null): void {
-  const { runId, polledTo, polledMs, markets, ticks, late, conflicts, listedAt } = night;
-  db.transaction(() => {
-    db.run(
-      `insert or replace into nights (run_id, polled_to, polled_ms, markets, ticks, late, conflicts, listed_at, source)
-       values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      runId,
-      polledTo,
-      polledMs,
-      markets,
-      ticks,
-      late,
-      conflicts,
-      listedAt,
-      source,
-    );
-    db.run(
-      `delete from nights where source is ?1 and run_id not in
-         (select run_id from nights where source is ?1 order by polled_to desc limit ?2)`,
-      source,
-      nightsMax,
-    );
-  });
+/** Reads up to when the last nightly run of a source polled, epoch ms; null before the first one. */
+export function readLastNight(db: Database, source: string | null = null): number | null {
+  const text = getMeta(db, toSourceKey(lastNightKey, source));
+  return text === undefined ? null : Number(text);
 }
 
-/** Tick counts of polls. */
-interface PolledCounts {
-  /** New published ticks. */
-  readonly ticks: number;
-  /** New ticks that came after their window was covered. */
-  readonly late: number;
-  /** Ticks that differ from a published price. */
-  readonly conflicts: number;
-}
-
-/** Whether a night before this run is recorded, of the same source. */
-export const hasEarlierNight = (db: Database, runId: string): boolean =>
-  db.one<{ one: number }>(
-    `select 1 as one from nights
-     where run_id < ?1 and source is (select source from runs where run_id = ?1) limit 1`,
-    runId,
-  ) !== undefined;
+export const recordLastNight = (db: Database, polledTo: number, source: string | null = null): void =>
+  setMeta(db, toSourceKey(lastNightKey, source), String(polledTo));
 
 const pollJobsSql = "'nightly', 'ticks', 'live'";
-
-/**
- * Counts the ticks of a run, and of the polls by any job that began after run `after` and before this run: if an hourly
- * job polls too, it leaves few new ticks for the nightly run. Polls that begin during a nightly run count for the next
- * one. Backfills and imports do not count.
- */
-export function countPolled(db: Database, runId: string, after: string, source: string | null = null): PolledCounts {
-  // During this run, another source's run may have published ticks of an interrupted run. If they stayed with it, this
-  // night would count them, and so would the next one, which takes them over.
-  if (source !== null) db.transaction(() => takeOverInterruptedRuns(db, runId));
-  // Run IDs sort by start time.
-  const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
-    `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
-     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and source is ?3 and job in (${pollJobsSql}))`,
-    runId,
-    after,
-    source,
-  );
-  return { ticks: row?.ticks ?? 0, late: row?.late ?? 0, conflicts: row?.conflicts ?? 0 };
-}
 
 /** Reads the newest run that polled ticks of a source; undefined if there is none. */
 export const readNewestPoll = (
@@ -171,26 +96,39 @@ export function recordListings(
 /** The reason of lists that were complete according to the server, but suspiciously short. */
 export const shortListReason = 'short';
 
+/** Lists that fall by more than this share are suspicious. */
+const shortShareMax = 0.5;
+/** With fewer days or markets, no usual length is known. */
+const shortDaysMin = 3;
+const shortMarketsMin = 5;
+
 /**
- * Reads the market counts of the last days before `atMs` (epoch ms) whose lists were complete according to the server,
- * latest first.
+ * Describes market lists that are suddenly short, as in an outage or with a key that has another scope: empty, or less than
+ * half of the median of the last seven days whose lists were complete according to the server. One clause, or null.
+ * @param atMs time of the lists, epoch ms
  */
-export const readMarketCountsBefore = (
+export function describeShortLists(
   db: Database,
+  count: number,
   atMs: number,
-  daysMax: number,
   source: string | null = null,
-): number[] =>
-  db
+): string | null {
+  const counts = db
     .all<{ markets: number }>(
       `select markets from listings where view = ? and at < ? and (is_complete = 1 or reason = ?)
-       order by day desc limit ?`,
+       order by day desc limit 7`,
       qualifySymbol(source, allViews),
       atMs,
       shortListReason,
-      daysMax,
     )
-    .map(({ markets }) => markets);
+    .map(({ markets }) => markets)
+    .sort((a, b) => a - b);
+  if (counts.length === 0) return null;
+  const usual = (counts[(counts.length - 1) >> 1]! + counts[counts.length >> 1]!) / 2;
+  const hasFallen = counts.length >= shortDaysMin && usual >= shortMarketsMin && count < (1 - shortShareMax) * usual;
+  if (!hasFallen && (count > 0 || usual === 0)) return null;
+  return `the lists name ${count}, the median of the last ${formatCount(counts.length, 'day')} is ${usual}: no market is marked inactive because of it`;
+}
 
 /** Reads how many markets the newest list of each view had. @param source null: the only service */
 export function readListCounts(db: Database, source: string | null = null): Map<string, number> {
@@ -267,30 +205,3 @@ export function readCompleteListings(
   const isAnyWhole = rows.some(({ day }) => isWhole(day));
   return (day) => (day < first ? isAnyWhole : isWhole(day));
 }
-
-/** Reads the recorded shape of a resource's records; empty if there is none. */
-function readShape(db: Database, resource: string): Shape {
-  const rows = db.all<{ field: string; types: string }>(
-    'select field, types from response_fields where resource = ? order by field',
-    resource,
-  );
-  return new Map(rows.map(({ field, types }) => [field, JSON.parse(types) as FieldShape]));
-}
-
-/** Compares the shape of new records with the recorded one and replaces it. `atMs` is epoch ms. */
-export const replaceShape = (
-  db: Database,
-  resource: string,
-  now: Shape,
-  atMs: number,
-  source: string | null = null,
-): readonly Drift[] =>
-  // One transaction, so that only one of two runs reports a drift.
-  db.transaction(() => {
-    const key = qualifySymbol(source, resource);
-    const { drifts, known } = compareShapes(readShape(db, key), now);
-    db.run('delete from response_fields where resource = ?', key);
-    for (const [field, shape] of known)
-      db.run('insert or replace into response_fields values (?, ?, ?, ?)', key, field, JSON.stringify(shape), atMs);
-    return drifts;
-  });

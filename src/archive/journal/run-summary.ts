@@ -2,9 +2,7 @@ import type { ExitCode } from '../../base/errors.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
 import type { OpenDayList } from '../../contract/day-reasons.ts';
 import type { Finding, Verdict } from '../../contract/finding.ts';
-import type { CountComparison, MarketChanges, NamedCount } from './nightly-comparison.ts';
 import type { DamageKind } from './published-files.ts';
-import type { Drift } from './schema-drift.ts';
 import type { SeriesCounts } from './series-counts.ts';
 
 /** How a run can end. */
@@ -26,11 +24,6 @@ export interface FailureLine {
   readonly from: number | null;
   readonly to: number | null;
   readonly reason: string;
-}
-
-/** A field of the service's responses that has changed. */
-export interface DriftLine extends Drift {
-  readonly resource: 'markets' | 'ticks' | 'orderbook';
 }
 
 /** A damaged published file, and when the damage was first found, epoch ms. */
@@ -102,9 +95,6 @@ export interface Summary extends Partial<OpenDayList> {
   readonly warnings_count: number;
   readonly failures: readonly FailureLine[];
   readonly failures_count: number;
-  /** Changed fields in the responses of the upstream. */
-  readonly schema_drift: readonly DriftLine[];
-  readonly schema_drift_count: number;
   /** Damaged published files, until a verify or a repair finds no damage. */
   readonly damaged: readonly DamageLine[];
   readonly damaged_count: number;
@@ -112,8 +102,6 @@ export interface Summary extends Partial<OpenDayList> {
   readonly restored?: Partial<RestoredCounts>;
   /** How much of the allowed request rate was used; absent if the run sent no requests. */
   readonly rate?: RateUse;
-  /** Counts of a night compared with previous nights; `nightly` only. */
-  readonly night?: NightSummary;
   /** Results of the rechecks; `nightly` only, zeros if there were none. */
   readonly rechecks?: RecheckCounts;
   /** The push to the bucket of the settings; absent without one, if the push failed, and for the jobs of a schedule. */
@@ -128,7 +116,7 @@ export interface Summary extends Partial<OpenDayList> {
 /** The run of one of several sources: what cannot be added to that of another. */
 export interface SourceSummary
   extends Pick<Summary, 'run_id' | 'outcome' | 'exit_code' | 'error' | 'requests' | 'ticks' | 'symbols'>,
-    Partial<Pick<Summary, 'rate' | 'night' | 'rechecks'>> {
+    Partial<Pick<Summary, 'rate' | 'rechecks'>> {
   readonly source: string;
 }
 
@@ -175,32 +163,6 @@ export interface RecheckCounts {
   /** Greatest measured lateness in the last 30 days, 0 if no tick was late, and the overlap of the next poll. */
   readonly lateness_ms: number;
   readonly overlap_ms: number;
-}
-
-export interface NightSummary {
-  /** Number of previous nights in the medians, at most seven. The first night, and others that polled far more, are not. */
-  readonly nights: number;
-  /**
-   * Counts of this run and of the polls since the previous night: new ticks; late ticks among them; conflicts with a
-   * published price.
-   */
-  readonly ticks: {
-    readonly new: CountComparison;
-    readonly late: CountComparison;
-    readonly conflicts: CountComparison;
-  };
-  /**
-   * Changes of the market lists since the previous night. A symbol counts at most once as new, resolved or delisted (inactive
-   * or no longer listed). Overdue: still listed, past its close, and not resolved.
-   */
-  readonly markets: MarketChanges;
-  /**
-   * Symbols that are fully covered in this night, and the uncovered minutes of symbol lifetimes since the previous night,
-   * summed over symbols.
-   */
-  readonly covered: { readonly symbols: number; readonly gap_minutes: number };
-  /** Symbols with days that were first fetched when they were older than `days`, so that they may be downsampled. */
-  readonly fetched_late: NamedCount & { readonly days: number | null };
 }
 
 /** Restored windows of lost ticks, by source: raw responses in .oddslake/raw, or new requests. */

@@ -147,11 +147,6 @@ export function addRunTally(db: Database, runId: string, tally: RunTally): void 
   );
 }
 
-/** Adds late ticks, which came after their window was covered, to a run's count, inside the publish's transaction. */
-export function addLateTickCount(db: Database, runId: string, ticks: number): void {
-  db.run('update runs set late = late + ? where run_id = ?', ticks, runId);
-}
-
 /** Adds ticks that were published but never journaled to a run's count, inside the publish's transaction. */
 export function addFetchedTicks(db: Database, runId: string, ticks: number): void {
   db.run('update runs set fetched = fetched + ? where run_id = ?', ticks, runId);
@@ -197,10 +192,9 @@ export function createInterruptedRunCheck(db: Database, runId: string): (otherId
 
 /**
  * Takes over the published ticks of interrupted runs. They count as recovered. Only runs of the same source, or without
- * one as this run, are taken over, because the ticks of a source are compared with its own nights. Joins the caller's
- * transaction.
+ * one as this run, are taken over. Joins the caller's transaction.
  */
-export function takeOverInterruptedRuns(db: Database, runId: string): void {
+function takeOverInterruptedRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
     `select run_id from runs where finished_at is null and run_id <> ?1
        and source is (select source from runs where run_id = ?1)

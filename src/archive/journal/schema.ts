@@ -22,7 +22,7 @@ create table runs (
   finished_at integer, exit_code integer,
   fetched integer not null default 0, quarantined integer not null default 0,
   accepted integer not null default 0, duplicates integer not null default 0, conflicts integer not null default 0,
-  recovered integer not null default 0, summary text, late integer not null default 0,
+  recovered integer not null default 0, summary text,
   rejected_bytes_left integer not null default 16777216, rejected_dropped integer not null default 0,
   published_added integer not null default 0, published_lost integer not null default 0, source text
 ) without rowid;
@@ -162,24 +162,12 @@ create table unselected (
 -- Symbols that a user watches: they are collected whatever lists and settings say.
 create table watched (symbol text primary key, decided_at integer not null) without rowid;
 
--- Volumes of the last nights, to detect a sharp fall. listed_at: the time of the night's market lists; null if they could
--- not be fetched. source: as in runs.
-create table nights (
-  run_id text primary key, polled_to integer not null, polled_ms integer not null, markets integer, ticks integer not null,
-  late integer not null, conflicts integer not null, listed_at integer, source text
-) without rowid;
 -- The best poll of each market list within each UTC day: a complete one if there is any, else the latest. markets: how many
 -- it named; total: as the server stated it; reason: why the list does not count as complete, null if it does. The view *
 -- means all views together. Views of several sources begin with the source.
 create table listings (
   day integer not null, view text not null, at integer not null, markets integer not null, total integer,
   is_complete integer not null, reason text, primary key (day, view)
-) without rowid;
--- The fields of the upstream's responses and the types that each had when it was last seen. Resources of several sources
--- begin with the source.
-create table response_fields (
-  resource text not null, field text not null, types text not null, last_seen integer not null,
-  primary key (resource, field)
 ) without rowid;
 
 -- At most one row: a committed publish, or repair, whose files are not all moved yet.

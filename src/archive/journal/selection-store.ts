@@ -1,8 +1,7 @@
 import { isSymbolOf } from '../../base/source-name.ts';
-import type { SelectionRules } from '../../base/symbol-selector.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import type { Selections, SymbolSelection, UnselectedKind, UnselectedWindow } from '../format/selection.ts';
-import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
+import type { Database } from './database.ts';
 
 // What was decided about the collection of symbols: see archive/completeness/symbol-selection.ts. The manifest lists it too, so
 // that a rebuilt state knows it.
@@ -104,21 +103,3 @@ export const readWatchedNames = (db: Database, source: string | null): string[] 
     .all<{ symbol: string }>('select symbol from watched order by symbol')
     .map(({ symbol }) => symbol)
     .filter((symbol) => isSymbolOf(source, symbol));
-
-const rulesKey = 'selection_rules';
-
-/** Reads when the rules that apply to a source were first applied, epoch ms; 0 if there never were any. */
-export const readRulesSince = (db: Database, source: string | null): number =>
-  readRecordedRules(db, source)?.since ?? 0;
-
-/** Records the rules of a list poll. Rules that are the same as before keep their time. */
-export function recordRules(db: Database, { include, exclude }: SelectionRules, nowMs: number, source: string | null) {
-  const known = readRecordedRules(db, source) ?? { include: [], exclude: [] };
-  if (JSON.stringify([known.include, known.exclude]) === JSON.stringify([include, exclude])) return;
-  setMeta(db, toSourceKey(rulesKey, source), JSON.stringify({ include, exclude, since: nowMs }));
-}
-
-function readRecordedRules(db: Database, source: string | null): (SelectionRules & { since: number }) | null {
-  const text = getMeta(db, toSourceKey(rulesKey, source));
-  return text === undefined ? null : (JSON.parse(text) as SelectionRules & { since: number });
-}

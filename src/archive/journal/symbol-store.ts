@@ -3,7 +3,6 @@ import { dayMs, floorToDay, type Window } from '../../base/window.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import { type OutcomeSource, type SymbolDetails, symbolDetailColumns } from '../format/market-details.ts';
 import type { Database } from './database.ts';
-import type { ListedState } from './nightly-comparison.ts';
 import { attachSelection, attachSelections } from './selection-store.ts';
 
 /** The columns of the details in `symbols`, in the order of `toDetailValues`. The source of the outcome is the first. */
@@ -137,9 +136,9 @@ export function recordMarkets(
       const active = m.isActive === null ? null : Number(m.isActive);
       db.run(
         `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
-           outcome, first_seen, last_seen, last_active, inactive_since, listed, resolution_seen, ${detailNames.join(', ')})
+           outcome, first_seen, last_seen, last_active, inactive_since, listed, ${detailNames.join(', ')})
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, iif(?6 is 0, null, ?11), iif(?6 is 0, ?11, null), 1,
-           iif(?10 is not null or ?9 <= ?11, ?11, null), ${detailNames.map((_, i) => `?${i + 12}`).join(', ')})
+           ${detailNames.map((_, i) => `?${i + 12}`).join(', ')})
          on conflict do update set
            canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
            question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
@@ -155,9 +154,7 @@ export function recordMarkets(
            first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
            last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
            inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
-           listed = 1,
-           resolution_seen = case when ${reopenedSql} then null when resolution_seen is not null then resolution_seen
-             when ${resolvedSql} then null else excluded.resolution_seen end
+           listed = 1
          where excluded.last_seen >= last_seen or listed = 0`,
         m.symbol,
         m.canonicalId,
@@ -251,30 +248,6 @@ export function recordPolledFrom(db: Database, symbol: string, from: number): vo
 /** Records that the server's history of a symbol starts at `from`. */
 export function recordServedFrom(db: Database, symbol: string, from: number): void {
   db.run('update symbols set served_from = ? where symbol = ?', from, symbol);
-}
-
-/**
- * Reads the listed states of symbols that changed after `sinceMs`, and of those past their close at `nowMs` that are
- * neither resolved nor inactive, sorted. They are few even in an archive that spans years.
- */
-export function readListedStates(
-  db: Database,
-  sinceMs: number,
-  nowMs: number,
-  source: string | null = null,
-): ListedState[] {
-  const { where, values } = selectSymbolsOf(source);
-  return db
-    .all<Omit<ListedState, 'resolved'> & { readonly resolved: number }>(
-      `select symbol, first_seen as "firstSeen", inactive_since as "inactiveSince", closes_at as "closesAt",
-         ${resolvedSql} as resolved, resolution_seen as "resolutionSeen"
-       from symbols where listed = 1 and (first_seen > ?1 or inactive_since > ?1 or resolution_seen > ?1
-         or (inactive_since is null and closes_at < ?2 and not ${resolvedSql})) and ${where} order by symbol`,
-      sinceMs,
-      nowMs,
-      ...values,
-    )
-    .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
 }
 
 /** Records what published files say of a symbol, without its ticks. Joins the caller's transaction. */

@@ -1,6 +1,6 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { isWithin, union, type Window } from '../../base/window.ts';
-import { countTicksInWindow, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
+import { indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 
 /** Which ticks of a source count as late, and how their lateness is measured. Times in ms. */
 export interface LateTickRules {
@@ -10,8 +10,6 @@ export interface LateTickRules {
   readonly latenessMsMax: number;
   /** The source. Null: the only service. */
   readonly source: string | null;
-  /** The run for which the late ticks count; absent: the one that publishes. */
-  readonly runId?: string;
 }
 
 /** What a merge needs to measure late ticks by one of the rules. */
@@ -28,49 +26,28 @@ export interface FetchedWindow extends Window {
 }
 
 /**
- * The number of late ticks, and a lower bound for the maximum lateness in ms: the longest time after a tick's own time
- * at which the tick was still missing.
- */
-export interface LateTicks {
-  readonly ticks: number;
-  readonly latenessMs: number;
-}
-
-export const noLateTicks: LateTicks = { ticks: 0, latenessMs: 0 };
-
-export const addLateTicks = (a: LateTicks, b: LateTicks): LateTicks => ({
-  ticks: a.ticks + b.ticks,
-  latenessMs: Math.max(a.latenessMs, b.latenessMs),
-});
-
-/**
- * Counts the new ticks of a part in windows that were covered before the run. Ticks that a backfill adds to uncovered
- * windows are not late. A merge never removes an old tick.
+ * Measures how late the new ticks of a part are, in windows that were covered before the run: a lower bound for the longest
+ * time after a tick's own time at which the tick was still missing, in ms; 0 if no tick is late. Ticks that a backfill adds
+ * to uncovered windows are not late. A merge never removes an old tick.
  * @param latenessMsMax see `LateTickRules.latenessMsMax`
  */
-export function countLateTicks(
+export function measureLateness(
   coveredBefore: ReadonlyMap<string, readonly FetchedWindow[]>,
   added: ReadonlyMap<string, number>,
   { old, columns }: { readonly old: PartColumns; readonly columns: PartColumns },
   latenessMsMax: number,
-): LateTicks {
-  if (coveredBefore.size === 0) return noLateTicks;
+): number {
+  if (coveredBefore.size === 0) return 0;
   const [before, after] = [indexTickTimes(old), indexTickTimes(columns)];
-  let late = noLateTicks;
+  let latenessMs = 0;
   for (const [symbol, count] of added) {
     const coveredWindows = coveredBefore.get(symbol);
     if (count === 0 || coveredWindows === undefined) continue;
     const times = { had: before(symbol), has: after(symbol) };
-    for (const window of union(coveredWindows)) {
-      const ticks = countTicksInWindow(times.has, window) - countTicksInWindow(times.had, window);
-      if (ticks > 0)
-        late = addLateTicks(late, {
-          ticks,
-          latenessMs: measureLatenessMs(times, window, coveredWindows, latenessMsMax),
-        });
-    }
+    for (const window of union(coveredWindows))
+      latenessMs = Math.max(latenessMs, measureLatenessMs(times, window, coveredWindows, latenessMsMax));
   }
-  return late;
+  return latenessMs;
 }
 
 /** The maximum lateness, limited to `latenessMsMax`, of the new ticks of a window. */

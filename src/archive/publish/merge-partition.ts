@@ -39,7 +39,7 @@ import {
   type EncodedFile,
   openPartitionWriter,
 } from './encode-partition.ts';
-import { addLateTicks, countLateTicks, type LateTicks, type LateTickTask, noLateTicks } from './late-ticks.ts';
+import { type LateTickTask, measureLateness } from './late-ticks.ts';
 import { mergeSeriesPart, type SeriesMergeResult, type SeriesMergeTask } from './merge-series-part.ts';
 import { countChunkRows, loadSpilled, openSpillReader, type SpilledChunk } from './spill-file.ts';
 
@@ -115,7 +115,7 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
       // With a single slice it is already known whether the ticks have to be written.
       files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
       const late = task.late.map(({ claimed, latenessMsMax }) =>
-        countLateTicks(pickSymbols(claimed, slice.symbols), merged.added, { old: held, columns }, latenessMsMax),
+        measureLateness(pickSymbols(claimed, slice.symbols), merged.added, { old: held, columns }, latenessMsMax),
       );
       addSliceResult(result, {
         merged,
@@ -234,8 +234,8 @@ export interface MergeResult {
   readonly lacking: readonly LostWindow[];
   /** The coverage to publish of symbols whose coverage changed. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
-  /** New ticks in windows that were covered before, by each of the rules. */
-  readonly late: readonly LateTicks[];
+  /** How late ticks in windows that were covered before are, in ms, by each of the rules. */
+  readonly late: readonly number[];
   /** The ticks file, if the ticks changed, and the candle files. */
   readonly files: readonly EncodedFile[];
 }
@@ -260,7 +260,7 @@ const createMergeResult = (lateCount: number) => ({
   restored: [] as LostWindow[],
   lacking: [] as LostWindow[],
   coverage: new Map<string, readonly PublishedCoverage[]>(),
-  late: Array.from({ length: lateCount }, () => noLateTicks),
+  late: Array.from({ length: lateCount }, () => 0),
 });
 
 /** Adds the result of a slice. */
@@ -277,7 +277,7 @@ function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): vo
   for (const delta of slice.deltas) result.deltas.push(delta);
   for (const [symbol, covered] of slice.covered) result.covered.set(symbol, covered);
   for (const [symbol, windows] of slice.withdrawn) result.withdrawn.set(symbol, windows);
-  result.late = result.late.map((late, i) => addLateTicks(late, slice.late[i]!));
+  result.late = result.late.map((late, i) => Math.max(late, slice.late[i]!));
   result.restored.push(...slice.restored);
   result.lacking.push(...slice.lacking);
   for (const [symbol, coveredWindows] of slice.coverage) result.coverage.set(symbol, coveredWindows);

@@ -19,7 +19,6 @@ import { consumeSeries } from '../journal/journal-series.ts';
 import { takeWriteLock, type WriteLock } from '../journal/lock.ts';
 import { recordBooksObserved, recordPrecedence } from '../journal/precedence-store.ts';
 import {
-  addLateTickCount,
   addPublishedTicks,
   addRecoveredTicks,
   addRunTally,
@@ -33,7 +32,7 @@ import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { mergeMarketPolls, stageMarkets } from './day-tables.ts';
 import { createIntakeSource, createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
-import { addLateTicks, type LateTickRules, type LateTicks, noLateTicks } from './late-ticks.ts';
+import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
@@ -91,15 +90,15 @@ export interface PublishResult {
   readonly files: readonly PublishedFile[];
   /** Lost windows that were fetched completely with fewer ticks than were once published. They stay lost. */
   readonly lacking: readonly LostWindow[];
-  /** The late ticks of each source that has any. */
-  readonly late: readonly SourceLateTicks[];
+  /** How late the ticks of each source are that has late ones. */
+  readonly late: readonly SourceLateness[];
   /** One message per damaged file that was skipped. Its input stays journaled. */
   readonly refused: readonly string[];
   /** The quarantined rows of a damaged journal; null if it is intact. */
   readonly quarantined: JournalQuarantine | null;
 }
 
-type SourceLateTicks = LateTicks & Pick<LateTickRules, 'source' | 'runId'>;
+type SourceLateness = Pick<LateTickRules, 'source'> & { readonly latenessMs: number };
 
 /**
  * Merges the journal into the published files, adds missing candles, and commits the result atomically as one
@@ -277,7 +276,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   });
   const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
-  return { previousManifest: base, manifest, files, lacking, late: sumLateTicks(options, results), refused };
+  return { previousManifest: base, manifest, files, lacking, late: findLateness(options, results), refused };
 }
 
 const permitsQuiet = (db: Database, { quietWindowsMax = -1, judges, intake }: PublishOptions): boolean =>
@@ -329,14 +328,10 @@ export function recordSeries(
   intake?.series.commitTo(state, series.bins);
 }
 
-const sumLateTicks = ({ late: rules = [] }: PublishOptions, results: readonly BinResult[]): SourceLateTicks[] =>
+const findLateness = ({ late: rules = [] }: PublishOptions, results: readonly BinResult[]): SourceLateness[] =>
   rules
-    .map(({ source, runId }, i) => ({
-      source,
-      ...(runId !== undefined && { runId }),
-      ...results.reduce((sum, { late }) => addLateTicks(sum, late[i]!), noLateTicks),
-    }))
-    .filter(({ ticks }) => ticks > 0);
+    .map(({ source }, i) => ({ source, latenessMs: results.reduce((max, { late }) => Math.max(max, late[i]!), 0) }))
+    .filter(({ latenessMs }) => latenessMs > 0);
 
 /** What the archive claims to have after the commit. @param withdrawn the withdrawals listed before and those of the commit */
 export function computeClaimsAfter(
@@ -401,7 +396,6 @@ export function recordPublish(
     for (const count of merged.added.values()) added += count;
   }
   addPublishedTicks(db, ownRunId, { added, lost: 0 });
-  for (const { runId = ownRunId, ticks } of sumLateTicks(options, results)) addLateTickCount(db, runId, ticks);
   for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
     if (windows.length > 0) retractCoverage(db, symbol, windows);
   for (const [symbol, covered] of joinBySymbol(results.map(({ covered }) => covered)))

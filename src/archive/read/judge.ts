@@ -26,7 +26,7 @@ export interface Facts {
   readonly status: ArchiveStatus | null;
   /** What the run that ends now has found of itself; the status does not list it yet. */
   readonly ended?: {
-    readonly summary: Pick<Summary, 'requests' | 'exit_code' | 'ticks' | 'night'>;
+    readonly summary: Pick<Summary, 'requests' | 'exit_code' | 'ticks'>;
     readonly findings: readonly Finding[];
   };
   /** Scheduled jobs that are late, and why; absent where no schedule runs. */
@@ -340,9 +340,7 @@ function describeWell({ status, ended }: Facts): string {
     reached === null ? 'no live symbols' : `collected to ${formatMoment(reached)}`,
     ...(watermark === null || watermark === reached ? [] : [`proven to ${formatMoment(watermark)}`]),
     // A job that requests no ticks brings none.
-    ...(night == null || (night.night === undefined && night.ticks.fetched === 0)
-      ? []
-      : [`${formatCount(night.night?.ticks.new.count ?? night.ticks.accepted, 'new tick')}`]),
+    ...(night == null || night.ticks.fetched === 0 ? [] : [`${formatCount(night.ticks.accepted, 'new tick')}`]),
   ].join(', ');
 }
 

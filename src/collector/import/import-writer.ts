@@ -376,12 +376,7 @@ class RunImportWriter implements ImportWriter {
   }
 
   async addMarketsPoll(poll: MarketsPoll, source: string | null): Promise<void> {
-    journalMarketsPoll(
-      this.#state,
-      { id: this.#runId, source },
-      poll,
-      this.#run.context.settings.drops.marketsShareMax,
-    );
+    journalMarketsPoll(this.#state, { id: this.#runId, source }, poll);
     await this.#addLoad(ticksPerMarket * poll.markets.length);
   }
 

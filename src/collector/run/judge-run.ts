@@ -3,8 +3,6 @@ import { suggestBackfill } from '../../archive/read/judge.ts';
 import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
-import { formatDay } from '../../base/time.ts';
-import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Finding, FindingKind } from '../../contract/finding.ts';
 
 type Described = Omit<Summary, 'verdict' | 'findings'>;
@@ -35,7 +33,6 @@ export type FailureKind =
   | 'market list'
   | 'order book'
   | 'push'
-  | 'sharp drop'
   | 'source'
   | 'suspended'
   | 'unrecoverable';
@@ -77,7 +74,7 @@ export function judgeRun(summary: Described, { failures, warnings, thrown, argv 
   const rerun = formatRerunCommand(summary, argv ?? null);
   return [
     ...judgeEnding(summary, thrown, rerun),
-    ...[...Map.groupBy(failures, toFindingKind)].map(([kind, of]) => createFailureFinding(kind, of, summary, rerun)),
+    ...[...Map.groupBy(failures, toFindingKind)].map(([kind, of]) => createFailureFinding(kind, of, rerun)),
     ...warnings.map((warning): Finding => {
       const { kind, text } = typeof warning === 'string' ? { kind: 'warning' as const, text: warning } : warning;
       const isInfo = kind === 'known gaps' || (kind === 'rejected rows' && isUsualShare(summary));
@@ -115,16 +112,10 @@ const toFindingKind = ({ kind, symbol }: RunFailure): FindingKind => {
 };
 
 /** One finding about all failures of a kind. */
-function createFailureFinding(
-  kind: FindingKind,
-  failures: readonly RunFailure[],
-  { started_at: at }: Described,
-  rerun: string,
-): Finding {
+function createFailureFinding(kind: FindingKind, failures: readonly RunFailure[], rerun: string): Finding {
   const [first] = failures;
   const symbols = [...new Set(failures.flatMap(({ symbol }) => symbol ?? []))];
   const more = failures.length === 1 ? '' : ` (and ${formatNumber(failures.length - 1)} more)`;
-  const day = floorToDay(at);
   const flags = failures.find((failure) => (failure.flags ?? []).length > 0)?.flags ?? [];
   const window = {
     from: failures.reduce((min, { from }) => Math.min(min, from ?? min), Number.POSITIVE_INFINITY),
@@ -135,7 +126,6 @@ function createFailureFinding(
     'known gaps': 'oddslake gaps',
     lost: 'oddslake verify --repair',
     suspended: 'oddslake symbols retry',
-    'sharp drop': `oddslake backfill --force --from ${formatDay(day - dayMs)} --to ${formatDay(day + dayMs)}`,
     'market list': 'oddslake markets',
     push: 'oddslake push',
     'order book': 'oddslake orderbook',
@@ -147,9 +137,6 @@ function createFailureFinding(
     kind,
     severity: 'warning',
     message: `${first!.symbol === null ? '' : `${first!.symbol}: `}${stripFullStop(first!.reason)}${more}`,
-    ...(kind === 'sharp drop' && {
-      advice: 'check whether the upstream lacks the data too, or fetch these days again',
-    }),
     command: command === undefined ? rerun : command,
     ...(symbols.length > 0 && { symbols: { count: symbols.length, names: symbols.slice(0, 5) } }),
   };

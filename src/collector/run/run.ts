@@ -1,21 +1,13 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { LostWindow } from '../../archive/format/coverage.ts';
 import type { PublishedFile } from '../../archive/format/manifest.ts';
-import type {
-  BookCounts,
-  DriftLine,
-  NightSummary,
-  PushSummary,
-  RecheckCounts,
-  RestoredCounts,
-} from '../../archive/journal/run-summary.ts';
+import type { BookCounts, PushSummary, RecheckCounts, RestoredCounts } from '../../archive/journal/run-summary.ts';
 import { startRun } from '../../archive/journal/runs.ts';
 import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
 import type { RunFailure, RunWarning } from './judge-run.ts';
-import type { ResponseShapes } from './response-shapes.ts';
 import { emptyBookCounts } from './summary.ts';
 
 /** A run in progress: the state that its steps share, and its counters. */
@@ -38,9 +30,6 @@ export interface Run {
   /** Symbols that were requested by name. */
   readonly requestedSymbols: Set<string>;
   readonly bookCounts: { -readonly [name in keyof BookCounts]: BookCounts[name] };
-  /** The shapes of the responses, and their changes since earlier runs. */
-  readonly shapes: ResponseShapes;
-  readonly drifts: DriftLine[];
   /** What its polls covered, to tell it from what another run withdrew or listed since. */
   readonly polled: PolledState;
   /** The lost windows that the run requested; see `LostWindowState`. */
@@ -50,9 +39,7 @@ export interface Run {
    * symbols.
    */
   readonly usesOtherUpstream: boolean;
-  /** Counters for the summary of a night, and that summary at the end of the night. */
   readonly nightCounters: NightCounters;
-  nightSummary?: NightSummary;
   /** Results of the rechecks; absent if there were none. */
   rechecks?: RecheckCounts;
   /** Restored lost windows; absent if the run did not try to restore any. */
@@ -72,7 +59,6 @@ export function createRun(
   job: string | null,
   archive: Archive,
   startedAt: number,
-  shapes: ResponseShapes,
   usesOtherUpstream: boolean,
   upstream: () => Promise<Upstream>,
 ): Run {
@@ -92,8 +78,6 @@ export function createRun(
     symbols,
     requestedSymbols: new Set(),
     bookCounts: { ...emptyBookCounts },
-    shapes,
-    drifts: [],
     polled: { covered: new Map(), plannedAt: Number.POSITIVE_INFINITY, firstSeenLater: new Set() },
     lostWindows: { requested: new Map(), tried: new Set(), confirmedLost: new Set() },
     usesOtherUpstream,
@@ -110,7 +94,7 @@ const createRunId = (startedAt: number, random: number): string =>
     .toString(36)
     .padStart(6, '0')}`;
 
-/** Counters of the polls of a run, for the summary of a night. */
+/** What the polls of a run found. */
 interface NightCounters {
   /** When a tick counts as late; absent if the run polls no ticks. */
   lateRules?: LateTickRules;
@@ -118,22 +102,13 @@ interface NightCounters {
   isPagingContradicted: boolean;
   /** When the market lists were polled, epoch ms; null if the poll failed. */
   listedAt: number | null;
-  /** Why the lists are suspiciously short, one clause; null if they are not. */
-  shortListsReason: string | null;
-  /** Number of symbols whose ticks were polled. */
-  polledCount: number;
   /** Requested windows that are not covered. */
   readonly missingWindows: (Window & { readonly symbol: string })[];
-  /** Symbols with requested windows so old that the service may have thinned them out. */
-  readonly fetchedLateSymbols: string[];
 }
 
 const createNightCounters = (): NightCounters => ({
   listedAt: null,
-  shortListsReason: null,
-  polledCount: 0,
   missingWindows: [],
-  fetchedLateSymbols: [],
   isPagingContradicted: false,
 });
 

@@ -160,7 +160,6 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
       }),
     ),
     failures,
-    schema_drift: all.flatMap((facts) => facts.schema_drift ?? []),
     // A later run may have replaced a file of an earlier one.
     files: [...new Map(all.flatMap(({ files }) => files).map((file) => [file.path, file])).values()],
     publishedTicks: addCounts(all.map(({ publishedTicks = { added: 0, lost: 0 } }) => publishedTicks)),
@@ -179,7 +178,6 @@ export function mergeRunFacts(runs: readonly EndedRun[]): RunFacts {
       ticks: summary.ticks,
       symbols: summary.symbols,
       ...(summary.rate !== undefined && { rate: summary.rate }),
-      ...(summary.night !== undefined && { night: summary.night }),
       ...(summary.rechecks !== undefined && { rechecks: summary.rechecks }),
     })),
   };

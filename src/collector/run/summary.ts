@@ -1,5 +1,5 @@
 import { type PublishedFile, sumFileSizes } from '../../archive/format/manifest.ts';
-import type { BookCounts, DriftLine, Summary } from '../../archive/journal/run-summary.ts';
+import type { BookCounts, Summary } from '../../archive/journal/run-summary.ts';
 import type { ArchiveStatus } from '../../archive/read/archive-status.ts';
 import { describeDamage, judge } from '../../archive/read/judge.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../../base/errors.ts';
@@ -33,16 +33,11 @@ const outcomeByExitCode: Record<ExitCode, Summary['outcome']> = {
 
 /** Input of `summarize`: the state of a run at its end. */
 export interface RunFacts
-  extends Omit<
-      Summary,
-      'outcome' | 'exit_code' | 'published' | 'error' | 'warnings' | 'failures' | 'schema_drift' | DerivedField
-    >,
+  extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'warnings' | 'failures' | DerivedField>,
     RunEnd {
   readonly files: readonly PublishedFile[];
   /** 0 by default. */
   readonly publishedTicks?: { readonly added: number; readonly lost: number };
-  /** Empty by default. */
-  readonly schema_drift?: readonly DriftLine[];
   readonly strict: boolean;
   /** Whether the upstream sent any response in this run. */
   readonly hasUpstreamResponded: boolean;
@@ -83,19 +78,12 @@ export const emptyFacts: CountedFacts = {
   hasUpstreamResponded: false,
 };
 
-type DerivedField =
-  | 'verdict'
-  | 'findings'
-  | 'warnings_count'
-  | 'failures_count'
-  | 'schema_drift_count'
-  | 'damaged'
-  | 'damaged_count';
+type DerivedField = 'verdict' | 'findings' | 'warnings_count' | 'failures_count' | 'damaged' | 'damaged_count';
 
 const listLengthMax = 20;
 
 export function summarize(facts: RunFacts): Summary {
-  const { version, job, run_id, warnings, failures, schema_drift: drifts = [], files, damage = [], ...others } = facts;
+  const { version, job, run_id, warnings, failures, files, damage = [], ...others } = facts;
   const {
     publishedTicks = { added: 0, lost: 0 },
     strict,
@@ -130,8 +118,6 @@ export function summarize(facts: RunFacts): Summary {
     warnings_count: warnings.length,
     failures: failures.slice(0, listLengthMax).map(({ symbol, from, to, reason }) => ({ symbol, from, to, reason })),
     failures_count: failures.length,
-    schema_drift: drifts.slice(0, listLengthMax),
-    schema_drift_count: drifts.length,
     damaged: damage.slice(0, listLengthMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
     damaged_count: damage.length,
   };

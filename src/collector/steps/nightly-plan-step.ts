@@ -1,7 +1,6 @@
 import type { Archive } from '../../archive/archive.ts';
 import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
-import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
-import { readLastNights, readListCounts } from '../../archive/journal/nightly-memory.ts';
+import { readListCounts } from '../../archive/journal/nightly-memory.ts';
 import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { dayMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
@@ -14,6 +13,7 @@ import { listConfiguredBooks } from './order-books-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { computePollEnd } from './poll-steps.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
+import { isRepeatedNight } from './recheck-step.ts';
 import { createForesight, listUnmatchedSelectors } from './selection-step.ts';
 
 /** What a nightly job of one source would request, as far as the archive knows. */
@@ -60,9 +60,7 @@ function planSource(
   const hasBooks = day === null || day + dayMs > end;
   const live = settings.orderbooks.allLive ? listLiveAfterPoll(run, end) : [];
   const orderBooks = hasBooks ? new Set([...listConfiguredBooks(run), ...live]).size : 0;
-  const isRepeated =
-    plans.length === 0 ||
-    computeNewlyPolledMs(readLastNights(db, source)[0], end, settings.source.firstLookbackDays * dayMs) === null;
+  const isRepeated = plans.length === 0 || isRepeatedNight(run, end);
   const sent = ticks.requests + marketLists + orderBooks;
   return {
     source,

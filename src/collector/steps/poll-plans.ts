@@ -4,9 +4,8 @@ import { readCollectedEnds } from '../../archive/journal/collected-ends.ts';
 import { findInferredTails, readEvidenceSince } from '../../archive/journal/coverage-store.ts';
 import { readAllLostTicks, readAllOwedWindows, readSettledGaps } from '../../archive/journal/gap-records.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
-import { isThinnedBeforeFetch } from '../../archive/journal/nightly-comparison.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
-import { dayMs, union } from '../../base/window.ts';
+import { dayMs, floorToDay, intersect, subtract, union, type Window } from '../../base/window.ts';
 import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import { addTail, extendToLostWindows, planPoll, type SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
@@ -16,8 +15,6 @@ interface TickPollPlans {
   readonly plans: readonly SymbolPlan[];
   /** The facts of the symbols of the plans. */
   readonly facts: ReadonlyMap<string, SymbolFacts>;
-  /** Number of symbols to poll, with those that are covered up to the end. */
-  readonly polledCount: number;
   /** Symbols whose oldest ticks the service may have downsampled before they are fetched. */
   readonly fetchedLateSymbols: readonly string[];
   /** Ends of the last polls of symbols that live reads have covered since, epoch ms. */
@@ -89,5 +86,20 @@ function planInSnapshot(
     plans.push(plan);
     planned.set(facts.symbol, facts);
   }
-  return { plans, facts: planned, polledCount: polled.length, fetchedLateSymbols, collectedEnds };
+  return { plans, facts: planned, fetchedLateSymbols, collectedEnds };
+}
+
+/**
+ * Whether the server may have thinned a requested day before it was fetched. That is possible if the day was not
+ * previously covered and ended at least `thinsAfterMs` before `fetchedAtMs`.
+ */
+export function isThinnedBeforeFetch(
+  requested: readonly Window[],
+  covered: readonly Window[],
+  fetchedAtMs: number,
+  thinsAfterMs: number,
+): boolean {
+  const thinned = { from: Number.NEGATIVE_INFINITY, to: floorToDay(fetchedAtMs - thinsAfterMs) };
+  const thinnedRequests = intersect(requested, [thinned]);
+  return thinnedRequests.length > 0 && subtract(thinnedRequests, covered).length > 0;
 }

@@ -16,9 +16,8 @@ import {
   recordOwed,
 } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
-import { comparedMax, describeShortLists } from '../../archive/journal/nightly-comparison.ts';
 import {
-  readMarketCountsBefore,
+  describeShortLists,
   readRecheckHistory,
   recordListings,
   shortListReason,
@@ -83,14 +82,13 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     });
     run.hasUpstreamResponded = true;
     const { markets, rejected } = poll;
-    const { marketsShareMax } = context.settings.drops;
     archive.state.db.transaction(() => {
-      run.nightCounters.shortListsReason = journalMarketsPoll(archive.state, run, poll, marketsShareMax);
+      const short = journalMarketsPoll(archive.state, run, poll);
+      if (short !== null) run.failures.push(createJobFailure('market list', `markets: ${short}`));
       applySelectionRules(run);
     });
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.nightCounters.listedAt = poll.observedAt;
-    run.shapes.areListsComplete = poll.complete;
     for (const reason of poll.shortfalls) run.failures.push(createJobFailure('market list', reason));
     for (const { view, reason } of poll.failed)
       run.failures.push(createJobFailure('market list', `markets of view ${view}: ${reason}`));
@@ -127,20 +125,16 @@ const formatAddressError = ({ reason }: UpstreamError, address: string, { contex
 /**
  * Journals a poll of the market lists. The poll is durable when this returns. Returns why complete lists are
  * suspiciously short; null if they are not. Markets that are absent from short lists do not count as delisted.
- * @param shareMax maximum drop compared with the last days, as a share
  */
 export function journalMarketsPoll(
   state: State,
   { id: runId, source }: Pick<Run, 'id' | 'source'>,
   poll: MarketsPoll,
-  shareMax: number,
 ): string | null {
   const { observedAt, markets, rejected, complete, lists } = poll;
   const { db } = state;
   return db.transaction(() => {
-    const short = complete
-      ? describeShortLists(markets.length, readMarketCountsBefore(db, observedAt, comparedMax, source), shareMax)
-      : null;
+    const short = complete ? describeShortLists(db, markets.length, observedAt, source) : null;
     appendMarkets(state, { runId, observedAt, markets }, rejected);
     recordMarkets(db, markets, observedAt, complete && short === null, source);
     const reason = short === null ? null : shortListReason;
@@ -149,12 +143,6 @@ export function journalMarketsPoll(
     recordListings(db, listings, { at: observedAt, markets: markets.length, reason: incomplete ?? reason }, source);
     return short;
   });
-}
-
-/** Reports suspiciously short lists, in a run that is not a new night. */
-export function reportShortLists(run: Run): void {
-  const { shortListsReason: reason } = run.nightCounters;
-  if (reason !== null) run.failures.push(createJobFailure('market list', `markets: ${reason}`));
 }
 
 /**
@@ -170,11 +158,13 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   // Symbols from the settings are recorded now; a symbol from the command line only after its first response.
   ensureSymbols(db, context.settings.symbols, nowMs);
   if (context.settings.source.views.length === 0) applySelectionRules(run);
-  const { plans: planned, polledCount, fetchedLateSymbols, collectedEnds } = planTickPolls(run, nowMs, end, chosen);
+  const { plans: planned, fetchedLateSymbols, collectedEnds } = planTickPolls(run, nowMs, end, chosen);
   notePlanningTime(run, nowMs);
   const plans = await coverUnsettledTails(run, planned);
-  run.nightCounters.polledCount += polledCount;
-  for (const symbol of fetchedLateSymbols) run.nightCounters.fetchedLateSymbols.push(symbol);
+  if (fetchedLateSymbols.length > 0)
+    run.warnings.push(
+      `Ticks of ${formatSymbolList(fetchedLateSymbols)} are first requested when they are older than ${formatCount(context.settings.source.downsampledAfterDays!, 'day')}: the service may have downsampled them.`,
+    );
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
   const newSymbols = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
   const { done } = await collectPlans(run, plans, 'poll');

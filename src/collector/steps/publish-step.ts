@@ -61,7 +61,7 @@ export async function publishJournal(
     const { db } = archive.state;
     const nowMs = context.clock.nowMs();
     // If the service is known to leave ticks out, late ticks do not measure lateness: any new request may return more.
-    for (const { source, latenessMs } of published.late.filter((late) => late.latenessMs > 0))
+    for (const { source, latenessMs } of published.late)
       updateRecheckHistory(
         db,
         (known) => (known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), latenessMs, nowMs)),
@@ -114,7 +114,7 @@ function listLateTickRules({ archive, context, source, nightCounters: { lateRule
     const poll = name === source ? undefined : readNewestPoll(db, name);
     if (poll === undefined) return [];
     const latenessMsMax = getOverlapMs(context, readRecheckHistory(db, name));
-    return [{ source: name, runId: poll.runId, fetchedBeforeMs: poll.startedAt, latenessMsMax }];
+    return [{ source: name, fetchedBeforeMs: poll.startedAt, latenessMsMax }];
   });
   return [lateRules, ...others];
 }

@@ -2,9 +2,14 @@ import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
 import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
-import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
-import { readLastNights, readRecheckHistory, updateRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import {
+  readLastNight,
+  readRecheckHistory,
+  recordLastNight,
+  updateRecheckHistory,
+} from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs, type RecheckHistory, recordLateness } from '../../archive/journal/recheck-results.ts';
+import type { RecheckCounts } from '../../archive/journal/run-summary.ts';
 import { readCollectedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { watchManifest } from '../../archive/read/manifest-watcher.ts';
 import { openTickReader } from '../../archive/read/read-ticks.ts';
@@ -14,7 +19,7 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { createRandom, hashText } from '../../base/random.ts';
 import { emptyTicks } from '../../base/ticks.ts';
-import { dayMs, minuteMs, type Window } from '../../base/window.ts';
+import { hourMs, minuteMs, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getOverlapMs } from '../../context/open-configured.ts';
 import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
 import { type JournalWriter, openTickJournalWriter } from '../paging/journal-writer.ts';
@@ -106,15 +111,45 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
 
 /** Whether this run polled until `end`, epoch ms, and is no repetition of an earlier night. */
 export function isNewNight(run: Run, end: number): boolean {
-  const { clock, settings } = run.context;
-  const past = readLastNights(run.archive.state.db, run.source).filter(
-    (night) => night.polledTo <= clock.nowMs() + clockAheadMsMax,
-  );
   // A repeated night plans no symbols; a restored state does not know earlier nights.
-  const isRepeated =
-    run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
-  return !isRepeated && run.hasUpstreamResponded;
+  return run.symbols.planned > 0 && !isRepeatedNight(run, end) && run.hasUpstreamResponded;
 }
+
+/** A nightly run that polls less than this after the last one repeats it. */
+const nightMsMin = hourMs;
+
+/** Whether a nightly run up to `end`, epoch ms, adds too little to the last one to be another night. */
+export function isRepeatedNight(
+  { context, archive, source }: Pick<Run, 'context' | 'archive' | 'source'>,
+  end: number,
+) {
+  const last = readLastNight(archive.state.db, source);
+  // A night in the future was polled while the clock was wrong.
+  return last !== null && last <= context.clock.nowMs() + clockAheadMsMax && end - last < nightMsMin;
+}
+
+/** Records a published night, and what is known of lateness after its publish. */
+export function finishNight(run: Run, end: number): void {
+  const { archive, context, source } = run;
+  const { db } = archive.state;
+  const known = readRecheckHistory(db, source);
+  run.rechecks = {
+    ...(run.rechecks ?? emptyRecheckCounts),
+    lateness_ms: computeLatenessMs(known),
+    overlap_ms: getOverlapMs(context, known),
+  };
+  if (!isRepeatedNight(run, end)) recordLastNight(db, end, source);
+}
+
+const emptyRecheckCounts: Omit<RecheckCounts, 'lateness_ms' | 'overlap_ms'> = {
+  requests: 0,
+  windows: 0,
+  contradicted: 0,
+  new_ticks: 0,
+  withdrawn_windows: 0,
+  reread_windows: 0,
+  doubtful_windows: 0,
+};
 
 const formatOmissionWarning = (doubtful: number): string =>
   `The service leaves ticks out of responses for wide windows: earlier coverage counts as inferred until it is read again${doubtful === 0 ? '' : ` (${formatCount(doubtful, 'window')} left for the next nights)`}.`;

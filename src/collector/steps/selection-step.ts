@@ -10,7 +10,7 @@ import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/mark
 import { findOpenWindow, isUnselected, type Selections, type SymbolSelection } from '../../archive/format/selection.ts';
 import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
-import { hasExcludedSymbols, recordRules, recordSelections } from '../../archive/journal/selection-store.ts';
+import { hasExcludedSymbols, recordSelections } from '../../archive/journal/selection-store.ts';
 import { requireKnownSymbol } from '../../archive/journal/symbol-names.ts';
 import { ensureSymbol, readSymbol, readUnsettledSymbols, resetTriedAt } from '../../archive/journal/symbol-store.ts';
 import { describeUnmatchedSelectors } from '../../archive/read/unmatched-selectors.ts';
@@ -35,7 +35,6 @@ export function applySelectionRules({ context, archive, source }: RunOfSource): 
   const nowMs = context.clock.nowMs();
   const named = getConfiguredSymbols(context);
   db.transaction(() => {
-    recordRules(db, { include, exclude }, nowMs, source);
     if (!hasRules && !hasExcludedSymbols(db, source)) return;
     const symbols =
       named === null

@@ -1,32 +1,25 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { CompletenessRules } from '../../archive/completeness/completeness.ts';
 import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts';
-import { listFilesWithRows, type Manifest } from '../../archive/format/manifest.ts';
+import type { Manifest } from '../../archive/format/manifest.ts';
 import { findKnownWindow } from '../../archive/journal/coverage-store.ts';
-import { hasEarlierNight, readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import {
   computeOverlapMs,
   joinRecheckHistories,
   type RecheckFacts,
   sumRechecks,
 } from '../../archive/journal/recheck-results.ts';
-import {
-  type PastRun,
-  type RecordedRun,
-  readLatestEndedRun,
-  readLatestRuns,
-  toPastRun,
-} from '../../archive/journal/runs.ts';
+import { type PastRun, type RecordedRun, readLatestRuns, toPastRun } from '../../archive/journal/runs.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import { readStatusOf } from '../../archive/read/archive-status.ts';
 import { type Judgement, judge } from '../../archive/read/judge.ts';
 import { computeCompletenessOf, createStatus, type readStatus } from '../../archive/read/status.ts';
 import { clockAheadMsMax, type Random } from '../../base/ports.ts';
-import { formatDay, parseDayStart } from '../../base/time.ts';
+import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, hourMs, type Window } from '../../base/window.ts';
 import type { DayState } from '../../contract/day-reasons.ts';
 import { type CoverageFacts, computeCoverageFacts, computeGapFacts, type GapFacts } from './coverage-facts.ts';
-import { findCountedNight } from './past-run.ts';
 import { listProblemSymbols, type ProblemSymbols } from './problem-symbols.ts';
 import { type QuarantineFacts, readQuarantineFacts } from './quarantine-figures.ts';
 import { type CadenceFacts, readCadenceFacts } from './tick-cadence.ts';
@@ -54,9 +47,6 @@ export interface ReportData {
   readonly judgement: Judgement;
   /** Oldest first. */
   readonly runs: readonly PastRun[];
-  /** Last finished `nightly` run. It may precede `runs` if other jobs run every few minutes. */
-  readonly lastNight: PastRun | null;
-  readonly nightHistory: NightHistory;
   /** All days. */
   readonly days: readonly DayTotals[];
   /** Shown days, from UTC midnight to UTC midnight. */
@@ -73,14 +63,6 @@ export interface ReportData {
   readonly cadence: CadenceFacts;
   readonly quarantine: QuarantineFacts;
   readonly space: DiskSpace | null;
-}
-
-/** What precedes the last nightly run that counted its changes; all false if there is no such run. */
-interface NightHistory {
-  /** Whether a night before it is recorded. */
-  readonly hasEarlierNight: boolean;
-  /** Whether the archive has market lists of an earlier UTC day. A rebuilt state has them, but not the nights. */
-  readonly hasEarlierLists: boolean;
 }
 
 const runsMax = 200;
@@ -140,10 +122,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
           ? readRecheckHistory(db)
           : joinRecheckHistories(sources.map(({ name }) => readRecheckHistory(db, name)));
       const toPast = (run: RecordedRun): PastRun => toPastRun(db, run);
-      const latestNightly = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
-      const lastNight = latestNightly === undefined ? null : toPast(latestNightly);
       const runs = readLatestRuns(db, runsMax, nowMs + clockAheadMsMax).map(toPast);
-      const night = findCountedNight(runs, lastNight);
       return {
         judgedDays: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
         manifest,
@@ -156,11 +135,6 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
           overlapMs: computeOverlapMs(recheckMemory, rules.overlapMs, rules.overlapMsMax),
         },
         runs,
-        lastNight,
-        nightHistory: {
-          hasEarlierNight: night !== null && hasEarlierNight(db, night.runId),
-          hasEarlierLists: night !== null && hasListsBefore(manifest, floorToDay(night.startedAt)),
-        },
         state,
         problems: listProblemSymbols(state, completeness, nowMs),
         coverage: computeCoverageFacts(state, span, {
@@ -178,9 +152,6 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
     if (found !== null) return found;
   }
 }
-
-const hasListsBefore = (manifest: Manifest, day: number): boolean =>
-  listFilesWithRows(manifest, 'markets').some(({ date }) => date !== null && parseDayStart(date) < day);
 
 /** The greatest lateness of each day, over all sources. */
 function joinLateness(entries: readonly { readonly day: number; readonly ms: number }[]) {

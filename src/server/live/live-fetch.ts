@@ -89,7 +89,7 @@ export async function fetchMarkets(
   { run, state, upstream, write }: LiveSession,
   signal: AbortSignal,
 ): Promise<null> {
-  const { source, drops } = context.settings;
+  const { source } = context.settings;
   const poll = await pollMarkets({
     upstream,
     clock: context.clock,
@@ -99,7 +99,7 @@ export async function fetchMarkets(
     futureSkewMs: getFutureSkewMs(context),
   });
   run.hasUpstreamResponded = true;
-  await write(() => journalMarketsPoll(state, run, poll, drops.marketsShareMax));
+  await write(() => journalMarketsPoll(state, run, poll));
   return null;
 }
 

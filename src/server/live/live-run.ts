@@ -7,7 +7,6 @@ import type { State } from '../../archive/journal/state.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import { closeRawCapture, openRawCapture } from '../../collector/run/raw-capture.ts';
-import { createResponseShapes } from '../../collector/run/response-shapes.ts';
 import { createRun, type Run } from '../../collector/run/run.ts';
 import { emptyFacts, summarize } from '../../collector/run/summary.ts';
 import type { Context } from '../../context/context.ts';
@@ -134,7 +133,7 @@ async function openSession(
   const startedAt = clock.nowMs();
   const run = await write(() => {
     keepSource(archive, settings);
-    return createRun(context, liveJob, archive, startedAt, createResponseShapes(), false, async () => upstream);
+    return createRun(context, liveJob, archive, startedAt, false, async () => upstream);
   });
   const raw = await openRawCapture(run);
   const upstream = await openConfiguredUpstream(

@@ -6,15 +6,13 @@ import {
   recordOldestServedTick,
 } from '../../../src/archive/journal/coverage-store.ts';
 import {
-  countPolled,
+  describeShortLists,
   findLastListedDay,
   readCompleteListings,
-  readLastNights,
-  readMarketCountsBefore,
+  readLastNight,
   readRecheckHistory,
+  recordLastNight,
   recordListings,
-  recordNight,
-  replaceShape,
   updateRecheckHistory,
 } from '../../../src/archive/journal/nightly-memory.ts';
 import { toRateFilePath } from '../../../src/archive/journal/rate-limit-store.ts';
@@ -29,7 +27,6 @@ import { forgetUnusedSources, recordSources } from '../../../src/archive/journal
 import {
   countActiveSymbols,
   readAllSymbols,
-  readListedStates,
   readSymbol,
   readUnsettledSymbols,
   recordMarkets,
@@ -48,7 +45,6 @@ test('the lists of one source say nothing about the symbols of another', () => {
   expect(readAllSymbols(db, 'alpha').map(({ symbol }) => symbol)).toEqual(['alpha:A', 'alpha:B']);
   expect([countActiveSymbols(db), countActiveSymbols(db, 'alpha')]).toEqual([3, 1]);
   expect(readUnsettledSymbols(db, now, 'beta').map(({ symbol }) => symbol)).toEqual(['beta:A']);
-  expect(readListedStates(db, now, now + 3, 'alpha').map(({ symbol }) => symbol)).toEqual(['alpha:B']);
 });
 
 test('each source has its own lists, counts and last day', () => {
@@ -62,44 +58,14 @@ test('each source has its own lists, counts and last day', () => {
   expect(readCompleteListings(db, ['matched'], 'alpha')(day)).toBe(true);
   expect(readCompleteListings(db, ['matched'], 'beta')(day)).toBe(false);
   expect(readCompleteListings(db, ['matched'], 'gamma')(day)).toBe(true);
-  expect(readMarketCountsBefore(db, day + 2 * dayMs, 9, 'alpha')).toEqual([6, 5]);
-  expect(readMarketCountsBefore(db, day + 2 * dayMs, 9, 'beta')).toEqual([]);
+  expect(describeShortLists(db, 0, day + 2 * dayMs, 'alpha')).toContain('the last 2 days is 5.5');
+  expect(describeShortLists(db, 0, day + 2 * dayMs, 'beta')).toBeNull();
   expect(findLastListedDay(db, ['alpha'])).toBe(day + dayMs);
   // The lists of beta are a day behind.
   expect(findLastListedDay(db, ['alpha', 'beta'])).toBe(day);
 });
 
-test('each source is compared with its own nights', () => {
-  const { db } = opened().state;
-  const night = (runId: string, n: number) => ({
-    runId,
-    polledTo: now + n * dayMs,
-    polledMs: dayMs,
-    markets: 1,
-    ticks: n,
-    late: 0,
-    conflicts: 0,
-    listedAt: null,
-  });
-  for (let n = 0; n < 33; n++) recordNight(db, night(`a${n}`, n), 'alpha');
-  recordNight(db, night('b', 0), 'beta');
-  for (let n = 33; n < 40; n++) recordNight(db, night(`a${n}`, n), 'alpha');
-  expect(readLastNights(db, 'beta').map(({ runId }) => runId)).toEqual(['b']);
-  expect(readLastNights(db, 'alpha')).toHaveLength(30);
-  expect(readLastNights(db)).toEqual([]);
-  const tally = { accepted: 4, duplicates: 0, conflicts: 0 };
-  for (const [runId, source] of [
-    ['r1', 'alpha'],
-    ['r2', 'beta'],
-    ['r3', 'alpha'],
-  ] as const) {
-    startRun(db, runId, 'nightly', 1, now, undefined, source);
-    addRunTally(db, runId, tally);
-  }
-  expect(countPolled(db, 'r3', 'r0', 'alpha').ticks).toBe(8);
-});
-
-test('each source has its own paging, oldest tick, rechecks, shapes and rate', () => {
+test('each source has its own paging, oldest tick, rechecks, last night and rate', () => {
   const { db } = opened().state;
   recordOldestServedTick(db, 5, 'alpha');
   recordOldestServedTick(db, 7, 'beta');
@@ -112,7 +78,8 @@ test('each source has its own paging, oldest tick, rechecks, shapes and rate', (
   expect([readKnownPageCaps(db, 'alpha'), readKnownPageCaps(db, 'beta')]).toEqual([{ cap: 3 }, {}]);
   updateRecheckHistory(db, (known) => ({ ...known, caughtAt: 9 }), 'beta');
   expect([readRecheckHistory(db, 'alpha').caughtAt, readRecheckHistory(db, 'beta').caughtAt]).toEqual([null, 9]);
-  expect(replaceShape(db, 'ticks', new Map(), now, 'alpha')).toEqual([]);
+  recordLastNight(db, now, 'alpha');
+  expect([readLastNight(db, 'alpha'), readLastNight(db, 'beta'), readLastNight(db)]).toEqual([now, null, null]);
   expect(new Set(['alpha', 'beta', null].map((source) => toRateFilePath('/f', source))).size).toBe(3);
 });
 
@@ -214,28 +181,25 @@ describe('ticks of an interrupted run', () => {
     expect(['r2', 'r3'].map((runId) => readRunCounts(db, runId).recovered)).toEqual([0, 0]);
     startRun(db, 'r4', 'nightly', 1, now, undefined, 'beta');
     expect(['r1', 'r4'].map((runId) => readRunCounts(db, runId))).toMatchObject([{ accepted: 0 }, { recovered: 5 }]);
-    expect([countPolled(db, 'r2', 'r0', 'alpha').ticks, countPolled(db, 'r4', 'r0', 'beta').ticks]).toEqual([0, 5]);
   });
 
-  test.each(['before', 'after'])(
-    'count for one night of its source if another publishes them %s its start',
-    async (when) => {
-      const archive = openSources();
-      const { db } = archive.state;
-      startRun(db, 'r1', 'nightly', deadPid, now, undefined, 'beta');
-      append(archive, answer('beta:X', pairs, { runId: 'r1' }));
-      startRun(db, 'r2', 'nightly', process.pid, now, undefined, 'alpha');
-      append(archive, answer('alpha:X', pairs.slice(1), { runId: 'r2' }));
-      if (when === 'after') startRun(db, 'r3', 'nightly', process.pid, now, undefined, 'beta');
-      await publishNow(archive, now, 'r2');
-      if (when === 'before') startRun(db, 'r3', 'nightly', process.pid, now, undefined, 'beta');
-      expect(countPolled(db, 'r2', 'r0', 'alpha').ticks).toBe(1);
-      expect(countPolled(db, 'r3', 'r0', 'beta').ticks).toBe(2);
-      finishRun(db, 'r3', now, 0, '{}');
-      startRun(db, 'r4', 'nightly', process.pid, now, undefined, 'beta');
-      expect(countPolled(db, 'r4', 'r3', 'beta').ticks).toBe(0);
-    },
-  );
+  test.each(['before', 'after'])('count once, for its source, if another publishes them %s its start', async (when) => {
+    const archive = openSources();
+    const { db } = archive.state;
+    startRun(db, 'r1', 'nightly', deadPid, now, undefined, 'beta');
+    append(archive, answer('beta:X', pairs, { runId: 'r1' }));
+    startRun(db, 'r2', 'nightly', process.pid, now, undefined, 'alpha');
+    append(archive, answer('alpha:X', pairs.slice(1), { runId: 'r2' }));
+    if (when === 'after') startRun(db, 'r3', 'nightly', process.pid, now, undefined, 'beta');
+    await publishNow(archive, now, 'r2');
+    if (when === 'before') startRun(db, 'r3', 'nightly', process.pid, now, undefined, 'beta');
+    finishRun(db, 'r3', now, 0, '{}');
+    startRun(db, 'r4', 'nightly', process.pid, now, undefined, 'beta');
+    const counts = ['r1', 'r2', 'r3', 'r4'].map((runId) => readRunCounts(db, runId));
+    expect(counts.map(({ accepted, recovered }) => accepted + recovered)).toEqual(
+      when === 'before' ? [0, 1, 2, 0] : [0, 1, 0, 2],
+    );
+  });
 
   test('are recovered by a publish of its source', async () => {
     const archive = openSources();

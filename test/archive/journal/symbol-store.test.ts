@@ -7,7 +7,6 @@ import {
   countActiveSymbols,
   ensureSymbols,
   readAllSymbols,
-  readListedStates,
   readSuspendedSymbols,
   readSymbol,
   readUnsettledSymbols,
@@ -102,32 +101,6 @@ describe('observed markets', () => {
     recordMarkets(db, [market('A'), market('B', { isActive: null })], now + 1, true);
     expect(readSymbol(db, 'A')).toMatchObject({ isActive: true, resolvedAt: null, outcome: null, inactiveSince: null });
     expect(readSymbol(db, 'B')).toMatchObject({ resolvedAt: now - 5, outcome: 1 });
-  });
-
-  test('record when a resolution was first seen, and which symbols changed since', () => {
-    const db = database();
-    const over = { isActive: false, resolvedAt: now - 5, outcome: 1 };
-    const plan = market('PLAN', { resolvedAt: now + 2, closesAt: now + 1 });
-    recordMarkets(db, [market('A', over), market('B'), market('GONE'), plan], now, true);
-    const seen = () => readListedStates(db, now, now + 3).map(({ symbol, resolutionSeen }) => [symbol, resolutionSeen]);
-    expect(seen()).toEqual([['PLAN', null]]);
-    recordMarkets(db, [market('A', over), market('B', over), plan, market('NEW')], now + 1, true);
-    expect(readListedStates(db, now, now + 3)).toEqual([
-      expect.objectContaining({ symbol: 'B', resolved: true, resolutionSeen: now + 1, firstSeen: now }),
-      expect.objectContaining({ symbol: 'GONE', resolved: false, inactiveSince: now + 1 }),
-      expect.objectContaining({ symbol: 'NEW', firstSeen: now + 1 }),
-      expect.objectContaining({ symbol: 'PLAN', resolved: false, closesAt: now + 1 }),
-    ]);
-    recordMarkets(db, [market('A'), market('B', over), plan, market('NEW')], now + 3, true);
-    expect(seen()).toEqual([
-      ['B', now + 1],
-      ['GONE', null],
-      ['NEW', null],
-      ['PLAN', now + 3],
-    ]);
-    // Reopened, and resolved once more.
-    recordMarkets(db, [market('A', over)], now + 4, false);
-    expect(seen()[0]).toEqual(['A', now + 4]);
   });
 
   test('with one symbol leave it active if one of them is, in any order', () => {

@@ -279,14 +279,14 @@ describe('what the runs found', () => {
   });
 
   test('is that of the last nightly, and of failed runs after it', () => {
-    const short = createFinding('sharp drop', 'warning');
+    const short = createFinding('market list', 'warning');
     const push = createFinding('push', 'warning');
     const runs = [
       createRun({ exitCode: 4, found: [short] }),
       createRun({ job: 'push', exitCode: 4, found: [push], startedAt: nowMs - 3 * hourMs }),
     ];
-    expect(kinds(runs)).toEqual(['sharp drop', 'push']);
-    expect(kinds([...runs, createRun({ job: 'push', startedAt: nowMs - hourMs })])).toEqual(['sharp drop']);
+    expect(kinds(runs)).toEqual(['market list', 'push']);
+    expect(kinds([...runs, createRun({ job: 'push', startedAt: nowMs - hourMs })])).toEqual(['market list']);
   });
 
   test('stays while only other sources have succeeded or answered since', () => {

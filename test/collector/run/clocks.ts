@@ -24,7 +24,7 @@ export async function world(nowMs: number) {
   };
   const hand = { offMs: 0 };
   const start = nowMs - dayMs;
-  const set = ['source.first_lookback_days=1', 'drops.markets_share_max=1', 'drops.ticks_share_max=1'];
+  const set = ['source.first_lookback_days=1'];
   const night = async (day: number | null = null): Promise<Summary> => {
     const summary = await nightly.run(await contextOf(output, box.url, () => box.nowMs + hand.offMs, set), { day });
     expect(addsUp(summary)).toBe(true);

@@ -1,5 +1,4 @@
 import { expect } from 'vitest';
-import { withState } from '../../harness/with-state.ts';
 import { at, type Nights } from './nights.ts';
 
 // Ordinary nights, and their records in the state.
@@ -13,8 +12,3 @@ export async function ordinary(nights: Nights, count: number): Promise<void> {
     expect(summary, JSON.stringify(summary.failures)).toMatchObject({ exit_code: 0, failures: [], error: null });
   }
 }
-
-type Remembered = { polled_to: number; polled_ms: number; markets: number | null; ticks: number };
-
-export const remembered = (output: string): Remembered[] =>
-  withState(output, (db) => db.all<Remembered>('select * from nights order by polled_to'));

@@ -100,7 +100,6 @@ test.each<[FailureKind, string | null]>([
   ['expired', 'oddslake gaps'],
   ['lost', 'oddslake verify --repair'],
   ['suspended', 'oddslake symbols retry'],
-  ['sharp drop', 'oddslake backfill --force --from 2026-11-21 --to 2026-11-23'],
   ['market list', 'oddslake markets'],
   ['order book', 'oddslake orderbook'],
   ['push', 'oddslake push'],

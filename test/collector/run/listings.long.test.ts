@@ -62,7 +62,7 @@ test('suddenly empty lists make no market inactive and no day complete', async (
   const { output, box, contextAt } = await scriptedLake(
     at(0),
     ['A-1', 'A-2', 'A-3'],
-    [...fewFiles, 'source.views=matched', 'drops.markets_share_max=1'],
+    [...fewFiles, 'source.views=matched'],
   );
   await nightly.run(await contextAt(at(0)), { day: null });
   // As during an outage, or with a restricted key.

@@ -17,7 +17,7 @@ let box: ScriptedService;
 /** Consecutive hours. */
 async function night() {
   box.nowMs += hourMs;
-  const set = ['source.first_lookback_days=0.1', 'drops.markets_share_max=1', 'drops.ticks_share_max=1', ...fewFiles];
+  const set = ['source.first_lookback_days=0.1', ...fewFiles];
   return nightly.run(await contextOf(output, box.url, () => box.nowMs, [...set, 'source.views=matched']), {
     day: null,
   });

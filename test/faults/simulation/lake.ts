@@ -198,8 +198,6 @@ async function drawSettings(draw: Draw, output: string): Promise<Settings> {
       `archive.candles=${candles}`,
       `upstream.concurrency=${1 + draw.below(4)}`,
       'upstream.requests_per_second=20',
-      'drops.markets_share_max=1',
-      'drops.ticks_share_max=1',
       'report.nightly=false',
       `poll.page_limit=${draw.one([20, 200, 5000])}`,
       `publish.journal_ticks_max=${draw.one([100, 5_000_000])}`,

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../../src/archive/archive.ts';
-import { recordNight } from '../../../src/archive/journal/nightly-memory.ts';
 import { recordDamage } from '../../../src/archive/journal/published-files.ts';
 import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
 import { recordSelections } from '../../../src/archive/journal/selection-store.ts';
@@ -209,34 +208,6 @@ test('reads the latest runs and their summaries', async () => {
   const { runs } = await gathered(archive, now);
   expect([runs.length, runs[0]!.runId, runs.at(-1)!.state]).toEqual([200, 'z050', 'running']);
   expect(runs.at(-2)!.summary).toEqual({ ticks: { accepted: 248 } });
-});
-
-test('knows which nights and market lists precede the last night that counted its changes', async () => {
-  const archive = await rainLake();
-  const { db } = archive.state;
-  const runNight = (run: string, startedAt: number, summary: object, isRecorded: boolean) => {
-    startRun(db, run, 'nightly', process.pid, startedAt);
-    if (isRecorded)
-      recordNight(db, {
-        ...{ runId: run, polledTo: startedAt, polledMs: hourMs, markets: 1, ticks: 1 },
-        ...{ late: 0, conflicts: 0, listedAt: startedAt },
-      });
-    finishRun(db, run, startedAt, 0, JSON.stringify(summary));
-  };
-  const night = { nights: 0, ticks: { new: { count: 0 } }, markets: {} };
-  runNight('z1', now, { night }, true);
-  // The archive has the market lists of this UTC day only.
-  const first = { hasEarlierNight: false, hasEarlierLists: false };
-  expect((await gathered(archive, now)).nightHistory).toEqual(first);
-  // A night with a refused key counts nothing. One within the hour is not recorded.
-  runNight('z2', now + 1000, { error: '401', ticks: { accepted: 0 } }, false);
-  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual(first);
-  runNight('z3', now + 2000, { night }, false);
-  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual({ ...first, hasEarlierNight: true });
-  // As after a rebuild of the state.
-  db.run('delete from nights');
-  runNight('z4', now + dayMs, { night }, true);
-  expect((await gathered(archive, now + dayMs)).nightHistory).toEqual({ ...first, hasEarlierLists: true });
 });
 
 test('counts quarantined rows by reason, without old files', async () => {
