@@ -20,18 +20,18 @@ import { rubbish } from './web/lake.ts';
 
 const row = (symbol: string, rest: Partial<SymbolRow> = {}): SymbolRow => ({
   symbol,
-  canonicalId: null,
+  canonical_id: null,
   source: 'kalshi',
   question: null,
   category: null,
-  isActive: true,
-  opensAt: null,
-  endsAt: null,
-  resolvedAt: null,
+  is_active: true,
+  opens_at: null,
+  ends_at: null,
+  resolved_at: null,
   outcome: null,
-  firstSeen: day0,
-  firstTick: null,
-  lastTick: null,
+  first_seen: day0,
+  first_tick: null,
+  last_tick: null,
   ticks: 0,
   ...rest,
 });
@@ -42,7 +42,7 @@ const find = (rows: SymbolRow[], query: SymbolsQuery = {}) =>
 describe('search', () => {
   test('words match question, symbol, category, venue and canonical ID, in any order, case or accent', () => {
     const rows = [
-      row('KXRAIN-26', { question: 'Will it rain in São Paulo?', category: 'Weather', canonicalId: 'm-77' }),
+      row('KXRAIN-26', { question: 'Will it rain in São Paulo?', category: 'Weather', canonical_id: 'm-77' }),
       row('KXSNOW-26', { question: 'Will it snow?', category: 'Weather', source: 'polymarket' }),
     ];
     for (const q of ['sao rain', 'RAIN são', 'paulo weather', 'kxrain', 'm-77', 'kalshi', ' rain\t\n paulo '])
@@ -61,11 +61,11 @@ describe('search', () => {
 
   test('sorts by ticks, age, end and name', () => {
     const rows = [
-      row('B', { ticks: 5, opensAt: now - 2 * dayMs, endsAt: now + dayMs }),
-      row('A', { ticks: 5, opensAt: now - dayMs, endsAt: now - dayMs }),
-      row('D', { ticks: 9, opensAt: now - 3 * dayMs }),
-      row('C', { ticks: 0, opensAt: now, endsAt: now + hourMs }),
-      row('E', { ticks: 0, endsAt: now - hourMs }),
+      row('B', { ticks: 5, opens_at: now - 2 * dayMs, ends_at: now + dayMs }),
+      row('A', { ticks: 5, opens_at: now - dayMs, ends_at: now - dayMs }),
+      row('D', { ticks: 9, opens_at: now - 3 * dayMs }),
+      row('C', { ticks: 0, opens_at: now, ends_at: now + hourMs }),
+      row('E', { ticks: 0, ends_at: now - hourMs }),
     ];
     expect(find(rows)).toEqual(['D', 'A', 'B', 'C', 'E']);
     expect(find(rows, { sort: 'name' })).toEqual(['A', 'B', 'C', 'D', 'E']);
@@ -76,12 +76,12 @@ describe('search', () => {
 
   test('filters by venue, category and state', () => {
     const rows = [
-      row('ACTIVE', { category: 'a', endsAt: now + 8 * dayMs }),
-      row('SOON', { category: 'a', endsAt: now + 7 * dayMs }),
-      row('CLOSED', { category: 'b', isActive: false, endsAt: now + dayMs }),
+      row('ACTIVE', { category: 'a', ends_at: now + 8 * dayMs }),
+      row('SOON', { category: 'a', ends_at: now + 7 * dayMs }),
+      row('CLOSED', { category: 'b', is_active: false, ends_at: now + dayMs }),
       row('RESOLVED', { category: 'b', outcome: 0 }),
-      row('SETTLED', { category: 'b', resolvedAt: now }),
-      row('UNLISTED', { source: null, isActive: null }),
+      row('SETTLED', { category: 'b', resolved_at: now }),
+      row('UNLISTED', { source: null, is_active: null }),
     ];
     expect(find(rows, { state: 'active' })).toEqual(['ACTIVE', 'SOON']);
     expect(find(rows, { state: 'ending' })).toEqual(['SOON']);
@@ -101,7 +101,7 @@ describe('search', () => {
       fc.record({
         name: fc.string({ unit: 'binary', minLength: 1, maxLength: 4 }),
         ticks: fc.nat(3),
-        endsAt: fc.option(fc.integer({ min: now - 5, max: now + 5 })),
+        ends_at: fc.option(fc.integer({ min: now - 5, max: now + 5 })),
       }),
       { maxLength: 40 },
     );
@@ -199,10 +199,10 @@ describe('symbols that are not collected', () => {
       ['BACK', { unselected: [{ ...open('forgotten', day0).unselected[0]!, to: now }], watchedAt: now }],
     ]);
     const rows = [
-      row('OUT', { endsAt: now + dayMs }),
+      row('OUT', { ends_at: now + dayMs }),
       row('GONE'),
-      row('UNLISTED', { isActive: null }),
-      row('CLOSED', { isActive: false }),
+      row('UNLISTED', { is_active: null }),
+      row('CLOSED', { is_active: false }),
       row('RESOLVED', { outcome: 1 }),
       row('BACK'),
     ];

@@ -129,9 +129,8 @@ async function readTable(reader: GenerationReader, signal: AbortSignal): Promise
 }
 
 function toRow(values: readonly unknown[]): SymbolRow {
-  const [symbol, canonicalId, source, question, category, isActive, opensAt, endsAt, resolvedAt, outcome, ...rest] =
-    values;
-  const [firstSeen, firstTick, lastTick, ticks] = rest;
-  const row = { symbol, canonicalId, source, question, category, isActive, opensAt, endsAt, resolvedAt, outcome };
-  return { ...row, firstSeen, firstTick, lastTick, ticks } as SymbolRow;
+  const [symbol, canonical_id, source, question, category, is_active, opens_at, ends_at, resolved_at, ...rest] = values;
+  const [outcome, first_seen, first_tick, last_tick, ticks] = rest;
+  const market = { symbol, canonical_id, source, question, category, is_active, opens_at, ends_at, resolved_at };
+  return { ...market, outcome, first_seen, first_tick, last_tick, ticks } as SymbolRow;
 }

@@ -11,23 +11,10 @@ import {
   symbolsLimitMax,
 } from '../../contract/symbols.ts';
 
-/** A row of the symbols dataset. Times are epoch milliseconds. */
-export interface SymbolRow {
-  readonly symbol: string;
-  readonly canonicalId: string | null;
-  readonly source: string | null;
-  readonly question: string | null;
-  readonly category: string | null;
-  readonly isActive: boolean | null;
-  readonly opensAt: number | null;
-  /** The expected end, or else the close. */
-  readonly endsAt: number | null;
-  readonly resolvedAt: number | null;
-  readonly outcome: number | null;
-  readonly firstSeen: number;
-  readonly firstTick: number | null;
-  readonly lastTick: number | null;
-  readonly ticks: number;
+/** A row of the symbols dataset: what a response has of a symbol at any time, and what the search and the state need. */
+export interface SymbolRow extends Omit<FoundSymbol, 'state' | 'not_collected'> {
+  readonly canonical_id: string | null;
+  readonly is_active: boolean | null;
 }
 
 /** The symbols of one generation, prepared for search. */
@@ -63,8 +50,8 @@ export const foldText = (text: string): string =>
         .replace(/\p{M}+/gu, '')
         .toLowerCase();
 
-export const toSearchText = ({ question, symbol, category, source, canonicalId }: SymbolRow): string =>
-  foldText([question, symbol, category, source, canonicalId].filter((part) => part !== null).join('\n'));
+export const toSearchText = ({ question, symbol, category, source, canonical_id }: SymbolRow): string =>
+  foldText([question, symbol, category, source, canonical_id].filter((part) => part !== null).join('\n'));
 
 /** @param texts the result of `toSearchText` for each row */
 export function buildSymbolTable(rows: readonly SymbolRow[], texts: readonly string[]): SymbolTable {
@@ -81,8 +68,8 @@ export function buildSymbolTable(rows: readonly SymbolRow[], texts: readonly str
     orders: {
       name: Uint32Array.from(sorted),
       ticks: sortBy(({ ticks }) => -ticks),
-      newest: sortBy(({ opensAt, firstSeen }) => -Math.max(firstSeen, opensAt ?? 0)),
-      ending: sortBy(({ endsAt }) => endsAt ?? Number.POSITIVE_INFINITY),
+      newest: sortBy(({ opens_at, first_seen }) => -Math.max(first_seen, opens_at ?? 0)),
+      ending: sortBy(({ ends_at }) => ends_at ?? Number.POSITIVE_INFINITY),
     },
     sources: countNames(rows, ({ source }) => source),
     categories: countNames(rows, ({ category }) => category),
@@ -190,13 +177,13 @@ function collectRows(count: number, isWanted: (i: number) => boolean): Uint32Arr
 function selectOrder({ rows, orders }: SymbolTable, sort: SymbolSort, nowMs: number): Iterable<number> {
   const order = orders[sort];
   if (sort !== 'ending') return order;
-  const endOf = (i: number): number => rows[i]!.endsAt ?? Number.POSITIVE_INFINITY;
+  const endOf = (i: number): number => rows[i]!.ends_at ?? Number.POSITIVE_INFINITY;
   const countUntil = (isReached: (i: number) => boolean): number => {
     const at = order.findIndex(isReached);
     return at < 0 ? order.length : at;
   };
   const next = countUntil((i) => endOf(i) >= nowMs);
-  const unknown = countUntil((i) => rows[i]!.endsAt === null);
+  const unknown = countUntil((i) => rows[i]!.ends_at === null);
   const out = new Uint32Array(order.length);
   out.set(order.subarray(next, unknown));
   out.set(order.slice(0, next).reverse(), unknown - next);
@@ -215,22 +202,22 @@ function createFilter(
     if (category !== undefined && row.category !== category) return false;
     if (state === undefined) return true;
     if (state !== 'ending') return toState(row, nowMs, selections) === state;
-    const { endsAt } = row;
-    return endsAt !== null && endsAt >= nowMs && endsAt <= endMax && toState(row, nowMs, selections) === 'active';
+    const { ends_at } = row;
+    return ends_at !== null && ends_at >= nowMs && ends_at <= endMax && toState(row, nowMs, selections) === 'active';
   };
 }
 
 /** The state of a market at a time. The end of a market has precedence over the decision not to collect it. */
 function toState(
-  { symbol, outcome, resolvedAt, isActive }: SymbolRow,
+  { symbol, outcome, resolved_at, is_active }: SymbolRow,
   nowMs: number,
   selections: Selections,
 ): SymbolState {
-  if (outcome !== null || (resolvedAt !== null && resolvedAt <= nowMs)) return 'resolved';
-  if (isActive === false) return 'closed';
+  if (outcome !== null || (resolved_at !== null && resolved_at <= nowMs)) return 'resolved';
+  if (is_active === false) return 'closed';
   const window = findOpenWindow(selections.get(symbol) ?? {});
   if (window !== undefined) return toKind(window);
-  return isActive === null ? 'unlisted' : 'active';
+  return is_active === null ? 'unlisted' : 'active';
 }
 
 const toKind = ({ kind }: UnselectedWindow) => (kind === 'forgotten' ? 'forgotten' : 'excluded');
@@ -241,19 +228,8 @@ function toNotCollected(window: UnselectedWindow | undefined): FoundSymbol['not_
   return { kind: toKind(window), since: Number.isFinite(from) ? from : null, reason, decided_at: decidedAt };
 }
 
-const toFoundSymbol = (row: SymbolRow, nowMs: number, selections: Selections): FoundSymbol => ({
-  symbol: row.symbol,
-  source: row.source,
-  question: row.question,
-  category: row.category,
-  state: toState(row, nowMs, selections),
-  opens_at: row.opensAt,
-  ends_at: row.endsAt,
-  resolved_at: row.resolvedAt,
-  outcome: row.outcome,
-  first_seen: row.firstSeen,
-  first_tick: row.firstTick,
-  last_tick: row.lastTick,
-  ticks: row.ticks,
-  not_collected: toNotCollected(findOpenWindow(selections.get(row.symbol) ?? {})),
-});
+function toFoundSymbol(row: SymbolRow, nowMs: number, selections: Selections): FoundSymbol {
+  const { canonical_id: _id, is_active: _active, ...rest } = row;
+  const window = findOpenWindow(selections.get(row.symbol) ?? {});
+  return { ...rest, state: toState(row, nowMs, selections), not_collected: toNotCollected(window) };
+}
