@@ -54,13 +54,10 @@ export const createJudgement = (findings: readonly Finding[]): ReportData['judge
 const none = {
   windows: 0,
   symbols: 0,
-  lost: 0,
   missingMs: 0,
-  recent: { windows: 0, symbols: 0 },
   groups: 0,
   greatest: [],
   oldest: null,
-  span: null,
 };
 
 /** Nothing is missing, provisional or excepted. */
@@ -227,13 +224,10 @@ export function createReportDataWithProblems(names: readonly string[]): ReportDa
     gaps: {
       windows: 3,
       symbols: 3,
-      lost: 0,
       missingMs: 30 * hourMs,
-      recent: { windows: 3, symbols: 3 },
       groups: 1,
       greatest: [{ ...gap, symbols: [name(0), name(1), name(2)] }],
       oldest: { ...gap, symbols: [name(0)] },
-      span: gap,
     },
     rechecks: {
       nights: 3,

@@ -210,24 +210,19 @@ export interface GapGroup {
 export interface GapFacts {
   readonly windows: number;
   readonly symbols: number;
-  readonly lost: number;
   readonly missingMs: number;
-  /** Gaps that end after `recentFrom`. */
-  readonly recent: { readonly windows: number; readonly symbols: number };
   /** Number of groups, and the largest of them. */
   readonly groups: number;
   readonly greatest: readonly GapGroup[];
   readonly oldest: GapGroup | null;
-  /** From the start of the first gap to the end of the last; null if there are no gaps. */
-  readonly span: { readonly from: number; readonly to: number } | null;
 }
 
 const symbolsListedMax = 3;
 /** Gaps that start and end in the same quarter hours form a group, because symbols are fetched one after the other. */
 const groupedWithinMs = 15 * minuteMs;
 
-/** Groups gaps that start and end in the same quarter hours. `recentFrom`: epoch ms. */
-export function computeGapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: number): GapFacts {
+/** Groups gaps that start and end in the same quarter hours. */
+export function computeGapFacts(gaps: readonly Gap[], groupsMax: number): GapFacts {
   const groups = new Map<string, { -readonly [name in keyof GapGroup]: GapGroup[name] } & { symbols: string[] }>();
   for (const { symbol, from, to, reason } of gaps) {
     const key = [Math.floor(from / groupedWithinMs), Math.floor(to / groupedWithinMs), reason].join();
@@ -243,21 +238,15 @@ export function computeGapFacts(gaps: readonly Gap[], groupsMax: number, recentF
     if (group.symbols.length < symbolsListedMax) group.symbols.push(symbol);
   }
   const all = [...groups.values()].sort((a, b) => b.missingMs - a.missingMs || a.from - b.from);
-  const least = (of: (group: GapGroup) => number): number =>
-    all.reduce((found, group) => Math.min(found, of(group)), Number.POSITIVE_INFINITY);
-  const recent = gaps.filter(({ to }) => to > recentFrom);
   return {
     windows: gaps.length,
     symbols: new Set(gaps.map(({ symbol }) => symbol)).size,
-    lost: gaps.filter(({ reason }) => reason === 'lost').length,
     missingMs: gaps.reduce((sum, { from, to }) => sum + to - from, 0),
-    recent: { windows: recent.length, symbols: new Set(recent.map(({ symbol }) => symbol)).size },
     groups: all.length,
     greatest: all.slice(0, groupsMax),
     oldest: all.reduce<GapGroup | null>(
       (oldest, group) => (oldest === null || group.from < oldest.from ? group : oldest),
       null,
     ),
-    span: all.length === 0 ? null : { from: least(({ from }) => from), to: -least(({ to }) => -to) },
   };
 }

@@ -146,7 +146,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
           nowMs: isJustCovered ? status.reached! : nowMs,
           knownFrom: existing?.from ?? end,
         }),
-        gaps: computeGapFacts(completeness.gaps, gapGroupsMax, Math.max(first, end - heatmapDays * dayMs)),
+        gaps: computeGapFacts(completeness.gaps, gapGroupsMax),
       };
     });
     if (found !== null) return found;
