@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifySchema, RouteOptions } from 
 import { type TSchema, Type } from 'typebox';
 import { closed } from '../contract/export-manifest.ts';
 import { paths } from '../contract/paths.ts';
-import { Problem, problemType } from '../contract/problem.ts';
+import { Problem, problemKinds, problemType } from '../contract/problem.ts';
 import type { CompressBody } from './http/compress-response.ts';
 import { dataTimeHeader } from './http/data-time.ts';
 import { createProblem, pageContentSecurityPolicy } from './http/problem-details.ts';
@@ -218,34 +218,15 @@ const rateLimitHeaders = {
   'RateLimit-Policy': createRef('headers', 'RateLimitPolicy'),
 };
 
-/** Descriptions of the error responses, common to all routes. */
-const statusDescriptions: Readonly<Record<number, string>> = {
-  400: 'The request is invalid; `errors` names the parameters or fields.',
-  401: 'The credential is missing, invalid, expired or revoked.',
-  403: 'The credential does not permit this request.',
-  404: 'The resource does not exist.',
-  405: 'The path does not support this method; `Allow` lists the supported ones.',
-  406: 'The route supports none of the types in `Accept`.',
-  408: 'The request did not arrive in time.',
-  409: 'The request conflicts with the current state.',
-  410: 'The stream cannot continue after `Last-Event-ID` without loss, or the trades of the backtest were not stored.',
-  412: 'The file no longer matches an ETag in `If-Match`, or was modified.',
-  413: 'The body exceeds 64 kB.',
-  414: 'The path, or path and query, is too long.',
-  415: 'The body is not application/json, or has a content encoding.',
-  416: 'The file has no such range.',
-  417: 'The request has an expectation other than 100-continue.',
-  422: 'The body is valid, but the request cannot be carried out.',
-  429: 'The rate limit is exceeded.',
-  431: 'The request line and headers exceed 16 kB.',
-  500: 'The service had an internal error.',
-  503: 'Unavailable at the moment: the requested data is damaged, or the service is busy.',
-};
+const listProblems = (status: number) => Object.entries(problemKinds).filter(([, kind]) => kind.status === status);
 
 const toProblemName = (status: number): string => `Problem${status}`;
 
+/** The response with any problem of a status. */
 const createProblemResponse = (status: number): JsonObject => ({
-  description: statusDescriptions[status],
+  description: listProblems(status)
+    .map(([code, { meaning }]) => `\`${code}\`: ${meaning}`)
+    .join('\n\n'),
   headers: {
     ...commonHeaders,
     ...(status === 401 ? { 'WWW-Authenticate': createRef('headers', 'WwwAuthenticate') } : {}),
@@ -254,7 +235,7 @@ const createProblemResponse = (status: number): JsonObject => ({
   content: {
     [problemType]: {
       schema: Problem,
-      example: createProblem(status, statusDescriptions[status]),
+      example: createProblem(status, listProblems(status)[0]![1].meaning),
     },
   },
 });
@@ -282,10 +263,7 @@ const commonStatuses = [400, 404, 408, 414, 417, 431, 500, 503];
 function addProblems(document: OpenApiDocument, declared: ReadonlyMap<string, readonly number[]>): void {
   document.components.headers = headers;
   document.components.responses = Object.fromEntries(
-    Object.keys(statusDescriptions).map((status) => [
-      toProblemName(Number(status)),
-      createProblemResponse(Number(status)),
-    ]),
+    Object.values(problemKinds).map(({ status }) => [toProblemName(status), createProblemResponse(status)]),
   );
   for (const [path, operations] of Object.entries(document.paths)) {
     // Every GET route supports HEAD; the description of the document says so.
