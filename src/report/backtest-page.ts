@@ -37,7 +37,8 @@ import {
   renderReportPage,
   renderSection,
 } from './page-parts.ts';
-import { renderBarPlot, renderCalibrationPlot, renderCurvePlot, renderHeatPlot } from './plots.ts';
+import { renderBarPlot, renderCalibrationPlot, renderHeatPlot } from './plots.ts';
+import { renderLinesPlot } from './time-plots.ts';
 
 const symbolsShownMax = 20;
 const tradesShownMax = 50;
@@ -102,30 +103,21 @@ function renderSummary({ request, summary: totals, value }: BacktestResult): Htm
 function renderCurves({ equity: { t, value, step_ms } }: BacktestResult): Html[] {
   const drawdowns = computeDrawdowns(value);
   const [last, deepest] = [value.at(-1) ?? 0, drawdowns.reduce((min, v) => Math.min(min, v), 0)];
-  const interval = `every ${formatParameterMs(step_ms)}`;
+  const renderCurve = (label: string, values: readonly number[], colour: string): Html => {
+    const points = t.map((ms, i) => ({ t: ms, value: values[i]! }));
+    return renderLinesPlot(label, 'dollars', { from: t[0]!, to: t.at(-1)! }, [{ points, colour, look: 'area' }]);
+  };
   return [
     renderSection('Equity', [
       renderFigure(
-        `P&L in dollars, ${interval}, with open positions at the last price`,
-        renderCurvePlot({
-          t,
-          value,
-          yLabel: 'dollars',
-          colour: 'var(--accent)',
-          label: `Equity curve, final value ${formatDollars(last)} dollars`,
-        }),
+        `P&L in dollars, every ${formatParameterMs(step_ms)}, with open positions at the last price`,
+        renderCurve(`Equity curve, final value ${formatDollars(last)} dollars`, value, 'var(--accent)'),
       ),
     ]),
     renderSection('Drawdown', [
       renderFigure(
         'Dollars below the previous peak',
-        renderCurvePlot({
-          t,
-          value: drawdowns,
-          yLabel: 'dollars',
-          colour: 'var(--down)',
-          label: `Drawdown, maximum ${formatAmount(deepest)} dollars`,
-        }),
+        renderCurve(`Drawdown, maximum ${formatAmount(deepest)} dollars`, drawdowns, 'var(--down)'),
       ),
     ]),
   ];

@@ -3,33 +3,6 @@ import { parseHTML } from 'linkedom';
 import { Html } from '../base/html.ts';
 import { dayMs } from '../base/window.ts';
 
-interface Curve {
-  readonly label: string;
-  /** Epoch milliseconds, ascending. */
-  readonly t: readonly number[];
-  readonly value: readonly number[];
-  readonly yLabel: string;
-  readonly colour: string;
-}
-
-/** A curve over time, with the area between it and zero filled. */
-export const renderCurvePlot = ({ label, t, value, yLabel, colour }: Curve): Html =>
-  renderPlot(label, (size) => ({
-    x: { type: 'utc', label: null, ticks: countAxisTicks(size), tickFormat: formatAxisTime },
-    y: { label: yLabel, ticks: 5, nice: true },
-    marks: [
-      Plot.gridY(gridStyle),
-      Plot.ruleY([0], { stroke: 'var(--edge)' }),
-      Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 }),
-      Plot.lineY(value, {
-        x: (_: number, i: number) => new Date(t[i]!),
-        y: (v: number) => v,
-        stroke: colour,
-        strokeWidth: 1.75,
-      }),
-    ],
-  }));
-
 interface CalibrationPoint {
   readonly price: number;
   readonly outcome: number;

@@ -50,13 +50,10 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
       return {
         marginLeft: computeRowMargin(rowNames, size),
         x: buildTimeAxis(size, span),
-        y: {
-          label: yLabel,
-          ticks: 4,
-          nice: true,
-          tickFormat: formatShortNumber,
-          ...buildZeroDomain(bars.map(({ value }) => value)),
-        },
+        y: buildNumberAxis(
+          yLabel,
+          bars.map(({ value }) => value),
+        ),
         marks: [
           Plot.gridY({ ...gridStyle, ticks: 4 }),
           createBars(
@@ -77,7 +74,7 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
 interface PlotLine {
   readonly points: readonly { readonly t: number; readonly value: number }[];
   readonly colour: string;
-  readonly look: 'line' | 'dashed' | 'steps' | 'dots';
+  readonly look: 'line' | 'area' | 'dashed' | 'steps' | 'dots';
 }
 
 /** Lines and dots over time. */
@@ -86,13 +83,10 @@ export const renderLinesPlot = (label: string, yLabel: string, span: Window, lin
     label,
     (size) => ({
       x: buildTimeAxis(size, span),
-      y: {
-        label: yLabel,
-        ticks: 4,
-        nice: true,
-        tickFormat: formatShortNumber,
-        ...buildZeroDomain(lines.flatMap(({ points }) => points.map(({ value }) => value))),
-      },
+      y: buildNumberAxis(
+        yLabel,
+        lines.flatMap(({ points }) => points.map(({ value }) => value)),
+      ),
       marks: [
         Plot.gridY({ ...gridStyle, ticks: 4 }),
         Plot.ruleY([0], { stroke: 'var(--edge)' }),
@@ -112,6 +106,7 @@ function toMarks({ points, colour, look }: PlotLine): Plot.Markish[] {
     ...(look === 'steps' && { curve: 'step-after' as const, strokeDasharray: '5 4' }),
   });
   const dots = Plot.dot(points, { ...position, r: points.length > 80 ? 2 : 3, fill: colour });
+  if (look === 'area') return [Plot.areaY(points, { ...position, fill: colour, fillOpacity: 0.25 }), line];
   if (look !== 'dots') return points.length > 1 ? [line] : [dots];
   return points.length > 1 ? [Plot.lineY(points, { ...position, stroke: colour, strokeOpacity: 0.35 }), dots] : [dots];
 }
@@ -263,9 +258,12 @@ const buildTimeAxis = (size: { width: number; height: number }, { from, to }: Wi
   tickFormat: formatAxisTime,
 });
 
-/** A domain from 0 to the maximum, or to 1 if all values are 0. */
-const buildZeroDomain = (values: readonly number[]): { domain?: [number, number] } =>
-  values.some((value) => value > 0) ? { domain: [0, values.reduce((a, b) => Math.max(a, b), 0)] } : { domain: [0, 1] };
+/** An axis from the least to the greatest value, with 0; to 1 if all values are 0. */
+const buildNumberAxis = (label: string, values: readonly number[]): Plot.ScaleOptions => {
+  const [least, greatest] = values.reduce(([min, max], value) => [Math.min(min, value), Math.max(max, value)], [0, 0]);
+  const domain = [least, least === greatest ? 1 : greatest];
+  return { label, ticks: 4, nice: true, tickFormat: formatShortNumber, domain };
+};
 
 /** `1.5K`, `20M`: three significant digits. */
 export const formatShortNumber = (value: number): string =>
