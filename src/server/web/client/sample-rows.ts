@@ -1,5 +1,5 @@
 import { fetchJson } from './api.ts';
-import { fillElement, html, renderLoading, renderTableHead } from './dom.ts';
+import { fillElement, html, renderLoading, renderScrolledTable } from './dom.ts';
 import { formatTime } from './format.ts';
 
 interface Sample {
@@ -28,18 +28,16 @@ export function renderSamples(): void {
 
 function renderSample({ file, columns, rows }: Sample): HTMLElement {
   if (rows.length === 0) return html`<p class="empty">The dataset has no rows.</p>`;
-  const renderCells = (row: Sample['rows'][number]) =>
-    columns.map(({ name, type }) => html`<td>${formatCell(row[name], type)}</td>`);
+  const cells = rows.map((row) => columns.map(({ name, type }) => formatCell(row[name], type)));
   return html`
     <div>
       <h3>Sample rows</h3>
       <p class="note">The first of ${file}</p>
-      <div class="scroll" tabindex="0" role="region" aria-label="Sample rows">
-        <table>
-          ${renderTableHead(columns.map(({ name }) => name))}
-          <tbody>${rows.map((row) => html`<tr>${renderCells(row)}</tr>`)}</tbody>
-        </table>
-      </div>
+      ${renderScrolledTable(
+        'Sample rows',
+        columns.map(({ name }) => name),
+        cells,
+      )}
     </div>`;
 }
 
