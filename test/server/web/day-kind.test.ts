@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import type { DayState } from '../../../src/server/web/client/archive-file.ts';
+import type { DayState } from '../../../src/contract/day-reasons.ts';
 import { dayKinds, formatCoverageShare, toDayKind } from '../../../src/server/web/client/day-kind.ts';
 
 const day = (state: string, changes: Partial<DayState> = {}): DayState => ({
-  state,
+  state: state as DayState['state'],
   expected: 3,
   covered: 3,
   missing: [],

@@ -76,7 +76,7 @@ describe('the list in the URL', () => {
 });
 
 describe('the calendar', () => {
-  const state = { state: 'complete', expected: 4, covered: 4, missing: [], exceptions: 0 };
+  const state = { state: 'complete' as const, expected: 4, covered: 4, missing: [], exceptions: 0 };
 
   test('has every month from the first day to the last', () => {
     const months = buildCalendar({ '2026-01-31': state, '2026-03-01': state });

@@ -1,4 +1,5 @@
 import { dayMs } from '../../../base/window.ts';
+import type { DayState } from '../../../contract/day-reasons.ts';
 
 /** A published file in the manifest. */
 export interface ManifestFile {
@@ -38,19 +39,6 @@ export const listFilesOfDay = (manifest: Manifest, date: string): { dataset: str
   Object.entries(manifest.datasets)
     .map(([dataset, { files }]) => ({ dataset, files: files.filter((file) => file.date === date && file.rows > 0) }))
     .filter(({ files }) => files.length > 0);
-
-/** A UTC day in the manifest. */
-export interface DayState {
-  /** complete, provisional, complete_with_exceptions, incomplete or empty. */
-  readonly state: string;
-  readonly expected: number;
-  readonly covered: number;
-  readonly missing: readonly string[];
-  readonly exceptions: number;
-  /** Why it is not complete, and what completes it, with a command at the end; absent if it is complete. */
-  readonly reason?: string;
-  readonly next_action?: string | null;
-}
 
 export interface CalendarDay {
   readonly date: string;

@@ -1,13 +1,7 @@
 import { formatCount } from '../../../base/format-quantity.ts';
 import { dayMs } from '../../../base/window.ts';
-import {
-  buildCalendar,
-  type CalendarDay,
-  type CalendarMonth,
-  type DayState,
-  levelsCount,
-  toLevel,
-} from './archive-file.ts';
+import type { DayState } from '../../../contract/day-reasons.ts';
+import { buildCalendar, type CalendarDay, type CalendarMonth, levelsCount, toLevel } from './archive-file.ts';
 import { type DayKind, dayKinds, formatCoverageShare, toDayKind } from './day-kind.ts';
 import { html } from './dom.ts';
 

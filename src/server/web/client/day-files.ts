@@ -1,13 +1,7 @@
 import { formatBytes, formatCount, formatNumber, shortenText } from '../../../base/format-quantity.ts';
 import { dayMs } from '../../../base/window.ts';
-import {
-  type DayState,
-  listFilesOfDay,
-  type Manifest,
-  type ManifestFile,
-  toFileName,
-  toFileUrl,
-} from './archive-file.ts';
+import type { DayState } from '../../../contract/day-reasons.ts';
+import { listFilesOfDay, type Manifest, type ManifestFile, toFileName, toFileUrl } from './archive-file.ts';
 import { formatCoverageShare } from './day-kind.ts';
 import { html, renderTableHead } from './dom.ts';
 import { type DownloadableFile, renderDownloadButtons } from './download.ts';

@@ -1,5 +1,5 @@
 import { formatCount, formatNumber } from '../../../base/format-quantity.ts';
-import type { DayState } from './archive-file.ts';
+import type { DayState } from '../../../contract/day-reasons.ts';
 
 /** The cases of a day in the calendar, in the order of the legend, with their labels. */
 export const dayKinds = {
