@@ -35,7 +35,7 @@ test('serves the page without a key, with a strict content security policy', asy
   const page = await ask('/', bare);
   expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
   const policy = page.headers.get('content-security-policy')!;
-  expect(policy).toContain("default-src 'self'");
+  expect(policy).toContain("default-src 'none'");
   expect(policy).not.toMatch(/unsafe|https?:|\*/);
   expect(page.headers.get('cache-control')).toBe('no-cache');
   const text = await page.text();

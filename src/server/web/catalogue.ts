@@ -11,7 +11,7 @@ import { toOpenJudgement, type Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { isPublicRequest, toRequestOrigin } from '../auth/public-access.ts';
 import type { CompressBody } from '../http/compress-response.ts';
-import { ProblemError, requireLocalState } from '../http/problem-details.ts';
+import { ProblemError, pageContentSecurityPolicy, requireLocalState } from '../http/problem-details.ts';
 import { type App, readServiceFacts, type ServiceContext } from '../http/service-context.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
 import { formatDate } from './client/format.ts';
@@ -19,13 +19,7 @@ import { computeTotals, renderPageDocument, sheets, type Totals } from './docume
 
 const yearSeconds = 31_536_000;
 
-/** Allow only our own files: no inline script or style, no other host, no frame, and no form target. */
-export const pageHeaders = {
-  'content-security-policy':
-    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-};
+export const pageHeaders = { 'content-security-policy': pageContentSecurityPolicy };
 
 const AssetPath = Type.Object({
   stamp: Type.String({ minLength: 1, description: 'A hash of all files.' }),

@@ -12,7 +12,7 @@ import type { Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { formatDate, formatTime } from './client/format.ts';
 import { searchHint, wordsLengthMax } from './client/list-view.ts';
-import { renderPageHeader } from './page-frame.ts';
+import { renderPageFrame, renderSheets } from './page-frame.ts';
 
 /** In order of precedence: later sheets override earlier ones. */
 export const sheets = [
@@ -42,24 +42,19 @@ export const renderPageDocument = (
   /** Names of the scripts that the first one imports: the browser then need not discover them one after the other. */
   modules: readonly string[] = [],
 ): string =>
-  html`<!doctype html>
-<html lang="en" data-access="${isPublic ? 'public' : 'key'}" data-now="${nowMs}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="robots" content="noindex">
-<meta name="description" content="What this oddslake archive of prediction-market prices contains: symbols, days, charts and files.">
-<title>oddslake: contents of this archive</title>
-<link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
-<link rel="stylesheet" href="${assets}/catalogue.css">
-<script type="module" src="${assets}/main.js"></script>
-${modules.map((name) => html`<link rel="modulepreload" fetchpriority="low" href="${assets}/${name}">`)}
-</head>
-<body>
-<script src="${assets}/first-view.js"></script>
-<a class="skip" href="#main">Skip to the archive</a>
-${renderPageHeader(assets, paths.catalogue)}
+  renderPageFrame(
+    {
+      ...{ assets, title: 'contents of this archive', current: paths.catalogue },
+      description: 'What this oddslake archive of prediction-market prices contains: symbols, days, charts and files.',
+      main: { id: 'main', link: 'Skip to the archive' },
+      head: [
+        ...renderSheets(assets, ['catalogue']),
+        html`<script type="module" src="${assets}/main.js"></script>\n`,
+        ...modules.map((name) => html`<link rel="modulepreload" fetchpriority="low" href="${assets}/${name}">\n`),
+      ],
+      data: html` data-access="${isPublic ? 'public' : 'key'}" data-now="${nowMs}"`,
+    },
+    html`<script src="${assets}/first-view.js"></script>
 <main id="main" tabindex="-1">
 <h1 class="list-only">Contents of this archive</h1>
 <p class="verdict ${totals.verdict.state} list-only">${totals.verdict.text}</p>
@@ -69,15 +64,13 @@ ${renderFigures(totals, nowMs)}
 <h2 id="key-title">Sign in</h2>
 </section>
 <div id="rest" data-today="${formatDate(nowMs)}" data-damaged="${[...damaged].slice(0, damagedMax).join()}"${
-    totals.generation === 0 ? html` data-empty` : isPublic ? html` data-loading` : ''
-  }>${isPublic && totals.generation > 0 ? renderSearchStart() : ''}</div>
+      totals.generation === 0 ? html` data-empty` : isPublic ? html` data-loading` : ''
+    }>${isPublic && totals.generation > 0 ? renderSearchStart() : ''}</div>
 ${renderDatasetCards(totals.datasets)}
 </main>
 <footer><p>All times are UTC. <a href="/docs">API documentation</a> · <a href="/api/v1/openapi.json">OpenAPI</a> ·
-oddslake ${version}</p></footer>
-</body>
-</html>
-`.text;
+oddslake ${version}</p></footer>`,
+  );
 
 /** The search field before the script runs: what is typed into it is kept. */
 const renderSearchStart = (): Html => html`<section aria-labelledby="symbols-title" class="list-only">

@@ -13,16 +13,21 @@ interface PageFrame {
   readonly main: { readonly id: string; readonly link: string };
   /** Style sheets and scripts. */
   readonly head: readonly Html[];
+  /** Attributes of the root element. */
+  readonly data?: Html;
 }
 
 /** Links of style sheets of the catalogue, in order of precedence. */
 export const renderSheets = (assets: string, names: readonly string[]): Html[] =>
   names.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">\n`);
 
-/** A page of the service with its head and its header, apart from the catalogue. */
-export const renderPageFrame = ({ assets, title, description, current, main, head }: PageFrame, body: Html): string =>
+/** A page of the service with its head and its header. */
+export const renderPageFrame = (
+  { assets, title, description, current, main, head, data = html`` }: PageFrame,
+  body: Html,
+): string =>
   html`<!doctype html>
-<html lang="en">
+<html lang="en"${data}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -48,7 +53,7 @@ const pages = [
 type HeaderPath = (typeof pages)[number][0];
 
 /** The header of every page of the service. @param assets the folder of the files @param current the path of this page; null if it is not in the header */
-export const renderPageHeader = (assets: string, current: HeaderPath | null): Html => html`<header class="top">
+const renderPageHeader = (assets: string, current: HeaderPath | null): Html => html`<header class="top">
 <p class="brand"><a href="${paths.catalogue}"><img src="${assets}/icon.svg" alt="" width="22" height="22"> oddslake</a></p>
 <nav aria-label="Pages">${pages.map(([path, name]) =>
   path === current ? html`<a href="${path}" aria-current="page">${name}</a> ` : html`<a href="${path}">${name}</a> `,
