@@ -87,3 +87,23 @@ export const palette = `:root {
   }
 }
 `;
+
+/** Style of every page of the service and of every report: colors, and what texts look like. */
+export const commonStyle = `${palette}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto;
+  background: var(--paper);
+  color: var(--text);
+  font: 15px / 1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
+  font-variant-numeric: tabular-nums;
+  overflow-wrap: anywhere;
+}
+h1, h2, h3, h4, p, dl, dd, ul, figure { margin: 0; padding: 0; }
+h1 { margin: 18px 0 12px; font-size: 22px; font-weight: 600; letter-spacing: -0.01em; line-height: 1.25; }
+h2 { margin-bottom: 10px; font-size: 19px; font-weight: 600; }
+section { margin-top: 32px; }
+footer { margin-top: 56px; padding-top: 14px; border-top: 1px solid var(--line); }
+.note, figcaption, footer { color: var(--muted); font-size: 13.5px; }
+.nowrap { white-space: nowrap; }
+`;

@@ -1,5 +1,5 @@
 import { shortenText } from '../base/format-quantity.ts';
-import { Html, html, palette } from '../base/html.ts';
+import { commonStyle, Html, html } from '../base/html.ts';
 
 // Parts of HTML reports.
 
@@ -150,24 +150,8 @@ export const renderWords = (text: string): Html =>
 
 /** Style of all reports: light and dark, wide and narrow, screen and print. */
 const pageStyle = `
-${palette}
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto;
-  padding: 8px 24px 48px;
-  max-width: 1008px;
-  background: var(--paper);
-  color: var(--text);
-  font: 15px / 1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
-  font-variant-numeric: tabular-nums;
-  overflow-wrap: anywhere;
-}
-h1, h2, p, dl, dd, figure { margin: 0; }
-h1 { margin: 20px 0 4px; font-size: 26px; font-weight: 600; line-height: 1.25; }
-h2 { margin-bottom: 10px; font-size: 19px; font-weight: 600; }
-section { margin-top: 36px; }
-.note, figcaption, footer { color: var(--muted); font-size: 13.5px; }
-.nowrap { white-space: nowrap; }
+${commonStyle}
+body { padding: 8px 24px 48px; max-width: 1008px; }
 .word { display: inline-block; max-width: 100%; }
 .hash { font: 13px / 1.5 ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace; word-break: break-all; }
 p.warning { margin-top: 16px; padding: 10px 14px; border-left: 3px solid var(--gap); background: var(--warn); }
@@ -208,10 +192,8 @@ summary { cursor: pointer; }
 dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; }
 dl.facts dt { color: var(--muted); }
 pre { margin: 12px 0 0; padding: 12px 14px; border-radius: 8px; background: var(--panel); font-size: 13px; overflow-x: auto; white-space: pre-wrap; }
-footer { margin-top: 48px; padding-top: 12px; border-top: 1px solid var(--line); }
 @media (max-width: 640px) {
   body { padding: 4px 14px 32px; }
-  h1 { font-size: 22px; }
   .wide { display: none; }
   .narrow { display: block; }
   .figures { grid-template-columns: 1fr 1fr; }

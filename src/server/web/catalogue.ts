@@ -6,7 +6,7 @@ import { Type } from 'typebox';
 import { readCollectedProgress } from '../../archive/journal/collected-progress.ts';
 import { readFoundDamage } from '../../archive/known-state.ts';
 import { judge } from '../../archive/read/judge.ts';
-import { palette } from '../../base/html.ts';
+import { commonStyle } from '../../base/html.ts';
 import { toOpenJudgement, type Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { isPublicRequest, toRequestOrigin } from '../auth/public-access.ts';
@@ -155,7 +155,7 @@ function readAssets(): Assets {
     ...readClientFiles(),
     ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))],
     ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))],
-    ['palette.css', Buffer.from(palette)],
+    ['common.css', Buffer.from(commonStyle)],
   ]);
   // One file: the first paint waits for every sheet, and a browser has six connections.
   contents.set(

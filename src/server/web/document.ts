@@ -17,7 +17,7 @@ import { renderPageFrame, renderSheets } from './page-frame.ts';
 /** In order of precedence: later sheets override earlier ones. */
 export const sheets = [
   'uplot',
-  'palette',
+  'common',
   'page',
   'controls',
   'parts',

@@ -18,7 +18,7 @@ const renderPage = (assets: string): string =>
       ...{ assets, title: 'error codes', current: paths.problems },
       description: 'The error codes of the oddslake API: what each means and what to do.',
       main: { id: 'main', link: 'Skip to the error codes' },
-      head: renderSheets(assets, ['palette', 'page', 'problems']),
+      head: renderSheets(assets, ['common', 'page', 'problems']),
     },
     html`<main class="problems" id="main" tabindex="-1">
 <h1>Error codes</h1>
@@ -59,7 +59,7 @@ export function sendNotFoundPage(reply: FastifyReply): FastifyReply {
     {
       ...{ assets, title: 'no such page', description: null, current: null },
       main: { id: 'main', link: 'Skip to the page' },
-      head: renderSheets(assets, ['palette', 'page', 'problems']),
+      head: renderSheets(assets, ['common', 'page', 'problems']),
     },
     html`<main class="problems" id="main" tabindex="-1">
 <h1>There is no such page</h1>
@@ -88,7 +88,7 @@ export const renderDocumentationPage = (assets: string): string => {
       main: { id: 'swagger-ui', link: 'Skip to the API' },
       head: [
         html`<link rel="stylesheet" href="${style}">\n`,
-        ...renderSheets(assets, ['palette', 'page', 'docs']),
+        ...renderSheets(assets, ['common', 'page', 'docs']),
         html`<script type="module" src="${assets}/docs.js"></script>\n`,
       ],
     },

@@ -12,7 +12,7 @@ test('the package contains the files that a checkout serves, and they import no 
   const folder = scratchFolder();
   await build(folder);
   const { files } = loadAssets();
-  const made = ['uplot.js', 'uplot.css', 'palette.css', 'catalogue.css'];
+  const made = ['uplot.js', 'uplot.css', 'common.css', 'catalogue.css'];
   const names = readdirSync(join(folder, 'client'));
   expect(names.sort()).toEqual([...files.keys()].filter((name) => !made.includes(name)).sort());
   for (const name of names) {
