@@ -2,7 +2,6 @@ import { isSymbolOf } from '../base/source-name.ts';
 import { computePartNumber } from '../base/symbol-name.ts';
 import { parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, subtract, type Window } from '../base/window.ts';
-import type { DamageFindings } from '../contract/completeness-counts.ts';
 import type { Archive } from './archive.ts';
 import type { CompletenessInput, CompletenessRules, KnownDamage } from './completeness/completeness.ts';
 import type { CoveredWindow, LostWindow } from './format/coverage.ts';
@@ -156,10 +155,6 @@ export function computeKnownDamage(damage: readonly FileDamage[], counts: PartCo
     },
   };
 }
-
-/** Recorded damage, in the form that updates published completeness. */
-export const readFoundDamage = (db: Database, counts: PartCounts): DamageFindings =>
-  computeKnownDamage(readRecordedDamage(db), counts);
 
 /** Maximum number of days without a file to judge. */
 const daysToJudgeMax = 3660;

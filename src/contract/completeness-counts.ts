@@ -138,7 +138,7 @@ interface PublishedCompleteness {
 }
 
 /** The number of damaged files, and the UTC midnights of the affected days of ticks and coverage. */
-export interface DamageFindings {
+interface DamageFindings {
   readonly files: number;
   readonly days: ReadonlySet<number>;
 }

@@ -12,6 +12,7 @@ import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { listChangedFiles } from '../../src/archive/publish/prune-files.ts';
 import { readEmptyMarkets } from '../../src/archive/publish/stage-empty-files.ts';
 import { hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
+import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { findPublishedCandles } from '../../src/server/history/scan-plan.ts';
@@ -106,7 +107,7 @@ describe('an archive of imported ticks', () => {
     const manifest = archive.readManifest();
     expect(Object.keys(manifest.days)).toEqual(['2026-06-02']);
     expect(readStatus(archive, judged, now).published).toMatchObject({ ticks: 1, days: 1 });
-    const totals = computeTotals(manifest, { files: 0, days: new Set() }, now);
+    const totals = computeTotals(manifest, { nowMs: now, lagMsMax: dayMs, status: readArchiveStatus(archive, now) });
     expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols']);
     expect(listFilesOfDay(manifest, '2026-06-02').map(({ dataset }) => dataset)).toEqual(['ticks']);
     expect(hasDailyCandles(manifest)).toBe(false);

@@ -8,6 +8,7 @@ import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { createFileFilter, listChangedFiles } from '../../src/archive/publish/prune-files.ts';
+import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';
 import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
@@ -134,7 +135,7 @@ test('the README and the catalogue page have the number of quotes', async () => 
   expect(text).toMatch(/\| quotes \| 10 \| \d+ kB \| best bid and ask/);
   expect(text).toContain("SELECT * FROM spreads WHERE date = '2026-06-02' LIMIT 10;");
   const manifest = archive.readManifest();
-  const totals = computeTotals(manifest, { files: 0, days: new Set() }, now);
+  const totals = computeTotals(manifest, { nowMs: now, lagMsMax: dayMs, status: readArchiveStatus(archive, now) });
   expect(totals.datasets).toContainEqual(expect.objectContaining({ name: 'quotes', rows: 10 }));
   expect(totals.bytes).toBe(listManifestFiles(manifest).reduce((sum, { bytes }) => sum + bytes, 0));
 });

@@ -3,6 +3,7 @@ import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { recordOwed } from '../../src/archive/journal/gap-records.ts';
 import { finishRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
+import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import { Html, html } from '../../src/base/html.ts';
 import { countCompleteDays } from '../../src/contract/completeness-counts.ts';
@@ -47,8 +48,8 @@ test('serves the page without a key, with a strict content security policy', asy
 test('shows the totals of the manifest', async () => {
   const archive = await published();
   const manifest = archive.readManifest();
-  const totals = computeTotals(manifest, { files: 0, days: new Set() }, now);
-  expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 3, watermark: manifest.watermark });
+  const totals = computeTotals(manifest, { nowMs: now, lagMsMax: dayMs, status: readArchiveStatus(archive, now) });
+  expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 3, reached: manifest.reached });
   // The day that is not over does not count, as in the report.
   const lifetimeRules = { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs };
   const status = readStatus(archive, { namedSymbols: null, views: [], lifetimeRules }, now);
@@ -57,8 +58,7 @@ test('shows the totals of the manifest', async () => {
   expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);
   const bytes = listManifestFiles(manifest).reduce((sum, file) => sum + file.bytes, 0);
   expect(totals.bytes).toBe(bytes);
-  const verdict = { state: 'ok', text: 'OK: collected', command: null } as const;
-  const page = renderPageDocument({ ...totals, verdict, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
+  const page = renderPageDocument({ ...totals, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
   expect(page).toContain('<dd>1 h 30 min</dd>');
 });
 

@@ -3,18 +3,13 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { Type } from 'typebox';
-import { readCollectedProgress } from '../../archive/journal/collected-progress.ts';
-import { readFoundDamage } from '../../archive/known-state.ts';
-import { judge } from '../../archive/read/judge.ts';
 import { commonStyle } from '../../base/html.ts';
-import { toOpenJudgement, type Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { isPublicRequest, toRequestOrigin } from '../auth/public-access.ts';
 import type { CompressBody } from '../http/compress-response.ts';
 import { ProblemError, pageContentSecurityPolicy, requireLocalState } from '../http/problem-details.ts';
 import { type App, readServiceFacts, type ServiceContext } from '../http/service-context.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from '../http/static-body.ts';
-import { formatDate } from './client/format.ts';
 import { computeTotals, renderPageDocument, sheets, type Totals } from './document.ts';
 
 const yearSeconds = 31_536_000;
@@ -26,8 +21,8 @@ const AssetPath = Type.Object({
   name: Type.String({ minLength: 1, description: 'Name of a script, a style sheet or the icon.' }),
 });
 
-/** Maximum age of the verdict on the page, in ms: the judge reads the whole manifest, and everyone may request the page. */
-const verdictMsMax = 10_000;
+/** Maximum age of the totals on the page, in ms: they are read from the whole manifest, and everyone may request the page. */
+const totalsMsMax = 10_000;
 
 /** Responses of any content type. The types are for the OpenAPI document, not for the compiler. */
 const assetResponses: Readonly<Record<number, unknown>> = {
@@ -43,31 +38,15 @@ const assetResponses: Readonly<Record<number, unknown>> = {
 
 /** The catalogue page at `/` and the files that it loads. */
 export function registerCatalogueRoutes(app: App, context: ServiceContext, compress: CompressBody): void {
-  const { archive, current, clock, version } = context;
-  let cached: { readonly of: object; readonly key: string; readonly totals: Totals } | undefined;
-  const totals = (): Totals & { readonly verdict: Verdict } => {
+  const { current, clock, version } = context;
+  let cached: { readonly of: object; readonly atMs: number; readonly totals: Totals } | undefined;
+  const readTotals = (nowMs: number): Totals => {
     requireLocalState(context);
     const manifest = current.getManifest();
-    const damage = readFoundDamage(archive.state.db, manifest);
-    const nowMs = clock.nowMs();
-    const key = [formatDate(nowMs), damage.files, ...damage.days].join();
-    if (cached?.of !== manifest || cached.key !== key)
-      cached = { of: manifest, key, totals: computeTotals(manifest, damage, nowMs) };
-    return {
-      ...cached.totals,
-      ...readCollectedProgress(archive.state.db, manifest),
-      verdict: readVerdict(nowMs),
-    };
+    if (cached?.of !== manifest || Math.abs(nowMs - cached.atMs) >= totalsMsMax)
+      cached = { of: manifest, atMs: nowMs, totals: computeTotals(manifest, readServiceFacts(context)) };
+    return cached.totals;
   };
-  let judged: { readonly verdict: Verdict; readonly atMs: number } | undefined;
-  const readVerdict = (nowMs: number): Verdict => {
-    if (judged === undefined || Math.abs(nowMs - judged.atMs) >= verdictMsMax)
-      judged = { verdict: toOpenJudgement(judge(readServiceFacts(context))).verdict, atMs: nowMs };
-    return judged.verdict;
-  };
-
-  const listDamagedDays = (): string[] =>
-    [...readFoundDamage(archive.state.db, current.getManifest()).days].sort((a, b) => a - b).map(formatDate);
 
   app.get(
     paths.catalogue,
@@ -81,21 +60,15 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext, compr
         response: { 200: { description: 'The page', content: { 'text/html': { schema: Type.String() } } } },
       },
     },
-    async (request, reply) =>
-      reply
+    async (request, reply) => {
+      const nowMs = clock.nowMs();
+      const { stamp, modules } = loadAssets();
+      const isPublic = isPublicRequest(context.settings.service, toRequestOrigin(request));
+      return reply
         .headers({ ...pageHeaders, 'cache-control': 'no-cache' })
         .type('text/html; charset=utf-8')
-        .send(
-          renderPageDocument(
-            totals(),
-            clock.nowMs(),
-            `/assets/${loadAssets().stamp}`,
-            version,
-            isPublicRequest(context.settings.service, toRequestOrigin(request)),
-            listDamagedDays(),
-            loadAssets().modules,
-          ),
-        ),
+        .send(renderPageDocument(readTotals(nowMs), nowMs, `/assets/${stamp}`, version, isPublic, modules));
+    },
   );
 
   app.get(

@@ -1,14 +1,11 @@
 import { type Column, type DatasetName, datasetNames, datasets } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
+import { type Facts, judge } from '../../archive/read/judge.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../../base/format-quantity.ts';
 import { type Html, html } from '../../base/html.ts';
 import { minuteMs } from '../../base/window.ts';
-import {
-  countCompleteDays,
-  type DamageFindings,
-  updatePublishedCompleteness,
-} from '../../contract/completeness-counts.ts';
-import type { Verdict } from '../../contract/finding.ts';
+import { countCompleteDays } from '../../contract/completeness-counts.ts';
+import { toOpenJudgement, type Verdict } from '../../contract/finding.ts';
 import { paths } from '../../contract/paths.ts';
 import { formatDate, formatTime } from './client/format.ts';
 import { searchHint, wordsLengthMax } from './client/list-view.ts';
@@ -33,12 +30,11 @@ const damagedMax = 1000;
 
 /** The public page: the totals, and empty sections that the client fills for key holders. */
 export const renderPageDocument = (
-  totals: Totals & { readonly verdict: Verdict },
+  totals: Totals,
   nowMs: number,
   assets: string,
   version: string,
   isPublic = false,
-  damaged: Iterable<string> = [],
   /** Names of the scripts that the first one imports: the browser then need not discover them one after the other. */
   modules: readonly string[] = [],
 ): string =>
@@ -63,7 +59,7 @@ ${renderFigures(totals, nowMs)}
 <section id="key" aria-labelledby="key-title"${isPublic ? html` hidden` : ''}>
 <h2 id="key-title">Sign in</h2>
 </section>
-<div id="rest" data-today="${formatDate(nowMs)}" data-damaged="${[...damaged].slice(0, damagedMax).join()}"${
+<div id="rest" data-today="${formatDate(nowMs)}" data-damaged="${totals.damagedDays.slice(0, damagedMax).join()}"${
       totals.generation === 0 ? html` data-empty` : isPublic ? html` data-loading` : ''
     }>${isPublic && totals.generation > 0 ? renderSearchStart() : ''}</div>
 ${renderDatasetCards(totals.datasets)}
@@ -135,17 +131,21 @@ export interface Totals {
   readonly daysComplete: number;
   readonly generation: number;
   readonly publishedAt: number;
-  readonly watermark: number | null;
-  /** The watermark, with inferred windows counted as covered. */
+  /** Every live symbol is covered up to here, inferred windows included. */
   readonly reached: number | null;
+  /** Days with damaged files, YYYY-MM-DD. */
+  readonly damagedDays: readonly string[];
+  /** For readers without a key. */
+  readonly verdict: Verdict;
   /** Datasets with rows. */
   readonly datasets: readonly DatasetTotals[];
 }
 
-/** Computes the public totals of an archive. Days are those that have ended at `nowMs`. */
-export function computeTotals(manifest: Manifest, damage: DamageFindings, nowMs: number): Totals {
+/** Computes the public totals of an archive. Without its status, no day is known to be complete. */
+export function computeTotals(manifest: Manifest, facts: Facts): Totals {
   const ticks = manifest.datasets.ticks.files;
-  const { complete, total } = countCompleteDays(updatePublishedCompleteness(manifest, damage, nowMs));
+  const { completeness, reached } = facts.status ?? { completeness: null, reached: null };
+  const { complete, total } = completeness === null ? { complete: 0, total: 0 } : countCompleteDays(completeness);
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
   for (const { t_min, t_max } of ticks) {
@@ -161,8 +161,9 @@ export function computeTotals(manifest: Manifest, damage: DamageFindings, nowMs:
     daysComplete: complete,
     generation: manifest.generation,
     publishedAt: manifest.created_at,
-    watermark: manifest.watermark,
-    reached: manifest.reached,
+    reached,
+    damagedDays: completeness?.damaged.dates ?? [],
+    verdict: toOpenJudgement(judge(facts)).verdict,
     datasets: datasetNames
       .map((name) => ({ name, files: listFilesWithRows(manifest, name) }))
       .filter(({ files }) => files.length > 0)
