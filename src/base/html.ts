@@ -53,7 +53,6 @@ export const palette = `:root {
   --level-1: #d3e6ec;
   --level-2: #a6cedb;
   --level-3: #6faec2;
-  --level-4: #3f8aa3;
   --level-5: #175a72;
   --mono: ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace;
 }
@@ -82,7 +81,6 @@ export const palette = `:root {
     --level-1: #1f3a44;
     --level-2: #28515f;
     --level-3: #357184;
-    --level-4: #4f9ab0;
     --level-5: #8fd3e8;
   }
 }

@@ -62,7 +62,7 @@ export interface Finding {
   readonly files?: NamedFew;
 }
 
-interface NamedFew {
+export interface NamedFew {
   readonly count: number;
   readonly names: readonly string[];
 }

@@ -7,6 +7,7 @@ import {
   updatePublishedDays,
 } from '../../contract/completeness-counts.ts';
 import { listOpenDays, type OpenDay } from '../../contract/day-reasons.ts';
+import { type NamedFew, toNamedFew } from '../../contract/finding.ts';
 import { type Archive, readCheckedManifest } from '../archive.ts';
 import { readDiskSpace } from '../disk/file-system.ts';
 import { computeDailyGrowth } from '../format/growth.ts';
@@ -57,7 +58,7 @@ export interface ArchiveStatus {
 type FoundDamage = Omit<RecordedDamage, 'runId'>;
 
 interface FailingSymbols extends Window {
-  readonly symbols: { readonly count: number; readonly names: readonly string[] };
+  readonly symbols: NamedFew;
   /** When the first of these requests failed. */
   readonly since: number;
   /** Why the newest window failed, one clause. */
@@ -125,15 +126,13 @@ function readFailing(db: Database, nowMs: number): FailingSymbols | null {
   if (failed.length === 0) return null;
   const names = [...new Set(failed.map(({ symbol }) => symbol))];
   return {
-    symbols: { count: names.length, names: names.slice(0, namesMax) },
+    symbols: toNamedFew(names),
     from: failed.reduce((min, { from }) => Math.min(min, from), Number.POSITIVE_INFINITY),
     to: failed.reduce((max, { to }) => Math.max(max, Math.min(to, nowMs)), Number.NEGATIVE_INFINITY),
     since: failed.reduce((min, { since }) => Math.min(min, since), Number.POSITIVE_INFINITY),
     reason: failed.reduce((a, b) => (b.to > a.to ? b : a)).reason,
   };
 }
-
-const namesMax = 5;
 
 const listedMax = 20;
 
