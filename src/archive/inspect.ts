@@ -23,7 +23,6 @@ export interface ArchiveInspection {
   readonly manifest: { readonly manifest: Manifest; readonly sha256: string } | OddslakeError | null;
   /** Null if there is no state database. */
   readonly state: StateInspection | OddslakeError | null;
-  readonly isBeingWritten: boolean;
 }
 
 /** Inspects the archive at `root` without changing it. Accepts damaged archives. */
@@ -32,7 +31,7 @@ export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
   if (!archiveExists(root, disk)) {
     const otherNames = listOtherFiles(root, disk);
     const kind = otherNames.length > 0 || (disk.size(root) !== null && !disk.isFolder(root)) ? 'other files' : 'none';
-    return { kind, manifest: null, state: null, isBeingWritten: false };
+    return { kind, manifest: null, state: null };
   }
   // State before manifest: a publish between the two reads then looks no different from a finished one.
   const state = catchOddslakeError(() => inspectState(layout.privateFolder));
@@ -42,7 +41,7 @@ export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
     const text = Buffer.from(bytes).toString('utf8');
     return { manifest: parseManifest(text, layout.manifestPath), sha256: sha256(bytes) };
   });
-  return { kind: 'archive', manifest, state, isBeingWritten: isLocked(layout.lockPath, disk) };
+  return { kind: 'archive', manifest, state };
 }
 
 function catchOddslakeError<T>(read: () => T): T | OddslakeError {

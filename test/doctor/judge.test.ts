@@ -248,7 +248,6 @@ describe('the archive', () => {
     manifest: { manifest, sha256: 'a' },
     state,
     status,
-    isBeingWritten: false,
     files: { listed: 9, hashed: 8, wrong: [] },
     damagedFiles: 0,
     quarantineBytes: 0,

@@ -49,15 +49,9 @@ export function recordLost(db: Database, windows: readonly LostWindow[], lostAtM
   }
 }
 
-/** Reads the lost windows of one symbol or of all, sorted by dataset, symbol and time. */
-export const readLostWindows = (db: Database, symbol?: string): RecordedLoss[] =>
-  (symbol === undefined
-    ? db.all<LostRow & Record<string, never>>('select * from lost order by dataset, symbol, t_from')
-    : db.all<LostRow & Record<string, never>>(
-        'select * from lost where symbol = ? order by dataset, symbol, t_from',
-        symbol,
-      )
-  ).map(toRecordedLoss);
+/** Reads the lost windows, sorted by dataset, symbol and time. */
+export const readLostWindows = (db: Database): RecordedLoss[] =>
+  db.all<LostRow & Record<string, never>>('select * from lost order by dataset, symbol, t_from').map(toRecordedLoss);
 
 /** Reads the lost tick windows that overlap `window`, by symbol. */
 export function readLostTicksIn(db: Database, { from, to }: Window): Map<string, RecordedLoss[]> {

@@ -82,8 +82,6 @@ export interface PublishOptions extends JudgeContext {
 }
 
 export interface PublishResult {
-  /** The manifest when the lock was acquired. */
-  readonly previousManifest: Manifest;
   /** The current manifest. */
   readonly manifest: Manifest;
   /** Files with rows that this publish wrote. */
@@ -231,7 +229,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
   if (!hasInput && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
     journalIntake(archive, options);
-    return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
+    return { manifest: base, files: [], lacking: [], late: [], refused };
   }
   // In the order in which the commit inserts unknown symbols into the state.
   const seen = [...(intake?.series.seen ?? []), ...(intake?.ticks.seen ?? [])];
@@ -254,7 +252,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   if (mayBeQuiet && isQuiet(archive, stage, manifest, options.clock.nowMs())) {
     const journalBins = source.listJournalBins(results.map(({ bin }) => bin));
     commitQuietly(archive, stage, manifest, { runId: options.runId, results, bins: journalBins, end });
-    return { previousManifest: base, manifest: base, files: [], lacking: [], late: [], refused };
+    return { manifest: base, files: [], lacking: [], late: [], refused };
   }
   if (deferred.length > 0) {
     stageMarkets(archive, stage, deferred);
@@ -276,7 +274,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   });
   const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
-  return { previousManifest: base, manifest, files, lacking, late: findLateness(options, results), refused };
+  return { manifest, files, lacking, late: findLateness(options, results), refused };
 }
 
 const permitsQuiet = (db: Database, { quietWindowsMax = -1, judges, intake }: PublishOptions): boolean =>

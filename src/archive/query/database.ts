@@ -5,7 +5,7 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { toCellValue } from './convert-values.ts';
 import type { DatasetFiles, Query, QueryEngine, QueryOptions } from './query.ts';
-import { readFirstRows, streamChunks, streamDoubles, streamTexts, writeParquet, writeText } from './results.ts';
+import { readFirstRows, streamChunks, streamTexts, writeParquet, writeText } from './results.ts';
 import { prepareRead } from './statement.ts';
 import { buildFolderSetupSql, buildSetupSql, buildStartSettings, buildTempViewsSql } from './views.ts';
 
@@ -112,8 +112,6 @@ function createQuery(
       }),
     readChunks: (statements, signal = neverAborted, values = []) =>
       streamed(signal, (connection) => streamChunks(connection, statements, values)),
-    readDoubles: (sql, signal = neverAborted, values = []) =>
-      streamed(signal, (connection) => streamDoubles(connection, sql, values)),
     readTexts: (statements, format, signal = neverAborted, values = []) =>
       streamed(signal, (connection) => streamTexts(connection, statements, format, values)),
   };

@@ -87,15 +87,6 @@ export interface Query {
     signal?: AbortSignal,
     values?: readonly QueryParameter[],
   ): AsyncGenerator<Chunk, void, undefined>;
-  /**
-   * Reads the rows of a statement whose columns are all doubles without NULLs, as columns, a few thousand rows at a
-   * time. DuckDB holds the whole result in memory. A chunk is valid until the next one is read.
-   */
-  readDoubles(
-    sql: string,
-    signal?: AbortSignal,
-    values?: readonly QueryParameter[],
-  ): AsyncGenerator<readonly Float64Array[], void, undefined>;
   /** Reads the rows of at least one statement as one text, in the format of `write`. */
   readTexts(
     statements: readonly string[],

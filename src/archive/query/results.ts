@@ -7,7 +7,6 @@ import { pipeline } from 'node:stream/promises';
 import {
   type DuckDBConnection,
   DuckDBDecimalValue,
-  DuckDBDoubleVector,
   DuckDBListValue,
   type DuckDBPreparedStatement,
   type DuckDBResult,
@@ -41,50 +40,6 @@ function toChunkValue(value: DuckDBValue): ChunkValue {
     return value;
   if (value instanceof DuckDBListValue) return value.items as string[];
   throw new TypeError(`a value of a type that chunks do not support: ${value}`);
-}
-
-/**
- * Streams columns of doubles as typed arrays, because conversion to lists would be slow. Computes the whole result
- * first: waiting for every two thousand rows would cost a fifth of the time.
- */
-export async function* streamDoubles(
-  connection: DuckDBConnection,
-  sql: string,
-  values: readonly QueryParameter[],
-): AsyncGenerator<readonly Float64Array[]> {
-  const { prepared } = await prepareRead(connection, sql);
-  if (values.length > 0) prepared.bind([...values]);
-  const result = await prepared.run();
-  const columns = Array.from({ length: result.columnCount }, (_, c) => c);
-  for (let i = 0; i < result.chunkCount; i++) {
-    const chunk = result.getChunk(i);
-    const vectors = columns.map((c) => chunk.getColumnVector(c));
-    yield vectors.map((vector) => {
-      if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that is not of type DOUBLE: ${sql}`);
-      return readVectorItems(vector) ?? copyVectorItems(vector, sql);
-    });
-  }
-}
-
-/** Internals of the library's vector. Its public interface returns values one by one, which is five times as slow. */
-interface VectorInternals {
-  readonly items?: unknown;
-  readonly validity?: { readonly data?: BigUint64Array | null };
-}
-
-/** The values of a vector as an array; null if it has NULLs or its internals differ from what is expected. */
-export function readVectorItems(vector: DuckDBDoubleVector): Float64Array | null {
-  const { items, validity } = vector as unknown as VectorInternals;
-  if (!(items instanceof Float64Array) || validity === undefined) return null;
-  return validity.data === null ? items : null;
-}
-
-export function copyVectorItems(vector: DuckDBDoubleVector, sql: string): Float64Array {
-  return Float64Array.from({ length: vector.itemCount }, (_, row) => {
-    const value = vector.getItem(row);
-    if (value === null) throw new TypeError(`a column of doubles with a NULL: ${sql}`);
-    return value;
-  });
 }
 
 /** Streams the rows of statements as one text. */
