@@ -3,7 +3,7 @@ import type { Window } from '../base/window.ts';
 import { paths } from '../contract/paths.ts';
 import { AttemptError, parseServedAt, type RequestSubject, type ResponseHead } from './classify-error.ts';
 import { createFieldCheck, decodeMarketsPage, decodeOrderbook, decodeTickPage } from './decode.ts';
-import { createRateLimiter } from './limiter.ts';
+import { RateLimiter } from './limiter.ts';
 import { createRetryBudget, requestWithRetries, type UpstreamSession } from './request.ts';
 import { openTransport } from './transport.ts';
 import {
@@ -104,7 +104,7 @@ function createSession(
       { ...limits, origin, headers, connections: limits.concurrency },
       deps.clock,
     ),
-    limiter: createRateLimiter(
+    limiter: new RateLimiter(
       {
         ...limits,
         pauseMsMax: limits.retryAfterMsMax,

@@ -2,7 +2,7 @@ import PQueue from 'p-queue';
 import type { Clock } from '../base/ports.ts';
 import type { RateStateStore } from '../base/rate-state.ts';
 import { getRateInForce, type InferredRate, parseInferredRate, updateInferredRate } from './adaptive-rate.ts';
-import { createRateLease } from './rate-lease.ts';
+import { RateLease } from './rate-lease.ts';
 import { checkRate, createSlidingWindow, readRateState } from './sliding-window.ts';
 
 /** The service requested a pause longer than the client waits. */
@@ -37,36 +37,6 @@ interface Start {
   readonly atMs: number;
 }
 
-/** All requests with one key use one limiter. */
-export interface RateLimiter {
-  /**
-   * Runs a task when a slot is free and the rate allows it. Higher priority goes first.
-   * @throws PauseTooLongError, or the signal's reason, immediately and in any state
-   */
-  run<T>(task: (permit: Permit) => Promise<T>, options: { priority: number; signal: AbortSignal }): Promise<T>;
-  /**
-   * Starts no task within the next `ms`. Applies to all processes that share the store, unless `ms` exceeds the maximum
-   * pause. A pause never shortens another one.
-   */
-  pause(ms: number): void;
-  /** Limits the rate to the one that the service states. The last call applies. */
-  capRate(requestsPerSecond: number): void;
-  /** Resolves when no task is running or waiting. After this, the owner of the rate store may close it. */
-  close(): Promise<void>;
-  /** Number of tasks of this process that have not received response headers yet. */
-  countInFlight(): number;
-  /** Time during which the rate limit held back a waiting task, in ms. */
-  waitedMs(): number;
-  /** Total time of pauses, without double counting, in ms. */
-  throttledMs(): number;
-  /** The rate in force, in requests per second. */
-  allowedPerSecond(): number;
-  /** The share of the allowed rate, 0 to 1, that was used while there were tasks. */
-  usedShare(): number;
-  /** Remaining time of the current pause, in ms. */
-  remainingPauseMs(): number;
-}
-
 /** How long the lowest configured rate of the processes applies after its last refresh, in ms. */
 const configuredMinKeptMs = 10_000;
 /** Interval at which a waiting process refreshes its configured rate, in ms. */
@@ -76,16 +46,13 @@ const refreshMsMin = 1_000;
 /** A start is not used if its request is later than this, in ms: the process was suspended, and the guard does not cover it. */
 const lateStartMsMax = 100;
 
-export function createRateLimiter(options: RateLimiterOptions, clock: Clock): RateLimiter {
-  return new SharedRateLimiter(options, clock);
-}
-
-/** The state of a limiter: what this process knows of the shared rate, and its waiting and running tasks. */
-class SharedRateLimiter implements RateLimiter {
+/**
+ * Limits the rate of requests. All requests with one key use one limiter. Holds what this process knows of the shared rate, and
+ * its waiting and running tasks.
+ */
+export class RateLimiter {
   readonly #options: RateLimiterOptions;
   readonly #clock: Clock;
-  readonly #requestsPerSecond;
-  readonly #pauseMsMax;
   #statedRate = Number.POSITIVE_INFINITY;
   #inferredText: string | null = null;
   #inferredRate: InferredRate | null = null;
@@ -104,38 +71,28 @@ class SharedRateLimiter implements RateLimiter {
   readonly #getRate = (): number => getRateInForce(this.#inferredRate, this.#getConfiguredRate());
   readonly #noteUse = (): void =>
     this.#utilization.note(this.#clock.monotonicMs(), this.#getRate(), this.#activeTasks, this.#resumeMs);
-  readonly #getConfiguredRate = (): number => Math.min(this.#requestsPerSecond, this.#configuredMin, this.#statedRate);
+  readonly #getConfiguredRate = (): number =>
+    Math.min(this.#options.requestsPerSecond, this.#configuredMin, this.#statedRate);
 
   constructor(options: RateLimiterOptions, clock: Clock) {
     this.#options = options;
     this.#clock = clock;
-    const { requestsPerSecond, pauseMsMax } = options;
-    this.#requestsPerSecond = requestsPerSecond;
-    this.#pauseMsMax = pauseMsMax;
-    checkRate(requestsPerSecond);
-    this.#rateLease = createRateLease(options.rateStore, clock, () => this.#getRate());
+    checkRate(options.requestsPerSecond);
+    this.#rateLease = new RateLease(options.rateStore, clock, () => this.#getRate());
     this.#slidingWindow = createSlidingWindow(() => this.#getRate(), this.#rateLease);
     this.#slots = new PQueue({ concurrency: options.concurrency });
-    this.#configuredMin = requestsPerSecond;
+    this.#configuredMin = options.requestsPerSecond;
   }
 
   /** Reads the shared state, and publishes this process's configured rate. */
   #syncState(nowMs: number): void {
+    const { requestsPerSecond: own } = this.#options;
     const state = readRateState(this.#rateLease, nowMs);
     const isOld = nowMs - state.configuredMinAtMs > configuredMinKeptMs;
-    if (
-      isOld ||
-      this.#requestsPerSecond < state.configuredMin ||
-      (this.#requestsPerSecond === state.configuredMin && nowMs - state.configuredMinAtMs > refreshMsMin)
-    ) {
-      this.#rateLease.write({
-        ...state,
-        configuredMin: this.#requestsPerSecond,
-        configuredMinAtMs: nowMs,
-        writtenAtMs: nowMs,
-      });
-    }
-    this.#configuredMin = isOld ? this.#requestsPerSecond : state.configuredMin;
+    const isDue = own === state.configuredMin && nowMs - state.configuredMinAtMs > refreshMsMin;
+    if (isOld || own < state.configuredMin || isDue)
+      this.#rateLease.write({ ...state, configuredMin: own, configuredMinAtMs: nowMs, writtenAtMs: nowMs });
+    this.#configuredMin = isOld ? own : state.configuredMin;
     if (state.inferred !== this.#inferredText) {
       this.#inferredText = state.inferred;
       this.#inferredRate = parseInferredRate(state.inferred);
@@ -154,7 +111,7 @@ class SharedRateLimiter implements RateLimiter {
   #tryAcquire(): Start | { readonly waitMs: number } {
     return this.#rateLease.runStart((now) => {
       this.#syncState(now);
-      if (this.#resumeMs - now > this.#pauseMsMax) throw new PauseTooLongError(this.#resumeMs - now);
+      if (this.#resumeMs - now > this.#options.pauseMsMax) throw new PauseTooLongError(this.#resumeMs - now);
       const next = Math.max(this.#resumeMs, this.#slidingWindow.computeEarliestMs(now));
       return next <= now ? { request: this.#slidingWindow.start(now), atMs: now } : { waitMs: next - now };
     });
@@ -247,6 +204,10 @@ class SharedRateLimiter implements RateLimiter {
     }
   }
 
+  /**
+   * Runs a task when a slot is free and the rate allows it. Higher priority goes first.
+   * @throws PauseTooLongError, or the signal's reason, immediately and in any state
+   */
   async run<T>(
     task: (permit: Permit) => Promise<T>,
     { priority, signal }: { priority: number; signal: AbortSignal },
@@ -261,6 +222,10 @@ class SharedRateLimiter implements RateLimiter {
     }
   }
 
+  /**
+   * Starts no task within the next `ms`. Applies to all processes that share the store, unless `ms` exceeds the maximum
+   * pause. A pause never shortens another one.
+   */
   pause(ms: number): void {
     this.#rateLease.runShared((now) => {
       this.#syncState(now);
@@ -268,41 +233,49 @@ class SharedRateLimiter implements RateLimiter {
       this.#noteResume(until, now);
       const state = this.#rateLease.read();
       // A longer pause fails the requests of this run. The next run may check whether it still applies.
-      if (ms <= this.#pauseMsMax && until > state.resumeMs)
+      if (ms <= this.#options.pauseMsMax && until > state.resumeMs)
         this.#rateLease.write({ ...state, resumeMs: until, writtenAtMs: now });
     });
   }
 
+  /** Limits the rate to the one that the service states. The last call applies. */
   capRate(requestsPerSecond: number): void {
     this.#statedRate = requestsPerSecond;
   }
 
+  /** Resolves when no task is running or waiting. After this, the owner of the rate store may close it. */
   async close(): Promise<void> {
     await this.#slots.onIdle();
     this.#rateLease.leave();
   }
 
+  /** Number of tasks of this process that have not received response headers yet. */
   countInFlight(): number {
     return this.#inFlight;
   }
 
+  /** Time during which the rate limit held back a waiting task, in ms. */
   waitedMs(): number {
     return this.#waitedMs;
   }
 
+  /** Total time of pauses, without double counting, in ms. */
   throttledMs(): number {
     return this.#throttledMs;
   }
 
+  /** The rate in force, in requests per second. */
   allowedPerSecond(): number {
     return this.#getRate();
   }
 
+  /** The share of the allowed rate, 0 to 1, that was used while there were tasks. */
   usedShare(): number {
     this.#noteUse();
     return this.#utilization.computeShare();
   }
 
+  /** Remaining time of the current pause, in ms. */
   remainingPauseMs(): number {
     return Math.max(0, this.#resumeMs - this.#clock.monotonicMs());
   }

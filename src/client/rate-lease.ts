@@ -8,23 +8,6 @@ import {
 } from '../base/rate-state.ts';
 import { readRateState } from './sliding-window.ts';
 
-/**
- * A rate state that several processes share. A process that uses the rate alone takes a lease: it reserves some requests
- * and a short time in the shared state, and works on a copy in memory until both are used up. To all others, the reserved
- * requests count as started at the end of the lease. No real start is later than that, so they never start a request too
- * early, even if the process is killed or suspended. Times are milliseconds of the machine's monotonic clock.
- */
-interface RateLease extends RateStateAccess {
-  /** Runs work that may start a request, on the copy while the lease lasts. The other methods may be called only from `work`. */
-  runStart<T>(work: (nowMs: number) => T): T;
-  /** Runs work that records a response about which the others need not know at once. */
-  runResponse<T>(work: (nowMs: number) => T): T;
-  /** Runs work whose result the others must know at once. Ends the lease. */
-  runShared<T>(work: (nowMs: number) => T): T;
-  /** Returns what is left of the lease. Call it when no request is running, before the shared store is closed. */
-  leave(): void;
-}
-
 /** Longest lease, in ms. Others wait this long at most for their first request, and for a pause to be known. */
 export const leaseMsMax = 500;
 /** Most requests of a lease. More would save little, and be lost if the process is killed. */
@@ -65,13 +48,13 @@ const reserve = (own: RateState, lease: Lease | null): RateState =>
     ? { ...own, reservedFrom: own.count, reservedUntilMs: Number.NEGATIVE_INFINITY }
     : { ...own, reservedFrom: own.count, reservedUntilMs: lease.untilMs, count: lease.end, slotMs: lease.untilMs };
 
-/** @param shared undefined: this process alone has the rate */
-export function createRateLease(shared: RateStateStore | undefined, clock: Clock, getRate: () => number): RateLease {
-  return new SharedRateLease(shared, clock, getRate);
-}
-
-/** What one user of the rate knows of it, its lease and its copy of the state. */
-class SharedRateLease implements RateLease {
+/**
+ * A rate state that several processes share. A process that uses the rate alone takes a lease: it reserves some requests
+ * and a short time in the shared state, and works on a copy in memory until both are used up. To all others, the reserved
+ * requests count as started at the end of the lease. No real start is later than that, so they never start a request too
+ * early, even if the process is killed or suspended. Times are milliseconds of the machine's monotonic clock.
+ */
+export class RateLease implements RateStateAccess {
   readonly #shared: RateStateStore | undefined;
   readonly #clock: Clock;
   readonly #getRate: () => number;
@@ -89,6 +72,7 @@ class SharedRateLease implements RateLease {
     if (this.#access === this.#memory && this.#shared !== undefined) this.#changed.add(request);
   };
 
+  /** @param shared undefined: this process alone has the rate */
   constructor(shared: RateStateStore | undefined, clock: Clock, getRate: () => number) {
     this.#shared = shared;
     this.#clock = clock;
@@ -155,6 +139,7 @@ class SharedRateLease implements RateLease {
       });
   }
 
+  /** Runs work that may start a request, on the copy while the lease lasts. The other methods may be called only from `work`. */
   runStart<T>(work: (nowMs: number) => T): T {
     const nowMs = this.#clock.monotonicMs();
     const isLeased =
@@ -164,18 +149,21 @@ class SharedRateLease implements RateLease {
       : this.#runInStore(this.#shared, work, true);
   }
 
+  /** Runs work that records a response about which the others need not know at once. */
   runResponse<T>(work: (nowMs: number) => T): T {
     return this.#memory !== null
       ? this.#runInMemory(work, this.#clock.monotonicMs())
       : this.#runInStore(this.#shared!, work, false);
   }
 
+  /** Runs work whose result the others must know at once. Ends the lease. */
   runShared<T>(work: (nowMs: number) => T): T {
     return this.#shared === undefined
       ? this.#runInMemory(work, this.#clock.monotonicMs())
       : this.#runInStore(this.#shared, work, false);
   }
 
+  /** Returns what is left of the lease. Call it when no request is running, before the shared store is closed. */
   leave(): void {
     if (this.#shared === undefined || this.#user === 0) return;
     try {

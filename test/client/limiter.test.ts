@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { createLocalRateStore } from '../../src/base/rate-state.ts';
-import { createRateLimiter, PauseTooLongError } from '../../src/client/limiter.ts';
+import { PauseTooLongError, RateLimiter } from '../../src/client/limiter.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {}) {
   const clock = createVirtualClock();
-  const limiter = createRateLimiter({ requestsPerSecond: 10, concurrency: 2, pauseMsMax: 60_000, ...options }, clock);
+  const limiter = new RateLimiter({ requestsPerSecond: 10, concurrency: 2, pauseMsMax: 60_000, ...options }, clock);
   const starts: [string, number][] = [];
   const { signal } = new AbortController();
   const run = (name: string, { tookMs = 1, priority = 0 } = {}) =>
@@ -111,7 +111,7 @@ test('shares rate, pauses and the lowest rate with others of the same store', as
   const clock = createVirtualClock();
   const memory = createLocalRateStore();
   const options = { concurrency: 2, pauseMsMax: 60_000, rateStore: memory };
-  const [slow, quick] = [5, 50].map((requestsPerSecond) => createRateLimiter({ ...options, requestsPerSecond }, clock));
+  const [slow, quick] = [5, 50].map((requestsPerSecond) => new RateLimiter({ ...options, requestsPerSecond }, clock));
   const starts: number[] = [];
   const { signal } = new AbortController();
   const run = (limiter = quick!) =>
@@ -143,7 +143,7 @@ test('others know at once of a throttled request, although the process that sent
   const clock = createVirtualClock();
   const rateStore = createLocalRateStore();
   const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 60_000, rateStore };
-  const limiter = createRateLimiter(options, clock);
+  const limiter = new RateLimiter(options, clock);
   const { signal } = new AbortController();
   const run = (isThrottled: boolean) =>
     limiter.run(async (permit) => permit.noteResponse(isThrottled), { priority: 0, signal });
@@ -172,7 +172,7 @@ test('a start that has become late before its request is sent is not used', asyn
     return result;
   };
   const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 60_000 };
-  const limiter = createRateLimiter({ ...options, rateStore: { ...rateStore, runExclusive } }, suspendable);
+  const limiter = new RateLimiter({ ...options, rateStore: { ...rateStore, runExclusive } }, suspendable);
   const run = async (): Promise<number> => {
     const before = rateStore.read().count;
     const signal = new AbortController().signal;
@@ -191,7 +191,7 @@ test('does not share a pause that exceeds the maximum', async () => {
   const clock = createVirtualClock();
   const memory = createLocalRateStore();
   const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 1000, rateStore: memory };
-  const [one, two] = [createRateLimiter(options, clock), createRateLimiter(options, clock)];
+  const [one, two] = [new RateLimiter(options, clock), new RateLimiter(options, clock)];
   const { signal } = new AbortController();
   one.pause(86_400_000);
   await expect(one.run(async () => 1, { priority: 0, signal })).rejects.toThrow(PauseTooLongError);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createLocalRateStore, initialRateState } from '../../src/base/rate-state.ts';
-import { computeLease, createRateLease, leaseMsMax } from '../../src/client/rate-lease.ts';
+import { computeLease, leaseMsMax, RateLease } from '../../src/client/rate-lease.ts';
 import { createSlidingWindow } from '../../src/client/sliding-window.ts';
 import { createSeededRandom } from './seeded.ts';
 import { runUsers, type SharedUse, type UserScript } from './shared-users.ts';
@@ -152,7 +152,7 @@ test('a lease is used up by the requests that it reserves', () => {
     transactions++;
     return work();
   };
-  const lease = createRateLease({ ...memory, runExclusive }, clock, () => 5);
+  const lease = new RateLease({ ...memory, runExclusive }, clock, () => 5);
   const own = createSlidingWindow(() => 5, lease);
   for (; memory.read().reservedUntilMs < nowMs; nowMs += 200) lease.runStart((now) => own.start(now));
   const before = transactions;
@@ -167,7 +167,7 @@ test('the requests of a lease count as started at its end for all others', () =>
   let nowMs = 0;
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
   const memory = createLocalRateStore();
-  const lease = createRateLease(memory, clock, () => 5);
+  const lease = new RateLease(memory, clock, () => 5);
   const own = createSlidingWindow(() => 5, lease);
   for (; memory.read().reservedUntilMs < nowMs; nowMs += 200)
     lease.runStart((now) => own.noteResponse(own.start(now), now + 1));
@@ -188,7 +188,7 @@ test('the starts of a lease are stored when it is returned to another that waits
   let nowMs = 0;
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
   const memory = createLocalRateStore();
-  const [lease, other] = [createRateLease(memory, clock, () => 20), createRateLease(memory, clock, () => 20)];
+  const [lease, other] = [new RateLease(memory, clock, () => 20), new RateLease(memory, clock, () => 20)];
   const own = createSlidingWindow(() => 20, lease);
   const starts = new Map<number, number>();
   const start = (): void => void lease.runStart((now) => starts.set(own.start(now), now));

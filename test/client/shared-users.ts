@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/base/ports.ts';
 import { createLocalRateStore, type RateStateStore } from '../../src/base/rate-state.ts';
-import { createRateLease } from '../../src/client/rate-lease.ts';
+import { RateLease } from '../../src/client/rate-lease.ts';
 import { createSlidingWindow } from '../../src/client/sliding-window.ts';
 import { countMaxWithin } from './sliding.ts';
 
@@ -69,7 +69,7 @@ export function runUsers(
   const users = scripts.map((script, user) => createUser(script, user));
 
   function createUser(script: UserScript, user: number) {
-    const lease = createRateLease(store, clock, () => rate);
+    const lease = new RateLease(store, clock, () => rate);
     const slidingWindow = createSlidingWindow(() => rate, lease);
     const pauses = [...script.pauses];
     let inFlight: { request: number; atMs: number }[] = [];

@@ -1,5 +1,5 @@
 import { createLocalRateStore } from '../../src/base/rate-state.ts';
-import { createRateLimiter } from '../../src/client/limiter.ts';
+import { RateLimiter } from '../../src/client/limiter.ts';
 import { computeBackoffMs } from '../../src/client/request.ts';
 import { createRateLimit, type LimiterKind } from '../../src/sandbox/rate-limit.ts';
 import { createSeededRandom } from './seeded.ts';
@@ -31,7 +31,7 @@ export function runAgainstService(service: Service, configured: number, seed: nu
     rate = next;
   };
   const options = { requestsPerSecond: configured, concurrency: 8, pauseMsMax: 900_000, rateStore: memory, onRate };
-  const limiter = createRateLimiter(options, clock);
+  const limiter = new RateLimiter(options, clock);
   const { signal } = new AbortController();
   let stopped = false;
 

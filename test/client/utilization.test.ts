@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRateLimiter, createUtilizationMeter } from '../../src/client/limiter.ts';
+import { createUtilizationMeter, RateLimiter } from '../../src/client/limiter.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 const noPause = Number.NEGATIVE_INFINITY;
@@ -33,7 +33,7 @@ test('a limiter with fast tasks uses its full rate, and one with slow tasks does
     [1000, 0.15, 0.25],
   ] as const) {
     const clock = createVirtualClock();
-    const limiter = createRateLimiter({ requestsPerSecond: 10, concurrency: 2, pauseMsMax: 60_000 }, clock);
+    const limiter = new RateLimiter({ requestsPerSecond: 10, concurrency: 2, pauseMsMax: 60_000 }, clock);
     const { signal } = new AbortController();
     const all = Array.from({ length: 40 }, () =>
       limiter.run(
