@@ -12,7 +12,7 @@ import { publishJournal } from '../steps/publish-step.ts';
 import { listLostTickWindows } from '../steps/track-lost-windows.ts';
 import { formatErrorLine, type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
 import type { ImportDataset } from './import-rows.ts';
-import { type ImportWriter, openImportWriter } from './import-writer.ts';
+import { ImportWriter } from './import-writer.ts';
 import type { CheckRules } from './preflight.ts';
 import {
   createPageReplayer,
@@ -21,13 +21,6 @@ import {
   replayBook,
   replayMarkets,
 } from './replay-pages.ts';
-
-export interface RawReplay {
-  /** Imports a file. @throws UnreadableFileError if a part of it is damaged; the rest is imported */
-  take(file: ImportFile): Promise<void>;
-  /** Imports what had to wait for the end of the input. */
-  finish(): Promise<void>;
-}
 
 interface RawReplayContext {
   readonly run: Run;
@@ -50,21 +43,8 @@ const extraChunkBytes = 4 * 1024 * 1024;
 const responseBytesMin = 64 * 1024 * 1024;
 
 /** Imports raw responses with the same coverage, precedence and times as the collector would give them. */
-export function openRawReplay(context: RawReplayContext): RawReplay {
-  return new RawReplayer(context);
-}
-
-/** What an import of raw responses has read so far. */
-class RawReplayer implements RawReplay {
+export class RawReplay {
   readonly #context: RawReplayContext;
-  readonly #run;
-  readonly #rules;
-  readonly #writer;
-  readonly #isWanted;
-  readonly #onRejected;
-  readonly #settings;
-  readonly #clock;
-  readonly #signal;
   readonly #futureSkewMs;
   readonly #chunkBytesMax;
   readonly #replayers = new Map<string, PageReplayer>();
@@ -81,23 +61,14 @@ class RawReplayer implements RawReplay {
       throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
     }
   };
-  readonly #isIncluded = (dataset: ImportDataset): boolean => this.#rules.datasets?.includes(dataset) ?? true;
+  readonly #isIncluded = (dataset: ImportDataset): boolean => this.#context.rules.datasets?.includes(dataset) ?? true;
   readonly #sourceNames;
 
   constructor(context: RawReplayContext) {
     this.#context = context;
-    const { run, rules, writer, isWanted, onRejected } = context;
-    this.#run = run;
-    this.#rules = rules;
-    this.#writer = writer;
-    this.#isWanted = isWanted;
-    this.#onRejected = onRejected;
-    const { settings, clock, signal } = run.context;
-    this.#settings = settings;
-    this.#clock = clock;
-    this.#signal = signal;
+    const { run } = context;
     this.#futureSkewMs = getFutureSkewMs(run.context);
-    this.#chunkBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
+    this.#chunkBytesMax = Math.max(run.context.settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
     this.#sourceNames = run.archive.state.identity.sources.map(({ name }) => name);
   }
 
@@ -105,20 +76,22 @@ class RawReplayer implements RawReplay {
     const pages = this.#lists;
     this.#lists = [];
     if (pages.length === 0 || !this.#isIncluded('markets')) return;
+    const { run, rules, writer, onRejected } = this.#context;
+    const { settings, clock, signal } = run.context;
     const source = pages[0]!.source ?? null;
-    const configured = this.#settings.sources.find(({ name }) => name === source)?.source;
-    const { views } = configured ?? this.#settings.source;
+    const configured = settings.sources.find(({ name }) => name === source)?.source;
+    const { views } = configured ?? settings.source;
     try {
       const poll = await replayMarkets(pages, {
-        clock: this.#clock,
+        clock,
         views,
-        paths: configured ?? this.#rules.paths,
+        paths: configured ?? rules.paths,
         futureSkewMs: this.#futureSkewMs,
-        signal: this.#signal,
-        onUnreadable: (reason) => this.#onRejected('response', formatUndecodable(reason), this.#listsPath),
+        signal,
+        onUnreadable: (reason) => onRejected('response', formatUndecodable(reason), this.#listsPath),
       });
-      for (const { reason } of poll.rejected) this.#onRejected('market record', reason, this.#listsPath);
-      await this.#writer.addMarketsPoll(poll, source);
+      for (const { reason } of poll.rejected) onRejected('market record', reason, this.#listsPath);
+      await writer.addMarketsPoll(poll, source);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
     }
@@ -127,9 +100,9 @@ class RawReplayer implements RawReplay {
   async #takePage(received: RawPage, path: string): Promise<void> {
     const source = received.source ?? (this.#sourceNames.length === 0 ? null : this.#context.source);
     const page = source === null ? received : { ...received, source };
-    if (this.#isWanted?.(page) === false) return;
+    if (this.#context.isWanted?.(page) === false) return;
     if (source === null ? this.#sourceNames.length > 0 : !this.#sourceNames.includes(source))
-      return this.#onRejected(
+      return this.#context.onRejected(
         'response',
         source === null
           ? 'names no source, and the archive has several: name it with --source'
@@ -147,7 +120,7 @@ class RawReplayer implements RawReplay {
     if (!this.#isIncluded(request.route === 'orderbook' ? 'orderbooks' : 'ticks')) return;
     try {
       if (request.route === 'orderbook')
-        return await this.#writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
+        return await this.#context.writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
       const replayer = this.#getReplayer(page.run);
       const raw = decodeRawTickResponse(page, replayer.checkFields);
       if (raw === undefined) return;
@@ -155,11 +128,11 @@ class RawReplayer implements RawReplay {
       const { symbol, requestedWindow: window, origin } = record;
       if (origin === 'poll')
         this.#polledFrom.set(symbol, Math.min(window.from, this.#polledFrom.get(symbol) ?? window.from));
-      this.#run.pages++;
-      await this.#writer.addResponse(record);
+      this.#context.run.pages++;
+      await this.#context.writer.addResponse(record);
     } catch (error) {
       if (!(error instanceof UnreadableResponseError)) throw error;
-      this.#onRejected('response', formatUndecodable(error.message), path);
+      this.#context.onRejected('response', formatUndecodable(error.message), path);
     }
   }
 
@@ -168,7 +141,7 @@ class RawReplayer implements RawReplay {
    * fetches it.
    */
   #notePolled(): void {
-    const { db } = this.#run.archive.state;
+    const { db } = this.#context.run.archive.state;
     db.transaction(() => {
       for (const [symbol, from] of this.#polledFrom) recordPolledFrom(db, symbol, from);
     });
@@ -180,10 +153,11 @@ class RawReplayer implements RawReplay {
     return replayer;
   }
 
+  /** Imports a file. @throws UnreadableFileError if a part of it is damaged; the rest is imported */
   async take(file: ImportFile): Promise<void> {
     let [damaged, responses] = [0, 0];
     for await (const chunk of this.#readChunksOf(file)) {
-      this.#signal.throwIfAborted();
+      this.#context.run.context.signal.throwIfAborted();
       if (chunk.kind === 'damaged') damaged += chunk.bytes;
       if (chunk.kind === 'torn') this.#context.onTorn(file.path, chunk.bytes);
       for (const page of chunk.kind === 'pages' ? chunk.pages : []) {
@@ -196,10 +170,11 @@ class RawReplayer implements RawReplay {
     if (damaged > 0) throw new UnreadableFileError(`${damaged} bytes are damaged; the rest was imported`);
   }
 
+  /** Imports what had to wait for the end of the input. */
   async finish(): Promise<void> {
     await this.#replayPoll();
     for (const replayer of this.#replayers.values())
-      for (const record of replayer.finish()) await this.#writer.addResponse(record);
+      for (const record of replayer.finish()) await this.#context.writer.addResponse(record);
     this.#notePolled();
   }
 }
@@ -257,10 +232,10 @@ async function replayBatch(
   const futureMs = context.clock.nowMs() + getFutureSkewMs(context);
   // Responses are journaled unchanged, so no scratch files are needed.
   const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
-  const writer = openImportWriter(run, options);
+  const writer = new ImportWriter(run, options);
   const display = await context.startDisplay('raw responses', files.length, 'files');
   let done = 0;
-  const replay = openRawReplay({
+  const replay = new RawReplay({
     run,
     writer,
     source: run.source,

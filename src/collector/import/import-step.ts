@@ -12,10 +12,10 @@ import { createJobFailure, type RunFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
 import type { MergeThreads } from '../steps/merge-workers.ts';
 import { type ImportFile, UnreadableFileError } from './files.ts';
-import { openRawReplay } from './import-raw.ts';
+import { RawReplay } from './import-raw.ts';
 import type { ImportDataset } from './import-rows.ts';
 import { countRejected, formatImportWarnings, formatOverShare, type RejectedGroup } from './import-warnings.ts';
-import { type ImportWriter, openImportWriter } from './import-writer.ts';
+import { ImportWriter } from './import-writer.ts';
 import { openImportThreads, openPageReader, type PageRead, readAhead } from './page-workers.ts';
 import { centsFault, type RowPlan, suggestFlags } from './preflight.ts';
 import {
@@ -62,7 +62,7 @@ async function importToArchive(
   const futureMs = clock.nowMs() + getFutureSkewMs(run.context);
   const { preferred, datasets } = flags;
   const { journalTicksMax } = settings.publish;
-  const writer = openImportWriter(run, { preferred, futureMs, scratch, journalTicksMax, threads, qualify });
+  const writer = new ImportWriter(run, { preferred, futureMs, scratch, journalTicksMax, threads, qualify });
   const lazy = createLazyReader(scratch);
   const bytesMax = settings.upstream.responseBytesMax;
   const dataset = (['ticks', 'markets'] as const).find((one) => datasets?.includes(one)) ?? null;
@@ -139,7 +139,7 @@ class FileImporter {
           note: `${formatNumber(this.#done)}/${formatNumber(input.files.length)} files`,
         }),
     };
-    this.#context = { ...shared, reader: lazy.reader, replay: openRawReplay(shared) };
+    this.#context = { ...shared, reader: lazy.reader, replay: new RawReplay(shared) };
   }
 
   /** Returns whether everything was written to the journal: false for a dry run, and if a file has too many rejected rows. */
@@ -299,11 +299,8 @@ async function declareRowCoverage(
   writer: ImportWriter,
 ): Promise<void> {
   const targets = [
-    { dataset: 'ticks', symbols: writer.rowSymbols, target: writer },
-    ...seriesDatasets.map((dataset) => {
-      const target = writer.series[dataset];
-      return { dataset, symbols: target.symbols, target };
-    }),
+    { dataset: 'ticks', symbols: writer.rowSymbols },
+    ...seriesDatasets.map((dataset) => ({ dataset, symbols: writer.series[dataset].symbols })),
   ] as const;
   if (covers === null || targets.every(({ symbols }) => symbols.size === 0)) return;
   if (run.failures.length > 0) {
@@ -311,7 +308,7 @@ async function declareRowCoverage(
     return;
   }
   const warnings = new Set<string>();
-  for (const { dataset, symbols, target } of targets) {
+  for (const { dataset, symbols } of targets) {
     if (symbols.size === 0) continue;
     const times = [...plans].filter(([, plan]) => plan.datasets.includes(dataset)).map(([{ writtenAt }]) => writtenAt);
     const writtenAt = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY);
@@ -320,7 +317,7 @@ async function declareRowCoverage(
       warnings.add(
         `--covers ends after the last modification of the files, ${formatIsoUtc(writtenAt)}: coverage was declared up to that time only.`,
       );
-    if (!isEmpty(window)) await target.addDeclaredCoverage(symbols, window, writtenAt);
+    if (!isEmpty(window)) await writer.addDeclaredCoverage(dataset, symbols, window, writtenAt);
   }
   run.warnings.push(...warnings);
 }

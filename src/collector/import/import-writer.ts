@@ -31,8 +31,8 @@ import type { MergeThreads } from '../steps/merge-workers.ts';
 import { journalMarketsPoll } from '../steps/poll-steps.ts';
 import { publishJournal } from '../steps/publish-step.ts';
 import type { RowSink } from './import-rows.ts';
-import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
-import { createTickBuffer, rowsAtOnceMax, type TickBuffer } from './row-buffer.ts';
+import { createRejectBuffer, createRowCounter } from './rejected-rows.ts';
+import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
 import {
   groupMarketsByTime,
   type ImportedBook,
@@ -46,54 +46,6 @@ import {
   toSide,
 } from './scratch-list.ts';
 import { openSeriesWriter, type SeriesWriter } from './series-writer.ts';
-
-/**
- * Writes imported data with bounded memory. Ticks of saved pages and rows go to a scratch file until they are
- * published, because their input can be read again. Raw responses, markets and rejected rows go to the journal, which
- * is published when it exceeds `publish.journal_ticks_max`.
- */
-export interface ImportWriter {
-  /** Ticks read so far, including rejected ones. */
-  readonly ticks: number;
-  readonly symbols: ReadonlySet<string>;
-  /** The symbols that occur in rows. */
-  readonly rowSymbols: ReadonlySet<string>;
-  /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `flushRows`. */
-  readonly rows: RowSink;
-  /** Counts the rows of the current file. */
-  readonly rowCounter: RowCounter;
-  /** The series of rows, with their own counts. */
-  readonly series: Readonly<Record<SeriesDataset, SeriesWriter>>;
-  /**
-   * From now on, writes all input to a scratch file and does not change the archive. Does not apply to responses, order
-   * books and polls.
-   */
-  hold(): void;
-  /** Writes what was held back, and stops holding. */
-  release(): Promise<void>;
-  /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
-  flushWhenFull(observedAt: number): Promise<void>;
-  /** Writes all buffered rows. */
-  flushRows(observedAt: number): Promise<void>;
-  /** Adds a page whose ticks are in a scratch file. */
-  addPage(ticks: ImportedTicks, rejected: readonly RejectedInput[]): Promise<void>;
-  /**
-   * Journals a response as the collector does. `addBook` and `addMarketsPoll` do the same with order books and polls.
-   */
-  addResponse(record: Omit<TickRecord, 'runId'>): Promise<void>;
-  addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
-  addMarketsPoll(poll: MarketsPoll, source: string | null): Promise<void>;
-  addMarkets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
-  /** Adds an order book from a row. `seenAt`: modification time of the file, epoch ms. */
-  addSnapshot(symbol: string, snapshot: OrderBookSnapshot, seenAt: number): Promise<void>;
-  /** Adds coverage that the user declared. */
-  addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
-  /** Makes buffered records durable in the journal. */
-  flushJournal(): Promise<void>;
-  /** Publishes everything added so far. */
-  publish(): Promise<void>;
-  close(): void;
-}
 
 interface ImportWriterOptions {
   /** Whether imported prices take precedence over polled ones. */
@@ -121,29 +73,26 @@ const keepName: QualifyName = (name) => name;
 
 const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
-export function openImportWriter(run: Run, options: ImportWriterOptions): ImportWriter {
-  return new RunImportWriter(run, options);
-}
-
-/** What an import has read and not yet written: to the journal, to scratch files, or to the next publish. */
-class RunImportWriter implements ImportWriter {
+/**
+ * Writes imported data with bounded memory. Ticks of saved pages and rows go to a scratch file until they are
+ * published, because their input can be read again. Raw responses, markets and rejected rows go to the journal, which
+ * is published when it exceeds `publish.journal_ticks_max`.
+ */
+export class ImportWriter {
   readonly #run: Run;
-  readonly #context;
-  readonly #runId;
-  readonly #futureMs;
-  readonly #qualify;
-  readonly #scratch;
-  readonly #journalTicksMax;
-  readonly #threads;
+  readonly #options: ImportWriterOptions;
+  readonly #qualify: QualifyName;
   readonly #state;
   readonly #rank;
+  /** Counts the rows of the current file. */
   readonly rowCounter = createRowCounter();
   #held: ScratchList<StagedItem> | undefined;
   readonly #rejectBuffer = createRejectBuffer();
   readonly symbols = new Set<string>();
+  /** The symbols that occur in rows. */
   readonly rowSymbols = new Set<string>();
   readonly #bookSymbols = new Set<string>();
-  #tickBuffer: TickBuffer | undefined;
+  #tickBuffer: RowBuffer | undefined;
   #buffer;
   #spillFile: SpillFile | undefined;
   #rejectedRows: Omit<QuarantinedInput, 'at'>[] = [];
@@ -151,12 +100,15 @@ class RunImportWriter implements ImportWriter {
   #ticks = 0;
   #load;
   #failed = false;
+  /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `flushRows`. */
   readonly rows: RowSink = {
     accept: (symbol, t, p) => {
-      if (this.rowCounter.isShowing && t >= timeMin && t <= this.#futureMs) this.rowCounter.show({ symbol, t, p });
+      if (this.rowCounter.isShowing && t >= timeMin && t <= this.#options.futureMs)
+        this.rowCounter.show({ symbol, t, p });
       this.rowCounter.addPrice(p);
-      this.#tickBuffer ??= createTickBuffer(bufferTicksMax);
-      this.#tickBuffer.add(symbol, t, p);
+      this.#tickBuffer ??= createRowBuffer(bufferTicksMax, 1);
+      const row = this.#tickBuffer.add(symbol, t);
+      this.#tickBuffer.values[0]![row] = p;
       this.#ticks++;
     },
     reject: (symbol, rejected) => {
@@ -165,6 +117,7 @@ class RunImportWriter implements ImportWriter {
       this.#ticks++;
     },
   };
+  /** The series of rows, with their own counts. */
   readonly series: Readonly<Record<SeriesDataset, SeriesWriter>>;
   readonly #seriesWriters: readonly SeriesWriter[];
   readonly #records;
@@ -172,19 +125,12 @@ class RunImportWriter implements ImportWriter {
 
   constructor(run: Run, options: ImportWriterOptions) {
     this.#run = run;
-    const { context, id: runId } = run;
-    this.#context = context;
-    this.#runId = runId;
-    const { preferred, futureMs, qualify = keepName, scratch, journalTicksMax, threads } = options;
-    this.#futureMs = futureMs;
-    this.#qualify = qualify;
-    this.#scratch = scratch;
-    this.#journalTicksMax = journalTicksMax;
-    this.#threads = threads;
+    this.#options = options;
+    this.#qualify = options.qualify ?? keepName;
     const { state } = run.archive;
     this.#state = state;
-    this.#rank = preferred ? precedenceRanks.preferred : precedenceRanks.import;
-    this.#buffer = openImportBuffer(runId, this.#rank, state.identity.parts);
+    this.#rank = options.preferred ? precedenceRanks.preferred : precedenceRanks.import;
+    this.#buffer = openImportBuffer(run.id, this.#rank, state.identity.parts);
     this.#load = readJournalLoad(state.db);
     this.series = { quotes: this.#openSeries('quotes'), trades: this.#openSeries('trades') };
     this.#seriesWriters = Object.values(this.series);
@@ -197,15 +143,11 @@ class RunImportWriter implements ImportWriter {
     return openSeriesWriter(this.#run, {
       dataset,
       qualify: this.#qualify,
-      scratch: this.#scratch,
+      scratch: this.#options.scratch,
       addLoad: (load) => this.#addLoad(load),
       accept: async (rows) => {
-        this.#context.signal.throwIfAborted();
+        this.#run.context.signal.throwIfAborted();
         this.#buffer.series.add(dataset, rows);
-        await this.#publishWhenFull();
-      },
-      acceptCoverage: async (symbol, window) => {
-        this.#buffer.series.addCoverage(dataset, symbol, window);
         await this.#publishWhenFull();
       },
     });
@@ -216,18 +158,19 @@ class RunImportWriter implements ImportWriter {
   }
 
   async #addLoad(added: number): Promise<void> {
-    this.#context.signal.throwIfAborted();
+    this.#run.context.signal.throwIfAborted();
     this.#load += added;
     // After a failed publish, do not try again.
-    if (this.#load <= this.#journalTicksMax || this.#failed) return;
+    if (this.#load <= this.#options.journalTicksMax || this.#failed) return;
     await this.publish();
   }
 
+  /** Publishes everything added so far. */
   async publish(): Promise<void> {
     const published = this.#buffer;
-    this.#buffer = openImportBuffer(this.#runId, this.#rank, this.#state.identity.parts);
+    this.#buffer = openImportBuffer(this.#run.id, this.#rank, this.#state.identity.parts);
     this.#failed = true;
-    await publishJournal(this.#run, { intake: published, threads: this.#threads });
+    await publishJournal(this.#run, { intake: published, threads: this.#options.threads });
     this.#failed = false;
     this.#load = readJournalLoad(this.#state.db);
   }
@@ -240,7 +183,7 @@ class RunImportWriter implements ImportWriter {
   }
 
   async #journalRejected(items: readonly QuarantinedInput[], added: number): Promise<void> {
-    appendQuarantined(this.#state, this.#runId, 'ticks', items, added);
+    appendQuarantined(this.#state, this.#run.id, 'ticks', items, added);
     await this.#addLoad(ticksPerRejected * items.length);
   }
 
@@ -253,7 +196,7 @@ class RunImportWriter implements ImportWriter {
   }
 
   async #take(ticks: ImportedTicks, rejected: readonly RejectedInput[]): Promise<void> {
-    this.#context.signal.throwIfAborted();
+    this.#run.context.signal.throwIfAborted();
     const { symbol, observedAt } = ticks;
     this.symbols.add(symbol);
     for (const rejectedItem of rejected) this.#rejectBuffer.add({ symbol, at: observedAt, ...rejectedItem });
@@ -284,7 +227,7 @@ class RunImportWriter implements ImportWriter {
     this.#run.bookCounts.snapshots++;
     if (bids[0].length + asks[0].length === 0) this.#run.bookCounts.empty++;
     const snapshots = [{ t, bids: toSide(bids), asks: toSide(asks) }];
-    await this.#books.add({ runId: this.#runId, symbol, observedAt: t, snapshots, rejected: [], understood: false });
+    await this.#books.add({ runId: this.#run.id, symbol, observedAt: t, snapshots, rejected: [], understood: false });
   }
 
   async #acceptHeld(item: StagedItem): Promise<void> {
@@ -295,14 +238,14 @@ class RunImportWriter implements ImportWriter {
   }
 
   async #drain(observedAt: number, isEnd: boolean): Promise<void> {
-    for (const { symbol: name, t, p } of this.#tickBuffer?.drain(isEnd) ?? []) {
+    for (const { symbol: name, t, values } of this.#tickBuffer?.drain(isEnd) ?? []) {
       const symbol = this.#qualify(name);
       this.rowSymbols.add(symbol);
-      const { ticks, rejected } = validateTicks({ t, p, rejected: [] }, allTime, this.#futureMs);
+      const { ticks, rejected } = validateTicks({ t, p: values[0]!, rejected: [] }, allTime, this.#options.futureMs);
       this.rowCounter.accept(ticks.t.length);
       for (const { reason, raw } of rejected) this.rowCounter.reject(reason, raw);
       const sorted = sortTicksByTime(ticks);
-      this.#spillFile ??= openSpillFile(join(this.#scratch, 'ticks'));
+      this.#spillFile ??= openSpillFile(join(this.#options.scratch, 'ticks'));
       const spilled = this.#spillFile.append({ t: sorted.t, values: [sorted.p], texts: [] });
       await this.#take({ symbol, observedAt, spilled, covered: [] }, rejected);
     }
@@ -315,21 +258,27 @@ class RunImportWriter implements ImportWriter {
     const polls = groupMarketsByTime(batch);
     this.#state.db.transaction(() => {
       for (const [observedAt, markets] of polls)
-        appendMarkets(this.#state, { runId: this.#runId, observedAt, markets }, []);
+        appendMarkets(this.#state, { runId: this.#run.id, observedAt, markets }, []);
       for (const { facts, firstSeen, lastSeen } of batch)
         recordImportedMarkets(this.#state.db, facts, firstSeen, lastSeen);
     });
     await this.#addLoad(ticksPerMarket * batch.length);
   }
 
+  /** Ticks read so far, including rejected ones. */
   get ticks(): number {
     return this.#ticks;
   }
 
+  /**
+   * From now on, writes all input to a scratch file and does not change the archive. Does not apply to responses, order
+   * books and polls.
+   */
   hold(): void {
-    this.#held = openScratchList(join(this.#scratch, 'held'));
+    this.#held = openScratchList(join(this.#options.scratch, 'held'));
   }
 
+  /** Writes what was held back, and stops holding. */
   async release(): Promise<void> {
     const heldList = this.#held;
     if (heldList === undefined) return;
@@ -340,14 +289,16 @@ class RunImportWriter implements ImportWriter {
     for (const one of this.#seriesWriters) await one.release();
   }
 
+  /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
   async flushWhenFull(observedAt: number): Promise<void> {
-    this.#context.signal.throwIfAborted();
+    this.#run.context.signal.throwIfAborted();
     if (this.#tickBuffer !== undefined && this.#tickBuffer.length >= bufferTicksMax - rowsAtOnceMax)
       await this.#drain(observedAt, false);
     await this.#rejectRows(observedAt, rejectedMax);
     for (const one of this.#seriesWriters) one.flushWhenFull(observedAt);
   }
 
+  /** Writes all buffered rows. */
   async flushRows(observedAt: number): Promise<void> {
     await this.#drain(observedAt, true);
     await this.#rejectRows(observedAt, 0);
@@ -355,6 +306,7 @@ class RunImportWriter implements ImportWriter {
     for (const one of this.#seriesWriters) one.endFile(observedAt);
   }
 
+  /** Adds a page whose ticks are in a scratch file. */
   async addPage(ticks: ImportedTicks, rejected: readonly RejectedInput[]): Promise<void> {
     const accepted = ticks.spilled.days.reduce((sum, { rowCount }) => sum + rowCount, 0);
     this.#ticks += accepted + rejected.length;
@@ -364,19 +316,22 @@ class RunImportWriter implements ImportWriter {
     this.#rejectBuffer.nextFile();
   }
 
+  /**
+   * Journals a response as the collector does. `addBook` and `addMarketsPoll` do the same with order books and polls.
+   */
   async addResponse(record: Omit<TickRecord, 'runId'>): Promise<void> {
     this.#ticks += record.ticks.t.length + record.rejected.length;
     this.symbols.add(record.symbol);
-    await this.#records.add({ ...record, runId: this.#runId });
+    await this.#records.add({ ...record, runId: this.#run.id });
   }
 
   async addBook(record: Omit<BookRecord, 'runId'>): Promise<void> {
     this.symbols.add(record.symbol);
-    await this.#books.add({ ...record, runId: this.#runId });
+    await this.#books.add({ ...record, runId: this.#run.id });
   }
 
   async addMarketsPoll(poll: MarketsPoll, source: string | null): Promise<void> {
-    journalMarketsPoll(this.#state, { id: this.#runId, source }, poll);
+    journalMarketsPoll(this.#state, { id: this.#run.id, source }, poll);
     await this.#addLoad(ticksPerMarket * poll.markets.length);
   }
 
@@ -386,6 +341,7 @@ class RunImportWriter implements ImportWriter {
     else await this.#acceptMarkets(markets);
   }
 
+  /** Adds an order book from a row. `seenAt`: modification time of the file, epoch ms. */
   async addSnapshot(name: string, snapshot: OrderBookSnapshot, seenAt: number): Promise<void> {
     const symbol = this.#qualify(name);
     this.symbols.add(symbol);
@@ -405,14 +361,22 @@ class RunImportWriter implements ImportWriter {
     else await this.#acceptBook(book);
   }
 
-  async addDeclaredCoverage(covered: Iterable<string>, { from, to }: Window, fetchedAt: number): Promise<void> {
-    for (const symbol of covered) {
-      const window = { from, to, fetchedAt, origin: 'import', evidence: 'declared' } as const;
-      this.#buffer.ticks.addCoverage('ticks', symbol, window);
+  /** Adds coverage that the user declared, for the publish of the rows. */
+  async addDeclaredCoverage(
+    dataset: 'ticks' | SeriesDataset,
+    symbols: Iterable<string>,
+    { from, to }: Window,
+    fetchedAt: number,
+  ): Promise<void> {
+    const window = { from, to, fetchedAt, origin: 'import', evidence: 'declared' } as const;
+    for (const symbol of symbols) {
+      if (dataset === 'ticks') this.#buffer.ticks.addCoverage(dataset, symbol, window);
+      else this.#buffer.series.addCoverage(dataset, symbol, window);
       await this.#publishWhenFull();
     }
   }
 
+  /** Makes buffered records durable in the journal. */
   async flushJournal(): Promise<void> {
     await this.#writeRejected();
     await this.#records.write();

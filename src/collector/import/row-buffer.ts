@@ -1,6 +1,5 @@
 import type { SeriesRows } from '../../archive/format/series.ts';
 import { concatTexts, encodeTexts, pickTexts, sliceTexts, type TextColumn } from '../../archive/format/text-columns.ts';
-import type { TickColumns } from '../../base/ticks.ts';
 
 /** Maximum number of rows that an import reads before it makes room in its buffers. */
 export const rowsAtOnceMax = 1 << 17;
@@ -144,31 +143,6 @@ function openTextBuffer(): TextBuffer {
       encoded = [];
       pending.fill(null);
       return all;
-    },
-  };
-}
-
-/** A buffer of ticks, see `RowBuffer`. */
-export interface TickBuffer {
-  readonly length: number;
-  /** Throws RangeError if the buffer is full. */
-  add(symbol: string, t: number, p: number): void;
-  /** Yields the ticks of each symbol in input order, and empties the buffer but for what stays; see `RowBuffer`. */
-  drain(isEnd: boolean): Generator<TickColumns & { readonly symbol: string }>;
-}
-
-export function createTickBuffer(ticksMax: number): TickBuffer {
-  const rows = createRowBuffer(ticksMax, 1);
-  const [p] = rows.values as [Float64Array];
-  return {
-    get length() {
-      return rows.length;
-    },
-    add(symbol, t, price) {
-      p[rows.add(symbol, t)] = price;
-    },
-    *drain(isEnd) {
-      for (const { symbol, t, values } of rows.drain(isEnd)) yield { symbol, t, p: values[0]! };
     },
   };
 }

@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import type { QualifyName } from '../../archive/format/qualify-market.ts';
 import {
   listFactColumns,
@@ -12,7 +11,6 @@ import { appendQuarantined, type QuarantinedInput } from '../../archive/journal/
 import { ticksPerRejected } from '../../archive/journal/journal.ts';
 import { openSpillFile, type SpilledDays, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
-import type { Window } from '../../base/window.ts';
 import type { Run } from '../run/run.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
@@ -46,8 +44,6 @@ export interface SeriesWriter {
   endFile(observedAt: number): void;
   /** Accepts all rows for the next publish, and journals rejected ones. */
   release(): Promise<void>;
-  /** Accepts coverage that the user declared, for the publish of the rows. */
-  addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   close(): void;
 }
 
@@ -55,8 +51,6 @@ interface SeriesWriterOptions {
   readonly dataset: SeriesDataset;
   /** Accepts rows of one file for the next publish. */
   accept(rows: ImportedRows): Promise<void>;
-  /** Accepts coverage for the same publish. */
-  acceptCoverage(symbol: string, window: CoveredWindow): Promise<void>;
   /** Qualifies the symbols of rows, in an archive of several sources. */
   readonly qualify: QualifyName;
   /** Folder for scratch files. */
@@ -72,7 +66,7 @@ const bufferTextRowsMax = 1 << 18;
 const rejectedMax = 1000;
 
 export function openSeriesWriter(run: Run, options: SeriesWriterOptions): SeriesWriter {
-  const { dataset, accept, acceptCoverage, qualify, scratch, addLoad } = options;
+  const { dataset, accept, qualify, scratch, addLoad } = options;
   const { state } = run.archive;
   const valueColumns = listValueColumns(dataset);
   const textColumns = listTextColumns(dataset);
@@ -148,10 +142,6 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
       if (items === undefined) return;
       await acceptHeld(items);
       items.close();
-    },
-    async addDeclaredCoverage(covered, { from, to }, fetchedAt) {
-      for (const symbol of covered)
-        await acceptCoverage(symbol, { from, to, fetchedAt, origin: 'import', evidence: 'declared' });
     },
     close() {
       spillFile?.close();

@@ -17,7 +17,7 @@ import {
   truncateRaw,
 } from '../../../src/collector/import/import-rows.ts';
 import { parseCsvHeader } from '../../../src/collector/import/preflight.ts';
-import { createTickBuffer } from '../../../src/collector/import/row-buffer.ts';
+import { createRowBuffer, type RowBuffer } from '../../../src/collector/import/row-buffer.ts';
 import { detectDatasets } from '../../../src/collector/import/row-columns.ts';
 import { noDetailPaths } from '../../archive/format/facts.ts';
 import { defaultRowRules } from './row-rules.ts';
@@ -273,18 +273,22 @@ describe('rows', () => {
   });
 });
 
-describe('the tick buffer', () => {
+describe('the buffer of ticks', () => {
+  const add = (buffer: RowBuffer, symbol: string, t: number, p: number): void => {
+    buffer.values[0]![buffer.add(symbol, t)] = p;
+  };
+
   test('returns the ticks of each symbol in input order', () => {
     const anyTicks = fc.array(fc.record({ symbol: fc.constantFrom('', 'A', 'B', 'C'), t: fc.nat(9), p: fc.double() }), {
       maxLength: 50,
     });
     fc.assert(
       fc.property(anyTicks, anyTicks, (first, second) => {
-        const buffer = createTickBuffer(50);
+        const buffer = createRowBuffer(50, 1);
         for (const ticks of [first, second]) {
-          for (const { symbol, t, p } of ticks) buffer.add(symbol, t, p);
+          for (const { symbol, t, p } of ticks) add(buffer, symbol, t, p);
           expect(buffer.length).toBe(ticks.length);
-          const drained = [...buffer.drain(true)].map(({ symbol, t, p }) => [symbol, [...t], [...p]]);
+          const drained = [...buffer.drain(true)].map(({ symbol, t, values: [p] }) => [symbol, [...t], [...p!]]);
           const groups = [...Map.groupBy(ticks, ({ symbol }) => symbol)];
           expect(drained).toEqual(
             groups.map(([symbol, rowsOfSymbol]) => [
@@ -304,18 +308,18 @@ describe('the tick buffer', () => {
     const anyTick = fc.record({ symbol: fc.constantFrom('A', 'B'), t: fc.nat(3), p: fc.double({ noNaN: true }) });
     fc.assert(
       fc.property(fc.array(fc.array(anyTick, { maxLength: 20 }), { maxLength: 4 }), (slices) => {
-        const buffer = createTickBuffer(200);
+        const buffer = createRowBuffer(200, 1);
         const found = new Map<string, [number, number][]>();
         const take = (isEnd: boolean): void => {
-          for (const { symbol, t, p } of buffer.drain(isEnd)) {
+          for (const { symbol, t, values } of buffer.drain(isEnd)) {
             const list = found.get(symbol) ?? [];
             // No time is split between two drains, unless it comes again later.
             if (list.length > 0 && t[0] === list.at(-1)![0]) throw new Error(`${symbol} ${t[0]} is split`);
-            found.set(symbol, [...list, ...[...t].map((time, i): [number, number] => [time, p[i]!])]);
+            found.set(symbol, [...list, ...[...t].map((time, i): [number, number] => [time, values[0]![i]!])]);
           }
         };
         for (const ticks of slices) {
-          for (const { symbol, t, p } of ticks) buffer.add(symbol, t, p);
+          for (const { symbol, t, p } of ticks) add(buffer, symbol, t, p);
           take(false);
         }
         take(true);
@@ -328,16 +332,16 @@ describe('the tick buffer', () => {
   });
 
   test('keeps nothing if that would leave no room', () => {
-    const buffer = createTickBuffer(4);
-    for (const symbol of ['A', 'B', 'C']) buffer.add(symbol, 1, 0.5);
+    const buffer = createRowBuffer(4, 1);
+    for (const symbol of ['A', 'B', 'C']) add(buffer, symbol, 1, 0.5);
     expect([...buffer.drain(false)].length).toBe(3);
     expect(buffer.length).toBe(0);
   });
 
   test('throws when it is full', () => {
-    const buffer = createTickBuffer(1);
-    buffer.add('A', 1, 1);
-    expect(() => buffer.add('A', 2, 1)).toThrow(RangeError);
+    const buffer = createRowBuffer(1, 1);
+    add(buffer, 'A', 1, 1);
+    expect(() => add(buffer, 'A', 2, 1)).toThrow(RangeError);
   });
 });
 
