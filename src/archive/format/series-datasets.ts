@@ -35,3 +35,19 @@ export const listFactColumns = (dataset: SeriesDataset): readonly Column[] =>
 /** Whether several rows of a series may have one symbol and time: then its first text column identifies them. */
 export const hasRowIds = (dataset: SeriesDataset): boolean =>
   (datasets[dataset].key as readonly string[]).includes('t') === false;
+
+/** The numbers and texts of a row, in file order. */
+export function toFactCells(
+  dataset: SeriesDataset,
+  numbers: ArrayLike<number>,
+  texts: readonly (string | null)[],
+): (string | number | boolean | null)[] {
+  let number = 0;
+  let text = 0;
+  return listFactColumns(dataset).map(({ type }) => {
+    if (type === 'string') return texts[text++]!;
+    const value = numbers[number++]!;
+    if (Number.isNaN(value)) return null;
+    return type === 'boolean' ? value !== 0 : value;
+  });
+}

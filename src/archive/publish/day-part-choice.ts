@@ -1,3 +1,4 @@
+import { joinLists } from '../../base/push-to.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs } from '../../base/window.ts';
 import { type DatasetName, datasetNames, datasets, isSplitBySymbol } from '../format/datasets.ts';
@@ -126,14 +127,11 @@ export function joinDayParts(source: TickSource, counts: PartCounts): DayPartSou
   const groups = groupByDayPart(counts, source.listBins());
   const byKey = new Map(groups.map(({ bin, journalBins }) => [toBinKey(bin), journalBins]));
   const binsOf = (bin: JournalBin): readonly JournalBin[] => byKey.get(toBinKey(bin)) ?? [];
-  // Every symbol is in one bin of the journal.
-  const joinMaps = <T>(maps: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, readonly T[]> =>
-    new Map(maps.flatMap((map) => [...map]));
   return {
     listBins: () => groups.map(({ bin }) => bin),
     listJournalBins: (bins) => bins.flatMap(binsOf),
     readChunks: (bin) => binsOf(bin).flatMap((one) => source.readChunks(one)),
-    readCoverage: (bin) => joinMaps(binsOf(bin).map((one) => source.readCoverage(one))),
-    readWithdrawn: (bin) => joinMaps(binsOf(bin).map((one) => source.readWithdrawn(one))),
+    readCoverage: (bin) => joinLists(binsOf(bin).map((one) => source.readCoverage(one))),
+    readWithdrawn: (bin) => joinLists(binsOf(bin).map((one) => source.readWithdrawn(one))),
   };
 }

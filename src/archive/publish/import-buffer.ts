@@ -1,4 +1,4 @@
-import { pushTo } from '../../base/push-to.ts';
+import { joinLists, pushTo } from '../../base/push-to.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
@@ -251,12 +251,6 @@ export const createJournalSource = (db: Database, index: JournalIndex): TickSour
 export const joinSources = (sources: readonly TickSource[]): TickSource => ({
   listBins: () => sortBins(sources.flatMap((source) => source.listBins())),
   readChunks: (bin) => sources.flatMap((source) => source.readChunks(bin)),
-  readCoverage: (bin) => concatBySymbol(sources.map((source) => source.readCoverage(bin))),
-  readWithdrawn: (bin) => concatBySymbol(sources.map((source) => source.readWithdrawn(bin))),
+  readCoverage: (bin) => joinLists(sources.map((source) => source.readCoverage(bin))),
+  readWithdrawn: (bin) => joinLists(sources.map((source) => source.readWithdrawn(bin))),
 });
-
-function concatBySymbol<T>(maps: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, readonly T[]> {
-  const out = new Map<string, readonly T[]>();
-  for (const map of maps) for (const [symbol, list] of map) out.set(symbol, [...(out.get(symbol) ?? []), ...list]);
-  return out;
-}

@@ -1,5 +1,6 @@
 import { DamageError } from '../../base/errors.ts';
 import { finishInOrder } from '../../base/for-each-concurrent.ts';
+import { joinLists } from '../../base/push-to.ts';
 import type { Archive } from '../archive.ts';
 import type { PublishedCoverage } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
@@ -9,9 +10,9 @@ import type { SeriesConflict } from '../format/series.ts';
 import {
   candleSeries,
   conflictDatasets,
-  listFactColumns,
   type SeriesDataset,
   seriesDatasets,
+  toFactCells,
 } from '../format/series-datasets.ts';
 import { compareDropped } from '../format/series-rows.ts';
 import type { Database } from '../journal/database.ts';
@@ -198,9 +199,7 @@ function readInputs(
 }
 
 function joinInputs(a: SeriesInput, b: SeriesInput): SeriesInput {
-  const covered = new Map(a.covered);
-  for (const [symbol, windows] of b.covered) covered.set(symbol, [...(covered.get(symbol) ?? []), ...windows]);
-  return { dataset: a.dataset, chunks: [...a.chunks, ...b.chunks], covered };
+  return { dataset: a.dataset, chunks: [...a.chunks, ...b.chunks], covered: joinLists([a.covered, b.covered]) };
 }
 
 /** The coverage and the conflicts of a part of a day while its series are merged. */
@@ -265,17 +264,5 @@ function readSeriesConflicts(
 const toSeriesConflictRows = (dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] =>
   numberConflicts(conflicts, compareDropped, (conflict, seq) => {
     const { symbol, t, seenAt } = conflict;
-    return [symbol, t, seenAt, seq, ...toCells(dataset, conflict)];
+    return [symbol, t, seenAt, seq, ...toFactCells(dataset, conflict.dropped, conflict.droppedTexts)];
   });
-
-/** The numbers and texts of a dropped row, in file order. */
-function toCells(dataset: SeriesDataset, { dropped, droppedTexts }: SeriesConflict): CellValue[] {
-  let number = 0;
-  let text = 0;
-  return listFactColumns(dataset).map(({ type }) => {
-    if (type === 'string') return droppedTexts[text++]!;
-    const value = dropped[number++]!;
-    if (Number.isNaN(value)) return null;
-    return type === 'boolean' ? value !== 0 : value;
-  });
-}

@@ -1,5 +1,6 @@
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
+import { joinLists } from '../../base/push-to.ts';
 import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { createBackgroundWrites } from '../disk/background-writes.ts';
 import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
@@ -349,9 +350,9 @@ export function computeClaimsAfter(
 /** The published coverage after the commit. */
 function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
   const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
-  for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
+  for (const [symbol, windows] of joinLists(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
-  for (const [symbol, added] of joinBySymbol(results.map(({ covered }) => covered))) {
+  for (const [symbol, added] of joinLists(results.map(({ covered }) => covered))) {
     coverage.set(symbol, overlayLayersOnto(coverage.get(symbol) ?? [], added));
   }
   return coverage;
@@ -394,23 +395,10 @@ export function recordPublish(
     for (const count of merged.added.values()) added += count;
   }
   addPublishedTicks(db, ownRunId, { added, lost: 0 });
-  for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
+  for (const [symbol, windows] of joinLists(results.map(({ withdrawn }) => withdrawn)))
     if (windows.length > 0) retractCoverage(db, symbol, windows);
-  for (const [symbol, covered] of joinBySymbol(results.map(({ covered }) => covered)))
+  for (const [symbol, covered] of joinLists(results.map(({ covered }) => covered)))
     overlayPublishedCoverage(db, symbol, covered, options.lifetimeRules.settleMs);
   for (const { restored } of results) dropLost(db, restored);
   consumeJournal(db, bins, end, polls);
-}
-
-/** Concatenates the lists of each symbol over all parts. */
-function joinBySymbol<T>(bins: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, T[]> {
-  const out = new Map<string, T[]>();
-  for (const bin of bins) {
-    for (const [symbol, items] of bin) {
-      const list = out.get(symbol);
-      if (list === undefined) out.set(symbol, [...items]);
-      else for (const item of items) list.push(item);
-    }
-  }
-  return out;
 }

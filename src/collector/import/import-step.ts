@@ -203,8 +203,7 @@ class FileImporter {
 
   async #endFile(file: ImportFile, plan: RowPlan | undefined, fault: string | null): Promise<void> {
     const { writer } = this.#context;
-    if (isResponseFile(file)) this.checked.push(this.#checkResponses(file, writer.rowCounter.endFile(), fault));
-    const datasets = isResponseFile(file) ? [] : (plan?.datasets.length ?? 0) > 1 ? plan!.datasets : [null];
+    const datasets = (plan?.datasets.length ?? 0) > 1 ? plan!.datasets : [null];
     for (const [i, dataset] of datasets.entries()) {
       const series = seriesDatasets.find((one) => one === (dataset ?? plan?.datasets[0]));
       const counts = (series === undefined ? writer : writer.series[series]).rowCounter.endFile();
@@ -221,22 +220,6 @@ class FileImporter {
     this.#context.onProgress();
   }
 
-  /** The result of a file of responses. Any share of its rows may be rejected. */
-  #checkResponses({ path }: ImportFile, counts: FileCounts, fault: string | null): CheckedFile {
-    return {
-      path,
-      dataset: null,
-      ...counts,
-      isOverShare: false,
-      hasCents: this.#hasCents(counts),
-      flags: listReasonFlags(counts),
-      fault,
-      unused: [],
-      moreFlags: [],
-      trades: null,
-    };
-  }
-
   async #checkDataset(
     file: ImportFile,
     plan: RowPlan | undefined,
@@ -246,7 +229,8 @@ class FileImporter {
     // Nothing is wrong with trades of an unsorted file: to leave some of them out needs a flag.
     const isUnsorted =
       this.#input.flags.rejectedShareMax === null && counts.reasons.some(({ reason }) => reason === unsortedReason);
-    const isOver = isUnsorted || isOverShare(counts, this.#shareMax);
+    // Any share of the rows of responses may be rejected.
+    const isOver = !isResponseFile(file) && (isUnsorted || isOverShare(counts, this.#shareMax));
     // A look at the first rows finds all flags at once. The reasons are those of all rows, but of a wrong unit, for example,
     // they suggest flags that its right one does not need.
     const guessed =

@@ -13,7 +13,7 @@ import {
 import { UsageError } from '../../base/errors.ts';
 import { formatNumber } from '../../base/format-quantity.ts';
 import { formatErrorLine, type ImportFile, readBeginning, readLines } from './files.ts';
-import { type FileSample, type GivenFlags, hasObservedPrices } from './guess-columns.ts';
+import { type FileSample, type GivenFlags, hasObservedPrices, openColumns } from './guess-columns.ts';
 import { formatTradesGuess, guessBothFlags, guessFlags, guessTrades, type TradesGuess } from './guess-flags.ts';
 import { type ImportDataset, isWithoutZone, type TickRowRules, timedDatasets } from './import-rows.ts';
 import { tradeTextNames } from './import-trades.ts';
@@ -300,10 +300,7 @@ async function inspectTable(
     if (!tradeTextNames.includes(name) && !canBeNumber(type(name)))
       return { fault: `column ${name} is ${type(name)}, not a number` };
   const sample = await sampleTable(reader, rowFile, columns);
-  const valuesOf = (name: string): (string | null)[] => {
-    const c = sample.names.indexOf(name);
-    return sample.rows.map((row) => row[c] ?? null);
-  };
+  const valuesOf = openColumns(sample);
   const hasLocalTexts = type('t') === 'VARCHAR' && valuesOf('t').some((text) => text !== null && isWithoutZone(text));
   return {
     plan,

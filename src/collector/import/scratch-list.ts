@@ -53,12 +53,16 @@ export type StagedItem =
   | { readonly kind: 'markets'; readonly markets: ImportedMarkets }
   | { readonly kind: 'book'; readonly book: ImportedBook };
 
-/** Valid ticks of one symbol from one file, and the windows that the file covers. */
-export interface ImportedTicks {
+/** Valid rows of one symbol from one file. */
+export interface ImportedRows {
   readonly symbol: string;
   /** Epoch ms. */
   readonly observedAt: number;
   readonly spilled: SpilledDays;
+}
+
+/** Ticks, and the windows that their file covers. */
+export interface ImportedTicks extends ImportedRows {
   readonly covered: readonly CoveredWindow[];
 }
 

@@ -5,16 +5,17 @@ import {
   listTextColumns,
   listValueColumns,
   type SeriesDataset,
+  toFactCells,
 } from '../../archive/format/series-datasets.ts';
 import { sortSeriesByTime } from '../../archive/format/series-rows.ts';
 import { appendQuarantined, type QuarantinedInput } from '../../archive/journal/imported-symbols.ts';
 import { ticksPerRejected } from '../../archive/journal/journal.ts';
-import { openSpillFile, type SpilledDays, type SpillFile } from '../../archive/publish/spill-file.ts';
+import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { Run } from '../run/run.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
-import { openScratchList, type ScratchList } from './scratch-list.ts';
+import { type ImportedRows, openScratchList, type ScratchList } from './scratch-list.ts';
 
 /** Takes the rows of a series. */
 export interface SeriesSink {
@@ -159,21 +160,13 @@ function listCells(
   values: Float64Array,
   texts: readonly (string | null)[],
 ): Record<string, string | number | null> {
-  let number = 0;
-  let text = 0;
-  const cells = listFactColumns(dataset).map(({ name, type }) => {
-    if (type === 'string') return [name, texts[text++]!] as const;
-    const value = values[number++]!;
-    return [name, Number.isNaN(value) ? null : type === 'boolean' ? String(value !== 0) : value] as const;
-  });
-  return Object.fromEntries(cells);
-}
-
-/** Rows of one symbol from one file. */
-interface ImportedRows {
-  readonly symbol: string;
-  readonly observedAt: number;
-  readonly spilled: SpilledDays;
+  const cells = toFactCells(dataset, values, texts);
+  return Object.fromEntries(
+    listFactColumns(dataset).map(({ name }, c) => {
+      const cell = cells[c]!;
+      return [name, typeof cell === 'boolean' ? String(cell) : cell];
+    }),
+  );
 }
 
 /** Rows of one symbol, or rejected rows, that an import has read and not yet accepted. */
