@@ -45,6 +45,8 @@ export interface Archive {
   readonly groupRows: number;
   /** Sources that opening this archive has added to those that it had. */
   readonly addedSources: readonly string[];
+  /** Where opening this archive has moved its damaged state database, relative to the root; null if it was sound. */
+  readonly damagedState: string | null;
   /**
    * Paths of published files that were missing or had the wrong hash when they were read. It only grows while the archive
    * is open. Nothing is recorded until a publish step hashes them again.

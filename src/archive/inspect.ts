@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { OddslakeError } from '../base/errors.ts';
+import { catchOddslakeError, OddslakeError } from '../base/errors.ts';
 import { isActive } from './completeness/symbol-lifetime.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import { createLayout, listOtherFiles } from './format/layout.ts';
@@ -42,15 +42,6 @@ export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
     return { manifest: parseManifest(text, layout.manifestPath), sha256: sha256(bytes) };
   });
   return { kind: 'archive', manifest, state };
-}
-
-function catchOddslakeError<T>(read: () => T): T | OddslakeError {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof OddslakeError) return error;
-    throw error;
-  }
 }
 
 /** Whether a process holds the write lock. False if the lock file does not exist or cannot be opened. */

@@ -23,6 +23,7 @@ import {
   openState,
   recordSources,
   type State,
+  setDamagedStateAside,
   toStateFilePath,
 } from './journal/state.ts';
 import type { SymbolRowIndex } from './parquet/symbol-row-index.ts';
@@ -53,7 +54,7 @@ interface OpenArchiveOptions {
   readonly groupRows?: number;
   /** Source of random bytes for commit IDs; default the system's. */
   readonly randomBytes?: (count: number) => Uint8Array;
-  /** Also open an archive whose manifest.json is damaged, if there is a state database to repair it from. */
+  /** Also open an archive whose manifest.json or state database is damaged, if the other one is there to repair it from. */
   readonly mends?: boolean;
   /** Check the upstream and the sources of the caller, and do not record them. */
   readonly keepsIdentity?: boolean;
@@ -103,6 +104,9 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   disk.makeFolder(layout.privateFolder);
   const identity = { ...(owner ?? caller ?? noOwner), parts: published?.parts ?? options.parts };
   let addedSources: readonly string[] = [];
+  // Without a manifest, the files of a published archive would be taken for none.
+  const isRebuildable = published !== undefined || listOtherFiles(root, disk).length === 0;
+  const damagedState = options.mends === true && isRebuildable ? setDamagedStateAside(layout, disk) : null;
   const state = openState(layout.privateFolder, identity, openDatabase, options.waitMs, (symbol, day) =>
     readPublishedTicks(symbol, day),
   );
@@ -141,6 +145,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     partRows: options.partRows ?? 0,
     groupRows: options.groupRows ?? rowGroupRows,
     addedSources,
+    damagedState,
     refusedPaths: new Set(),
     fetchFiles: options.fetchFiles,
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),

@@ -45,6 +45,15 @@ export class OddslakeError extends Error {
   }
 }
 
+export function catchOddslakeError<T>(read: () => T): T | OddslakeError {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof OddslakeError) return error;
+    throw error;
+  }
+}
+
 /** The disk is full. */
 export class DiskFullError extends OddslakeError {
   constructor(message: string, options?: ErrorOptions) {

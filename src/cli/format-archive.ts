@@ -107,7 +107,7 @@ function formatLastRun({
 }: LastRun): string {
   const started = `${job}, started ${formatIsoUtc(startedAt)}`;
   if (state === 'running') return `${started}, is running`;
-  if (state === 'interrupted') return `${started}, was killed before its end`;
+  if (state === 'interrupted') return `${started}, was interrupted`;
   return `${started}, ended after ${formatDuration(finishedAt! - startedAt)}, ${formatExitCode(exitCode!)}`;
 }
 

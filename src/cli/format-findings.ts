@@ -17,7 +17,8 @@ export function formatVerdictLines({ state, text, command }: Verdict, style: Ter
 export function formatFindingLines(findings: readonly Finding[], style: TerminalStyle, isVerbose: boolean): string[] {
   const { yellow, red, faint } = createPaints(style.hasColour);
   const labels = { info: faint('note:'), warning: yellow('warning:'), action_required: red('problem:') };
-  const shown = listOtherFindings(findings).filter(({ severity }) => isVerbose || severity !== 'info');
+  const isShown = ({ severity, kind }: Finding) => isVerbose || severity !== 'info' || kind === 'unused columns';
+  const shown = listOtherFindings(findings).filter(isShown);
   const lines = shown.flatMap(({ severity, message, advice, command }) => [
     ...wrapAdvice(
       `${labels[severity]} ${escapeControls(message)}${advice === undefined ? '' : `; ${escapeControls(advice)}`}`,

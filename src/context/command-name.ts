@@ -113,9 +113,9 @@ export const completeHelp = (text: string): string => createCommandCompleter(get
 const groups = 'backtest|config|gaps|keys|symbols|tokens';
 const commands =
   'backfill|changes|completion|demo|doctor|export|help|import|init|markets|nightly|orderbook|publish|pull|push|report|sandbox|schedule|serve|snapshot|sql|status|tail|ticks|verify';
-/** Not a whole command line after sudo. The name, the command, flags without a value, and whether other flags that select the archive follow. */
+/** Not a whole command line after sudo, nor a demo's upstream "oddslake sandbox". The name, the command, flags without a value, and whether other flags that select the archive follow. */
 const commandPattern = new RegExp(
-  `(?<![\\w./-]|sudo -u .*)oddslake(?: (?:(${commands})|(?:${groups})(?: (?:accept|check|create|forget|issue|list|retry|revoke|rotate|run|usage|show|watch))?)(?![\\w-])(?: --(?:dry-run|force|json|now|repair)(?![\\w-]))*| (?=--help))`,
+  `(?<![\\w./-]|upstream |sudo -u .*)oddslake(?: (?:(${commands})|(?:${groups})(?: (?:accept|check|create|forget|issue|list|retry|revoke|rotate|run|usage|show|watch))?)(?![\\w-])(?: --(?:dry-run|force|json|now|repair)(?![\\w-]))*| (?=--help))`,
   'g',
 );
 /** What may follow a command that is written out: flags with their values, and addresses. */

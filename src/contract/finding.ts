@@ -32,6 +32,8 @@ export const findingKinds = [
   'disk space',
   'known gaps',
   'rejected rows',
+  'unused columns',
+  'possibly downsampled',
   'warning',
   'running',
   'interrupted publish',
@@ -90,6 +92,8 @@ export const sortFindings = (findings: readonly Finding[]): Finding[] =>
       findingKinds.indexOf(a.kind) - findingKinds.indexOf(b.kind),
   );
 
+const capitalize = (text: string): string => `${text[0]!.toUpperCase()}${text.slice(1)}`;
+
 /** The verdict on sorted findings. @param wellText what is said if nothing is wrong, after `OK: ` */
 export function createVerdict(findings: readonly Finding[], wellText: string): Verdict {
   const problems = findings.filter(({ severity }) => severity !== 'info');
@@ -98,14 +102,14 @@ export function createVerdict(findings: readonly Finding[], wellText: string): V
     const [empty] = findings.filter(({ kind }) => kind === 'empty');
     return empty === undefined
       ? { state: 'ok', text: `OK: ${wellText}`, command: null }
-      : { state: 'ok', text: empty.message, command: empty.command };
+      : { state: 'ok', text: capitalize(empty.message), command: empty.command };
   }
   const { severity, message, advice } = first;
   const moreText = problems.length === 1 ? '' : ` (and ${formatCount(problems.length - 1, 'more finding')})`;
   const adviceText = advice === undefined ? '' : `; ${advice}`;
   return {
     state: severity,
-    text: `${message[0]!.toUpperCase()}${message.slice(1)}${moreText}${adviceText}`,
+    text: `${capitalize(message)}${moreText}${adviceText}`,
     command: first.command,
   };
 }

@@ -1,6 +1,8 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { findOtherOwner } from '../archive/disk/owner.ts';
 import { createLayout } from '../archive/format/layout.ts';
+
 import {
   createEmptyManifest,
   formatOwner,
@@ -9,10 +11,10 @@ import {
   sumFileSizes,
 } from '../archive/format/manifest.ts';
 import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../archive/inspect.ts';
-import { inspectDatabase, type StateInspection, toStateFilePath } from '../archive/journal/state.ts';
+import { inspectDatabase, type StateInspection, toStateFilePath, tryStateWrite } from '../archive/journal/state.ts';
 import { type ArchiveStatus, readStatusOf } from '../archive/read/archive-status.ts';
-import { judge } from '../archive/read/judge.ts';
-import { exitCodes, OddslakeError } from '../base/errors.ts';
+import { freeBytesMin, judge } from '../archive/read/judge.ts';
+import { catchOddslakeError, exitCodes, OddslakeError } from '../base/errors.ts';
 import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { Context } from '../context/context.ts';
@@ -26,6 +28,8 @@ export interface ArchiveFacts extends ArchiveInspection {
   readonly upstream: string | null;
   /** The names of the sources in the settings; absent or empty if there is one service. */
   readonly sources?: readonly string[];
+  /** Why a run could not write to the state; null if it can, or this user may not try. */
+  readonly writeFault: OddslakeError | null;
   /** Checked published files. */
   readonly files: FileSample;
   /** What the judge of the archive needs; null if manifest or state cannot be read. */
@@ -101,7 +105,7 @@ const isForeign = (
   { hasOpenIntent, manifestSha256 }: Pick<StateInspection, 'hasOpenIntent' | 'manifestSha256'>,
 ): boolean => !hasOpenIntent && manifestSha256 !== null && manifest?.sha256 !== manifestSha256;
 
-function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
+function judgeState({ state, writeFault, manifest: published }: ArchiveFacts): Finding {
   if (state === null)
     return warning(
       'state',
@@ -122,7 +126,9 @@ function judgeState({ state, manifest: published }: ArchiveFacts): Finding {
         : 'manifest.json differs from that of the last publish',
       'To restore it: oddslake verify --repair. If the whole archive was restored from a backup, move .oddslake away instead.',
     );
-  return ok('state', 'matches the published files');
+  if (writeFault !== null)
+    return problem('state', writeFault.exitCode, writeFault.message, 'The runs that are at work: oddslake status');
+  return ok('state', 'matches the published files, and can be written');
 }
 
 /** Checks the published files, and adds what the judge of the archive finds. */
@@ -131,23 +137,23 @@ function judgePublished({ files, status }: ArchiveFacts, nowMs: number, lagMsMax
     return files.wrong.length === 0
       ? []
       : [problem('published', exitCodes.damaged, `${formatSome(files.wrong)} damaged`, repairText)];
-  const { damaged, verifiedThrough } = status;
+  const { damaged, verifiedThrough, disk } = status;
   const checked = `${formatCount(files.listed, 'file')} have the right size, and ${formatNumber(files.hashed)} that were hashed now match; ${formatVerified(verifiedThrough)}`;
   const { verdict, findings } = judge({ nowMs, lagMsMax, status });
   return [
     ...(damaged.length === 0 && files.listed > 0 ? [ok('published', checked)] : []),
     // The verdict on an empty archive is its finding.
     ...(verdict.state === 'ok' && verdict.command === null ? [ok('verdict', verdict.text)] : []),
-    ...findings.map((one): Finding => {
-      const found = [one.message, ...(one.advice === undefined ? [] : [one.advice])].join('; ');
-      const action = one.command === null ? null : `${one.severity === 'info' ? 'more' : 'next'}: ${one.command}`;
-      if (one.severity === 'action_required')
-        return {
-          ...problem('finding', one.kind === 'damage' ? exitCodes.damaged : exitCodes.incomplete, found, ''),
-          action,
-        };
-      return { ...(one.severity === 'warning' ? warning('finding', found, '') : ok('finding', found)), action };
-    }),
+    // What the disk has free is a check of its own.
+    ...findings
+      .filter(({ kind }) => kind !== 'disk full' || disk === null || disk.freeBytes >= freeBytesMin)
+      .map(({ kind, severity, message, advice, command }): Finding => {
+        const found = ok('finding', [message, ...(advice === undefined ? [] : [advice])].join('; '));
+        const action = command === null ? null : `${severity === 'info' ? 'more' : 'next'}: ${command}`;
+        if (severity !== 'action_required')
+          return { ...found, action, severity: severity === 'info' ? 'ok' : severity };
+        return { ...found, action, severity, exit_code: kind === 'damage' ? exitCodes.damaged : exitCodes.incomplete };
+      }),
   ];
 }
 
@@ -183,9 +189,11 @@ export function probeArchive({ settings, disk, random, clock }: Context): Archiv
     files = checkFiles(inspection);
   }
   const { privateFolder } = createLayout(root);
+  const mayWrite = valueOrNull(inspection.state) !== null && findOtherOwner(root) === null;
   return {
     ...inspection,
     root,
+    writeFault: mayWrite ? catchOddslakeError(() => tryStateWrite(privateFolder)) : null,
     status: readStatusAtRest(),
     isOutputNamed: archive.outputNamed,
     upstream: source.name ?? (upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin),

@@ -17,7 +17,7 @@ import { findOtherOwner, getUserName } from '../archive/disk/owner.ts';
 import { datasetNames } from '../archive/format/datasets.ts';
 import { computeDailyGrowth } from '../archive/format/growth.ts';
 import { listManifestFiles, type Manifest } from '../archive/format/manifest.ts';
-import { diskFullWarningDays } from '../archive/read/judge.ts';
+import { diskFullWarningDays, freeBytesMin } from '../archive/read/judge.ts';
 import { exitCodes } from '../base/errors.ts';
 import { formatBytes, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { quoteShellWord } from '../base/shell-quote.ts';
@@ -45,8 +45,6 @@ export interface DiskFacts {
   readonly exposedSecrets: readonly { readonly path: string; readonly mode: number; readonly action: string }[];
 }
 
-/** A publish needs free space, because it writes new files before it removes the old ones. */
-const freeBytesMin = 100e6;
 const freeFilesMin = 1_000;
 const freeFilesWarnMin = 50_000;
 

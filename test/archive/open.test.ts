@@ -252,10 +252,10 @@ describe('opening an archive', () => {
     archive.close();
     const state = join(root, '.oddslake/state.sqlite');
     writeFileSync(state, readFileSync(state).fill(7));
-    const message = expect.stringMatching(/state\.sqlite is damaged.*Move it away/);
+    const message = expect.stringMatching(/state\.sqlite is damaged.* oddslake verify --repair$/);
     expect(() => opened({ root })).toThrow(expect.objectContaining({ exitCode: 6, message }));
-    rmSync(state);
-    const again = opened({ root });
+    const again = opened({ root, mends: true });
+    expect(again.damagedState).toMatch(/^\.oddslake\/damaged\/state-\d+\.sqlite$/);
     expect(readSymbolCoverage(again.state.db, 'AAA')).toEqual([{ from: day0, to: day0 + dayMs }]);
     expect((await verifyArchive(again, null)).findings).toEqual([]);
   });

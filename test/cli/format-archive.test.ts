@@ -80,7 +80,7 @@ test('says how the last runs ended', () => {
   expect(of({})).toBe(`${at}, ended after 1 min, exit code 7 (the upstream could not be reached)`);
   expect(of({ exit_code: 0 })).toBe(`${at}, ended after 1 min, exit code 0 (done)`);
   expect(of({ finished_at: null, exit_code: null, state: 'running' })).toBe(`${at}, is running`);
-  expect(of({ finished_at: null, exit_code: null, state: 'interrupted' })).toBe(`${at}, was killed before its end`);
+  expect(of({ finished_at: null, exit_code: null, state: 'interrupted' })).toBe(`${at}, was interrupted`);
 });
 
 test('continues long lines below on a terminal, and breaks no symbol, path or command', () => {

@@ -248,6 +248,7 @@ describe('the archive', () => {
     manifest: { manifest, sha256: 'a' },
     state,
     status,
+    writeFault: null,
     files: { listed: 9, hashed: 8, wrong: [] },
     damagedFiles: 0,
     quarantineBytes: 0,

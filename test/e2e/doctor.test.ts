@@ -79,7 +79,10 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
   expect([code, diagnosis.problems, diagnosis.exit_code]).toEqual([0, 0, 0]);
   expect(finding('key')).toMatchObject({ severity: 'ok', message: 'accepted (list of one market: status 200)' });
   expect(finding('clock')).toMatchObject({ severity: 'ok' });
-  expect(finding('state')).toMatchObject({ severity: 'ok', message: 'matches the published files' });
+  expect(finding('state')).toMatchObject({
+    severity: 'ok',
+    message: 'matches the published files, and can be written',
+  });
   expect(finding('verdict')).toMatchObject({ severity: 'ok', message: expect.stringMatching(/^OK: collected to /) });
   expect(finding('published')?.message).toMatch(
     /^\d+ files have the right size, and 8 that were hashed now match; every byte verified since 20\S+Z$/,
@@ -89,6 +92,18 @@ test('reports no problem for a healthy archive, and changes nothing', async () =
   const held = bytesOf(output);
   expect((await doctor(output, env, '--offline')).finding('key')).toBeUndefined();
   expect(bytesOf(output)).toEqual(held);
+});
+
+test('blames the state if another process holds it locked', async () => {
+  const { output, env } = await polled();
+  const state = new DatabaseSync(join(output, '.oddslake/state.sqlite'));
+  state.exec('begin immediate');
+  const { code, finding } = await doctor(output, env, '--offline');
+  state.close();
+  expect([code, finding('state')]).toMatchObject([
+    5,
+    { exit_code: 5, message: expect.stringMatching(/^Another process kept .*state\.sqlite locked/) },
+  ]);
 });
 
 test('sends one request for one market and one for its ticks, without retries, and stores neither', async () => {

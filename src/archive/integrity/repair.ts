@@ -4,7 +4,7 @@ import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import { datasets } from '../format/datasets.ts';
-import { type ArchiveLayout, manifestName } from '../format/layout.ts';
+import { type ArchiveLayout, manifestName, privateFolderName } from '../format/layout.ts';
 import {
   formatManifest,
   hasRows,
@@ -18,6 +18,7 @@ import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { type CommitState, readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
 import { readRecordedManifestText } from '../journal/recorded-manifest.ts';
+import { toStateFilePath } from '../journal/state.ts';
 import { commitIntent, finishIntent, replaceRootFile } from '../publish/commit.ts';
 import { type Stage, stageBytes, startStage } from '../publish/staging.ts';
 import { moveToQuarantine, quarantineCopy } from './quarantine-file.ts';
@@ -45,7 +46,11 @@ export async function repairArchive(archive: Archive, options: RepairOptions): P
     verified.findings.length === 0
       ? toIntactReport(verified)
       : await withWriteLock(archive, options, () => repairFindings(archive, verified, options));
-  const first: readonly RepairedFile[] = manifest === null ? [] : [toRepairedManifest(manifest)];
+  const [movedTo, statePath] = [archive.damagedState, toStateFilePath(privateFolderName)];
+  const first = [
+    ...(movedTo === null ? [] : [toRepairedFile(statePath, 'rebuilt', { kind: 'checksum mismatch', movedTo })]),
+    ...(manifest === null ? [] : [toRepairedFile(manifestName, 'restored', manifest)]),
+  ];
   const files = listManifestFiles(archive.readManifest()).filter((file) =>
     repaired.repaired.some(({ path }) => path === file.path),
   );
@@ -81,10 +86,10 @@ const toIntactReport = ({ generation, files, bytes, state }: VerifyResult): Repa
   written: [],
 });
 
-const toRepairedManifest = ({ kind, movedTo }: ManifestRepair): RepairedFile => ({
-  path: manifestName,
+const toRepairedFile = (path: string, outcome: RepairOutcome, { kind, movedTo }: ManifestRepair): RepairedFile => ({
+  path,
   kind,
-  outcome: 'restored',
+  outcome,
   moved_to: movedTo,
   rows: null,
   rows_lost: null,

@@ -265,7 +265,8 @@ async function verifyState(
   const { state, layout } = archive;
   const path = toStateFilePath(layout.privateFolder);
   const fault = findDatabaseFault(state.db);
-  if (fault !== null) return `The state database ${path} is damaged: ${fault}. ${formatRebuildAdvice(path)}`;
+  if (fault !== null)
+    return `The state database ${path} is damaged: ${fault}. Publish the journal if possible (oddslake publish). Then rebuild it: oddslake verify --repair`;
   const { rows } = state.db.snapshot(() => findJournalDamage(state.db));
   if (rows.length > 0) {
     return `The journal in ${path} is damaged: ${rows.length} of its rows differ from their checksums. Run oddslake publish: it quarantines them, and the next run fetches their windows again. Check the disk.`;

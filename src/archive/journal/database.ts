@@ -134,7 +134,7 @@ function withReadableErrors<T>(path: string, work: () => T): T {
     if (corruptCodes.has(code)) {
       throw new OddslakeError(
         exitCodes.damaged,
-        `The state database ${path} is damaged: ${(error as Error).message}. Move it away, and the next run rebuilds it from the published files; data that was only journaled is lost.`,
+        `The state database ${path} is damaged: ${(error as Error).message}. To rebuild it from the published files, without what was only journaled: oddslake verify --repair`,
         {
           cause: error,
         },

@@ -2,11 +2,14 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
+import { catchOddslakeError, exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { getSymbolRange } from '../../base/source-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { minuteMs } from '../../base/window.ts';
+import type { Disk } from '../disk/file-system.ts';
+import { type ArchiveLayout, damagedFilesFolder } from '../format/layout.ts';
 import type { ArchiveOwner, SourceIdentity } from '../format/manifest.ts';
+import { findDatabaseFault } from './coverage-store.ts';
 import {
   commitIdKey,
   type Database,
@@ -18,6 +21,7 @@ import {
   setMeta,
 } from './database.ts';
 import { readOpenIntent } from './intent.ts';
+import { tryLock } from './lock.ts';
 import { type RecordedDamage, readRecordedDamage } from './published-files.ts';
 import { isRunOver } from './runs.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
@@ -305,6 +309,33 @@ export function inspectState(folder: string): StateInspection | null {
       };
     }),
   );
+}
+
+/**
+ * Moves a state that SQLite finds damaged to the other damaged files, so that it is rebuilt. Returns its path there, relative to
+ * the root; null if it is sound. @throws OddslakeError if another process is publishing
+ */
+export function setDamagedStateAside({ root, privateFolder, lockPath }: ArchiveLayout, disk: Disk): string | null {
+  const path = toStateFilePath(privateFolder);
+  const fault = existsSync(path) ? catchOddslakeError(() => inspectDatabase(path, findDatabaseFault)) : null;
+  if (fault === null || (fault instanceof OddslakeError && fault.exitCode !== exitCodes.damaged)) return null;
+  const kept = `${damagedFilesFolder}/state-${Math.trunc(statSync(path).mtimeMs)}.sqlite`;
+  const lock = tryLock(lockPath);
+  if (lock === null) throw new OddslakeError(exitCodes.busy, `${path} is damaged, and another run is publishing.`);
+  disk.makeFolder(join(root, damagedFilesFolder));
+  for (const end of ['', '-wal', '-shm']) if (existsSync(path + end)) disk.rename(path + end, join(root, kept + end));
+  lock.release();
+  return kept;
+}
+
+/** Tries what each run does: an empty write transaction in the state of `folder`. @throws OddslakeError */
+export function tryStateWrite(folder: string): null {
+  const db = openDatabase(toStateFilePath(folder), inspectBusyMsMax);
+  try {
+    return db.transaction(() => null);
+  } finally {
+    db.close();
+  }
 }
 
 /**

@@ -51,7 +51,7 @@ export interface ArchiveStatus {
   readonly failing: FailingSymbols | null;
   /** The last ended nightly and the runs after it, oldest first. */
   readonly runs: readonly PastRun[];
-  /** Free bytes of its disk, and its growth in bytes per day; null if unknown. */
+  /** Free bytes of its disk, null if unknown, and its growth in bytes per day, 0 if unknown. */
   readonly disk: { readonly freeBytes: number; readonly bytesPerDay: number } | null;
 }
 
@@ -61,8 +61,11 @@ interface FailingSymbols extends Window {
   readonly symbols: NamedFew;
   /** When the first of these requests failed. */
   readonly since: number;
-  /** Why the newest window failed, one clause. */
+  /** Why most of the windows failed, one clause, and the number of other reasons. */
   readonly reason: string;
+  readonly otherReasons: number;
+  /** Whether the service says of each symbol that it does not exist. */
+  readonly areUnknown: boolean;
 }
 
 /**
@@ -103,7 +106,7 @@ export function readStatusOf(
 function readDiskFacts(root: string, manifest: Manifest, nowMs: number): ArchiveStatus['disk'] {
   const space = readDiskSpace(root);
   const growth = computeDailyGrowth(listManifestFiles(manifest), nowMs);
-  return space === null || growth === null ? null : { freeBytes: space.freeBytes, bytesPerDay: growth.bytesPerDay };
+  return space === null ? null : { freeBytes: space.freeBytes, bytesPerDay: growth?.bytesPerDay ?? 0 };
 }
 
 /** Only windows that were owed are read: there are few, while all coverage may be large. */
@@ -121,16 +124,20 @@ function readFailing(db: Database, nowMs: number): FailingSymbols | null {
     ];
     // A backfill asks for a day before the opening, of which nothing is expected.
     const before = { from: Number.NEGATIVE_INFINITY, to: facts.opensAt ?? Number.NEGATIVE_INFINITY };
-    return subtract(union(own), union([...settled, before])).length === 0 ? [] : own;
+    const isSettled = subtract(union(own), union([...settled, before])).length === 0;
+    return isSettled ? [] : own.map((window) => ({ ...window, isUnknown: facts.unknownSince !== null }));
   });
   if (failed.length === 0) return null;
   const names = [...new Set(failed.map(({ symbol }) => symbol))];
+  const reasons = [...Map.groupBy(failed, ({ reason }) => reason)].toSorted(([, a], [, b]) => b.length - a.length);
   return {
     symbols: toNamedFew(names),
     from: failed.reduce((min, { from }) => Math.min(min, from), Number.POSITIVE_INFINITY),
     to: failed.reduce((max, { to }) => Math.max(max, Math.min(to, nowMs)), Number.NEGATIVE_INFINITY),
     since: failed.reduce((min, { since }) => Math.min(min, since), Number.POSITIVE_INFINITY),
-    reason: failed.reduce((a, b) => (b.to > a.to ? b : a)).reason,
+    reason: reasons[0]![0],
+    otherReasons: reasons.length - 1,
+    areUnknown: failed.every(({ isUnknown }) => isUnknown),
   };
 }
 

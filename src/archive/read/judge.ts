@@ -26,7 +26,7 @@ export interface Facts {
   readonly status: ArchiveStatus | null;
   /** What the run that ends now has found of itself; the status does not list it yet. */
   readonly ended?: {
-    readonly summary: Pick<Summary, 'requests' | 'exit_code' | 'ticks'>;
+    readonly summary: Pick<Summary, 'requests' | 'exit_code' | 'symbols' | 'ticks'>;
     readonly findings: readonly Finding[];
   };
   /** Scheduled jobs that are late, and why; absent where no schedule runs. */
@@ -74,8 +74,8 @@ const archiveKinds: ReadonlySet<FindingKind> = new Set([
   'empty',
 ]);
 
-/** What a later run that the upstream answered shows to be over. */
-const upstreamKinds: ReadonlySet<FindingKind> = new Set(['credential', 'unreachable', 'address', 'source', 'error']);
+/** What a later run that the upstream answered shows to be over. An error may be about anything. */
+const upstreamKinds: ReadonlySet<FindingKind> = new Set(['credential', 'unreachable', 'address', 'source']);
 
 /** The findings of the run that ends now, of the last nightly of each source, and of failed runs after it. */
 function listRunFindings({ status, ended }: Facts): Finding[] {
@@ -90,13 +90,18 @@ function listRunFindings({ status, ended }: Facts): Finding[] {
         job === run.job && (exitCode === exitCodes.done || (job === 'nightly' && state === 'ended')),
     );
     if (isMended || (run.job !== 'nightly' && run.exitCode === exitCodes.done)) return [];
-    const isAnswered = same.some(({ summary }) => hasPolled(summary));
-    const isPublished = later.some(({ exitCode }) => exitCode === exitCodes.done);
+    // A key may read ticks and no order books.
+    const isAnswered = same.some(
+      ({ job, summary }) => hasPolled(summary) && (job === run.job || run.job !== 'orderbook'),
+    );
+    const published = later.filter(({ job, exitCode }) => exitCode === exitCodes.done && job !== 'verify');
     return (run.summary?.findings ?? []).filter(
       ({ kind }) =>
         !archiveKinds.has(kind) &&
         !(isAnswered && upstreamKinds.has(kind)) &&
-        !(isPublished && (kind === 'busy' || kind === 'interrupted')),
+        !(kind === 'busy' && published.length > 0) &&
+        // Another job does not do what was stopped. Who publishes what it accepted may leave it at that.
+        !(kind === 'interrupted' && published.some(({ job }) => job === 'publish')),
     );
   });
   // The runs of one job for its sources have the same findings.
@@ -113,16 +118,11 @@ function listUnfinished(runs: readonly PastRun[]): Finding[] {
   const last = runs.at(-1);
   if (last === undefined || last.state === 'ended') return [];
   const run = `the ${last.job} of ${formatMoment(last.startedAt)}`;
-  return last.state === 'running'
-    ? [{ kind: 'running', severity: 'info', message: `${run} is running`, command: null }]
-    : [
-        {
-          kind: 'interrupted',
-          severity: 'warning',
-          message: `${run} was killed before its end; what it accepted is kept, and the next run resumes`,
-          command: `oddslake ${last.job === 'backfill' || last.job === 'import' ? 'publish' : last.job}`,
-        },
-      ];
+  if (last.state === 'running')
+    return [{ kind: 'running', severity: 'info', message: `${run} is running`, command: null }];
+  const message = `${run} was interrupted; what it accepted is kept, and the next run resumes`;
+  const command = `oddslake ${last.job === 'backfill' || last.job === 'import' ? 'publish' : last.job}`;
+  return [{ kind: 'interrupted', severity: 'warning', message, command }];
 }
 
 const unreadable: Finding = {
@@ -168,16 +168,10 @@ export function describeDamage(damaged: ArchiveStatus['damaged']): string {
 
 function judgeDamage({ damaged }: ArchiveStatus): Finding[] {
   if (damaged.length === 0) return [];
-  return [
-    {
-      kind: 'damage',
-      severity: 'action_required',
-      message: describeDamage(damaged),
-      command: 'oddslake verify --repair',
-      since: damaged.reduce((min, { foundAt }) => Math.min(min, foundAt), Number.POSITIVE_INFINITY),
-      files: toNamedFew(damaged.map(({ path }) => path)),
-    },
-  ];
+  const [message, command] = [describeDamage(damaged), 'oddslake verify --repair'];
+  const since = damaged.reduce((min, { foundAt }) => Math.min(min, foundAt), Number.POSITIVE_INFINITY);
+  const files = toNamedFew(damaged.map(({ path }) => path));
+  return [{ kind: 'damage', severity: 'action_required', message, command, since, files }];
 }
 
 /** Maximum number of symbols that a command names. */
@@ -193,27 +187,28 @@ export function suggestBackfill({ from, to }: Window, symbols: readonly string[]
 
 function judgeFailing({ failing }: ArchiveStatus): Finding[] {
   if (failing === null) return [];
-  const { symbols, since, reason } = failing;
-  return [
-    {
-      kind: 'failing symbols',
-      severity: 'warning',
-      message: `${formatCount(symbols.count, 'symbol')} failed since ${formatMoment(since)}: ${symbols.count === 1 ? `${symbols.names[0]!}: ` : ''}${reason}`,
-      command: suggestBackfill(failing, symbols.names, symbols.count),
-      since,
-      symbols,
-    },
-  ];
+  const { symbols, since, reason, otherReasons, areUnknown } = failing;
+  const name = symbols.count === 1 ? `${symbols.names[0]!}: ` : '';
+  const other = otherReasons === 0 ? '' : ` (and ${formatCount(otherReasons, 'other reason')})`;
+  const message = `${formatCount(symbols.count, 'symbol')} failed since ${formatMoment(since)}: ${name}${reason}${other}`;
+  const command = areUnknown
+    ? ['oddslake symbols retry', ...symbols.names.map(quoteShellWord)].join(' ')
+    : suggestBackfill(failing, symbols.names, symbols.count);
+  return [{ kind: 'failing symbols', severity: 'warning', message, command, since, symbols }];
 }
 
 function judgeLag(
-  { reached, runs, failing, completeness }: ArchiveStatus,
+  { reached, runs, failing, completeness, ticksPublished }: ArchiveStatus,
   { nowMs, lagMsMax, ended }: Facts,
 ): Finding[] {
   if (reached === null) {
     if (completeness.live === 0) return [];
     const message = `nothing is covered yet for ${formatCount(completeness.live, 'live symbol')}`;
-    return [{ kind: 'lag', severity: 'warning', message, command: 'oddslake nightly' }];
+    // Until symbols are polled there are only their lists.
+    const summaries = [ended?.summary, ...runs.map(({ summary }) => summary)];
+    if (summaries.some((one) => one != null && one.symbols.planned > 0))
+      return [{ kind: 'lag', severity: 'warning', message, command: 'oddslake nightly' }];
+    return ticksPublished > 0 ? [] : [{ kind: 'empty', severity: 'info', message, command: 'oddslake nightly' }];
   }
   if (nowMs - reached <= lagMsMax) return [];
   const isRunning =
@@ -269,28 +264,18 @@ function judgeGaps({ completeness, openDays, failing }: ArchiveStatus, nowMs: nu
       ...days(curable),
     });
   }
-  if (lasting.length > 0)
-    out.push({
-      kind: 'incomplete days',
-      severity: 'info',
-      message: `${formatCount(lasting.length, 'past day')} ${lasting.length === 1 ? 'stays' : 'stay'} incomplete, most recently ${lasting[0]!.date}: ${lasting[0]!.reason}`,
-      command: 'oddslake gaps',
-      ...days(lasting),
-    });
+  if (lasting.length > 0) {
+    const message = `${formatCount(lasting.length, 'past day')} ${lasting.length === 1 ? 'stays' : 'stay'} incomplete, most recently ${lasting[0]!.date}: ${lasting[0]!.reason}`;
+    out.push({ kind: 'incomplete days', severity: 'info', message, command: 'oddslake gaps', ...days(lasting) });
+  }
   return out;
 }
 
-const judgeLists = ({ completeness: { lists_complete: isComplete } }: ArchiveStatus): Finding[] =>
-  isComplete
-    ? []
-    : [
-        {
-          kind: 'market list',
-          severity: 'warning',
-          message: 'the last market lists are incomplete, so that symbols may be unknown',
-          command: 'oddslake markets',
-        },
-      ];
+function judgeLists({ completeness }: ArchiveStatus): Finding[] {
+  const message = 'the last market lists are incomplete, so that symbols may be unknown';
+  if (completeness.lists_complete) return [];
+  return [{ kind: 'market list', severity: 'warning', message, command: 'oddslake markets' }];
+}
 
 function judgeJournal({ ticksJournaled, isPublishOpen, runs }: ArchiveStatus): Finding[] {
   if (runs.at(-1)?.state === 'running') return [];
@@ -314,30 +299,33 @@ function judgeProvisional({ completeness: { inferred_windows: windows, gaps } }:
 export const diskFullWarningDays = 30;
 const diskFullActionDays = 7;
 
+/** With less free space a publish may fail: it writes new files before it removes the old ones. */
+export const freeBytesMin = 100e6;
+
 function judgeDisk({ disk }: ArchiveStatus): Finding[] {
-  if (disk === null || disk.bytesPerDay <= 0) return [];
+  if (disk === null) return [];
+  const advice = 'free disk space, or move the archive to a larger disk';
+  if (disk.freeBytes < freeBytesMin) {
+    const message = `the disk is ${disk.freeBytes < 1e6 ? 'full' : 'nearly full'}: ${formatBytes(disk.freeBytes)} free`;
+    return [{ kind: 'disk full', severity: 'action_required', message, advice, command: null }];
+  }
   const days = disk.freeBytes / disk.bytesPerDay;
-  if (days > diskFullWarningDays) return [];
-  return [
-    {
-      kind: 'disk space',
-      severity: days <= diskFullActionDays ? 'action_required' : 'warning',
-      message: `the disk will be full in ${formatDuration(days * dayMs)}: ${formatBytes(disk.freeBytes)} free, growing by ${formatBytes(disk.bytesPerDay)} a day`,
-      advice: 'free disk space, or move the archive to a larger disk',
-      command: null,
-    },
-  ];
+  if (disk.bytesPerDay <= 0 || days > diskFullWarningDays) return [];
+  const message = `the disk will be full in ${formatDuration(days * dayMs)}: ${formatBytes(disk.freeBytes)} free, growing by ${formatBytes(disk.bytesPerDay)} a day`;
+  const severity = days <= diskFullActionDays ? 'action_required' : 'warning';
+  return [{ kind: 'disk space', severity, message, advice, command: null }];
 }
 
 /** `collected to 2026-11-29 08:10 UTC, proven to 2026-11-27, 170,150 new ticks`. */
 function describeWell({ status, ended }: Facts): string {
   if (status === null) return 'the job ended without a problem';
-  const { reached, watermark, ticksPublished } = status;
+  const { reached, watermark, ticksPublished, completeness } = status;
   const ends = status.runs.flatMap(({ job, summary }) => (summary === null ? [] : [{ job, summary }]));
   const night = ended?.summary ?? (ends.findLast(({ job }) => job === 'nightly') ?? ends.at(-1))?.summary;
   return [
     ...(reached === null && ticksPublished > 0 ? [formatCount(ticksPublished, 'tick')] : []),
-    reached === null ? 'no live symbols' : `collected to ${formatMoment(reached)}`,
+    ...(completeness.live === 0 ? ['no live symbols'] : []),
+    ...(reached === null ? [] : [`collected to ${formatMoment(reached)}`]),
     ...(watermark === null || watermark === reached ? [] : [`proven to ${formatMoment(watermark)}`]),
     // A job that requests no ticks brings none.
     ...(night == null || night.ticks.fetched === 0 ? [] : [`${formatCount(night.ticks.accepted, 'new tick')}`]),

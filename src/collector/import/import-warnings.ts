@@ -1,4 +1,5 @@
 import { formatCount, formatNumber } from '../../base/format-quantity.ts';
+import type { RunWarning } from '../run/judge-run.ts';
 import { formatTradesGuess } from './guess-flags.ts';
 import type { CheckedFile, ImportInput } from './prepare-import.ts';
 
@@ -8,7 +9,7 @@ export function formatImportWarnings(
   input: ImportInput,
   files: readonly CheckedFile[],
   rejectedGroups: ReadonlyMap<string, RejectedGroup>,
-): string[] {
+): RunWarning[] {
   return [
     ...formatWarnings(input, rejectedGroups),
     ...formatUnused(files),
@@ -39,14 +40,14 @@ function formatUnmatched({ flags: { filters } }: ImportInput, files: readonly Ch
 }
 
 /** Warnings that name the columns that were not imported, one for each set of columns. */
-const formatUnused = (files: readonly CheckedFile[]): string[] =>
+const formatUnused = (files: readonly CheckedFile[]): RunWarning[] =>
   [...Map.groupBy(files, ({ unused, moreFlags }) => [unused.join(', '), ...moreFlags].join('\n'))]
     .filter(([key]) => key !== '')
     .slice(0, reasonsMax)
     .map(([key, of]) => {
       const [columns, ...flags] = key.split('\n');
-      const more = flags.length === 0 ? '' : ` ${formatMoreFlags(flags)}.`;
-      return `Columns that were not imported: ${columns} (${formatPaths(of)}).${more}`;
+      const text = `Columns that were not imported: ${columns} (${formatPaths(of)}).`;
+      return flags.length === 0 ? { kind: 'unused columns', text } : `${text} ${formatMoreFlags(flags)}.`;
     });
 
 /** Warnings about files that look like trades, one for each set of flags. */

@@ -1,9 +1,9 @@
 import type { FailureLine, Summary } from '../../archive/journal/run-summary.ts';
 import { suggestBackfill } from '../../archive/read/judge.ts';
 import { DiskFullError, type ExitCode, exitCodes } from '../../base/errors.ts';
-import { formatNumber } from '../../base/format-quantity.ts';
+import { formatCount, formatNumber } from '../../base/format-quantity.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
-import type { Finding, FindingKind } from '../../contract/finding.ts';
+import { type Finding, type FindingKind, toNamedFew } from '../../contract/finding.ts';
 
 type Described = Omit<Summary, 'verdict' | 'findings'>;
 
@@ -77,12 +77,14 @@ export function judgeRun(summary: Described, { failures, warnings, thrown, argv 
     ...[...Map.groupBy(failures, toFindingKind)].map(([kind, of]) => createFailureFinding(kind, of, rerun)),
     ...warnings.map((warning): Finding => {
       const { kind, text } = typeof warning === 'string' ? { kind: 'warning' as const, text: warning } : warning;
-      const isInfo = kind === 'known gaps' || (kind === 'rejected rows' && isUsualShare(summary));
+      const isInfo = infoKinds.has(kind) || (kind === 'rejected rows' && isUsualShare(summary));
       const severity = isInfo ? 'info' : 'warning';
       return { kind, severity, message: stripFullStop(text), command: null };
     }),
   ];
 }
+
+const infoKinds: ReadonlySet<FindingKind> = new Set(['known gaps', 'unused columns', 'possibly downsampled']);
 
 function judgeEnding({ job, exit_code: code, error }: Described, thrown: unknown, rerun: string): Finding[] {
   const kind = isDiskFull(thrown) ? 'disk full' : endings[code];
@@ -100,7 +102,6 @@ function judgeEnding({ job, exit_code: code, error }: Described, thrown: unknown
       kind,
       severity: kind === 'interrupted' || kind === 'busy' ? 'warning' : 'action_required',
       message: stripFullStop(kind === 'interrupted' ? stoppedText : (error ?? 'the run failed')),
-      ...(kind === 'disk full' && { advice: 'free disk space, then run it again' }),
       command: command === undefined ? rerun : command,
     },
   ];
@@ -113,9 +114,14 @@ const toFindingKind = ({ kind, symbol }: RunFailure): FindingKind => {
 
 /** One finding about all failures of a kind. */
 function createFailureFinding(kind: FindingKind, failures: readonly RunFailure[], rerun: string): Finding {
-  const [first] = failures;
+  const reasons = [...Map.groupBy(failures, ({ reason }) => reason).values()].toSorted((a, b) => b.length - a.length);
+  const [first] = reasons[0]!;
   const symbols = [...new Set(failures.flatMap(({ symbol }) => symbol ?? []))];
-  const more = failures.length === 1 ? '' : ` (and ${formatNumber(failures.length - 1)} more)`;
+  const [verb, name] = [kind === 'failing symbols' ? ' failed' : '', symbols.length === 1 ? `${symbols[0]!}: ` : ''];
+  // A symbol is no first word: the verdict begins with a capital.
+  const subject = symbols.length === 0 ? '' : `${formatCount(symbols.length, 'symbol')}${verb}: ${name}`;
+  const others = (symbols.length === 0 ? failures : reasons).length - 1;
+  const othersText = symbols.length === 0 ? `${formatNumber(others)} more` : formatCount(others, 'other reason');
   const flags = failures.find((failure) => (failure.flags ?? []).length > 0)?.flags ?? [];
   const window = {
     from: failures.reduce((min, { from }) => Math.min(min, from ?? min), Number.POSITIVE_INFINITY),
@@ -136,9 +142,9 @@ function createFailureFinding(kind: FindingKind, failures: readonly RunFailure[]
   return {
     kind,
     severity: 'warning',
-    message: `${first!.symbol === null ? '' : `${first!.symbol}: `}${stripFullStop(first!.reason)}${more}`,
+    message: `${subject}${stripFullStop(first!.reason)}${others === 0 ? '' : ` (and ${othersText})`}`,
     command: command === undefined ? rerun : command,
-    ...(symbols.length > 0 && { symbols: { count: symbols.length, names: symbols.slice(0, 5) } }),
+    ...(symbols.length > 0 && { symbols: toNamedFew(symbols) }),
   };
 }
 

@@ -141,6 +141,8 @@ export function reportSuspendedSymbols(run: Run): void {
   const names = suspended.map(({ symbol }) => symbol);
   const text = `The service reports that it does not know ${formatSymbolList(names, 20)}. They are suspended and requested once a day. To request them now: oddslake symbols retry`;
   run.warnings.push({ kind: 'suspended', text });
+  for (const [i, one] of run.failures.entries())
+    if (names.includes(one.symbol!)) run.failures[i] = { kind: 'suspended', ...one };
   const failed = new Set(run.failures.map(({ symbol }) => symbol));
   for (const { symbol, suspendedAt, unknownSince, lastTick, ticks } of suspended) {
     if (ticks === 0 || failed.has(symbol)) continue;

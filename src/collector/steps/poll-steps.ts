@@ -162,9 +162,10 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   notePlanningTime(run, nowMs);
   const plans = await coverUnsettledTails(run, planned);
   if (fetchedLateSymbols.length > 0)
-    run.warnings.push(
-      `Ticks of ${formatSymbolList(fetchedLateSymbols)} are first requested when they are older than ${formatCount(context.settings.source.downsampledAfterDays!, 'day')}: the service may have downsampled them.`,
-    );
+    run.warnings.push({
+      kind: 'possibly downsampled',
+      text: `Possibly downsampled: ${formatSymbolList(fetchedLateSymbols)} ${fetchedLateSymbols.length === 1 ? 'has' : 'have'} ticks older than ${formatCount(context.settings.source.downsampledAfterDays!, 'day')}.`,
+    });
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
   const newSymbols = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
   const { done } = await collectPlans(run, plans, 'poll');

@@ -16,7 +16,13 @@ type Run = Partial<Omit<PastRun, 'summary'>> & { readonly found?: readonly Findi
 /** A run that ended well an hour after its start, unless stated otherwise. */
 const createRun = ({ found = [], requests = 10, ...rest }: Run = {}): PastRun => {
   const { exitCode = 0, state = 'ended' } = rest;
-  const summary = { findings: found, requests, exit_code: exitCode, ticks: { accepted: 1234 } };
+  const summary = {
+    findings: found,
+    requests,
+    exit_code: exitCode,
+    symbols: { planned: rest.job === 'markets' ? 0 : 3 },
+    ticks: { accepted: 1234 },
+  };
   return {
     runId: 'run',
     source: null,
@@ -87,7 +93,7 @@ test('an archive that is well', () => {
       command: null,
     },
   });
-  const summary = { requests: 2, exit_code: 0, ticks: { fetched: 0, accepted: 0 } } as unknown as Summary;
+  const summary = { requests: 2, exit_code: 0, symbols: { planned: 3 }, ticks: { fetched: 0 } } as unknown as Summary;
   expect(judgeFacts({}, { ended: { summary, findings: [] } }).verdict.text).toBe(
     'OK: collected to 2026-11-29 03:10 UTC, proven to 2026-11-27',
   );
@@ -99,6 +105,8 @@ const failing = {
   to: Date.UTC(2026, 10, 29, 3),
   since: Date.UTC(2026, 10, 22, 3),
   reason: 'HTTP 500, 2 attempts',
+  otherReasons: 0,
+  areUnknown: false,
 };
 const damaged = (...paths: readonly string[]) =>
   paths.map((path, i) => ({ path, kind: 'missing' as const, foundAt: nowMs - i * hourMs }));
@@ -132,6 +140,20 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     'warning',
     '6 symbols failed since 2026-11-22 03:00 UTC: HTTP 500, 2 attempts',
     'oddslake backfill --from 2026-11-22T03:00:00Z --to 2026-11-29T03:00:00Z',
+  ],
+  [
+    'several reasons',
+    { failing: { ...failing, otherReasons: 2 } },
+    'warning',
+    "1 symbol failed since 2026-11-22 03:00 UTC: KX'A: HTTP 500, 2 attempts (and 2 other reasons)",
+    "oddslake backfill --from 2026-11-22T03:00:00Z --to 2026-11-29T03:00:00Z --symbol 'KX'\\''A'",
+  ],
+  [
+    'a symbol that the service does not know',
+    { failing: { ...failing, reason: 'HTTP 404', areUnknown: true } },
+    'warning',
+    "1 symbol failed since 2026-11-22 03:00 UTC: KX'A: HTTP 404",
+    "oddslake symbols retry 'KX'\\''A'",
   ],
   [
     'nobody runs it',
@@ -188,7 +210,7 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     'a killed run',
     { runs: [createRun(), createRun({ job: 'backfill', state: 'interrupted', startedAt: nowMs - hourMs })] },
     'warning',
-    'the backfill of 2026-11-29 08:00 UTC was killed before its end; what it accepted is kept, and the next run resumes',
+    'the backfill of 2026-11-29 08:00 UTC was interrupted; what it accepted is kept, and the next run resumes',
     'oddslake publish',
   ],
   [
@@ -196,6 +218,13 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     { disk: { freeBytes: 20e9, bytesPerDay: 1e9 } },
     'warning',
     'the disk will be full in 20 d: 20.0 GB free, growing by 1.0 GB a day',
+    null,
+  ],
+  [
+    'a full disk, also of an archive whose growth is not known yet',
+    { disk: { freeBytes: 12e3, bytesPerDay: 0 } },
+    'action_required',
+    'the disk is full: 12.0 kB free',
     null,
   ],
 ])('%s', (_, status, severity, message, command) => {
@@ -249,10 +278,21 @@ test.each<[string, Partial<ArchiveStatus>, string, string | null]>([
   expect(verdict).toMatchObject({ state: 'ok', command: null });
 });
 
+test('market lists alone are no lag, and a poll that brought nothing is one', () => {
+  const [listed, none] = [[createRun({ job: 'markets' })], { reached: null, watermark: null, ticksPublished: 0 }];
+  expect(judgeFacts({ ...none, runs: listed }).verdict).toEqual({
+    state: 'ok',
+    text: 'Nothing is covered yet for 3 live symbols',
+    command: 'oddslake nightly',
+  });
+  expect(judgeFacts({ ...none, runs: [createRun({ job: 'ticks' }), ...listed] }).verdict.state).toBe('warning');
+  expect(judgeFacts({ ...none, ticksPublished: 5, runs: listed }).verdict.text).toMatch(/^OK: 5 ticks/);
+});
+
 test('says what to do in an empty archive, and what an archive of files has', () => {
   expect(judgeFacts({ generation: 0, runs: [], reached: null }).verdict).toEqual({
     state: 'ok',
-    text: 'nothing has been collected yet',
+    text: 'Nothing has been collected yet',
     command: 'oddslake nightly',
   });
   const lateJobs = [{ name: 'nightly', reason: 'was due at 03:17' }];
@@ -302,6 +342,32 @@ describe('what the runs found', () => {
       expect(kinds([...job, later('beta', name)])).toEqual(['source']);
       expect(kinds([...job, later('beta', name), later('alpha', name)])).toEqual([]);
     }
+  });
+
+  test('stays if what succeeded since is about something else', () => {
+    const later = (name: string, rest: Run = {}): PastRun =>
+      createRun({ job: name, startedAt: nowMs - hourMs, ...rest });
+    const listAfter = (job: string, kind: Finding['kind'], ...jobs: readonly string[]) =>
+      kinds([
+        createRun(),
+        createRun({
+          job,
+          exitCode: 4,
+          found: [createFinding(kind, 'warning')],
+          requests: 1,
+          startedAt: nowMs - 3 * hourMs,
+        }),
+        ...jobs.map((name) => later(name, name === 'verify' || name === 'publish' ? { requests: 0 } : {})),
+      ]);
+    expect(listAfter('backfill', 'source', 'ticks')).toEqual([]);
+    expect(listAfter('backfill', 'error', 'ticks')).toEqual(['error']);
+    expect(listAfter('backfill', 'error', 'backfill')).toEqual([]);
+    expect(listAfter('orderbook', 'credential', 'ticks')).toEqual(['credential']);
+    expect(listAfter('orderbook', 'credential', 'orderbook')).toEqual([]);
+    expect(listAfter('ticks', 'busy', 'verify')).toEqual(['busy']);
+    expect(listAfter('ticks', 'busy', 'markets')).toEqual([]);
+    expect(listAfter('backfill', 'interrupted', 'verify', 'ticks')).toEqual(['interrupted']);
+    expect(listAfter('backfill', 'interrupted', 'publish')).toEqual([]);
   });
 
   test('does not outlive what the archive shows', () => {

@@ -86,11 +86,13 @@ test('failed windows are one finding, also those beyond the 20 that a summary li
     {
       kind: 'failing symbols',
       severity: 'warning',
-      message: 'A: HTTP 500 (and 39 more)',
+      message: '2 symbols failed: HTTP 500',
       command: `oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T00:40:00Z --symbol A --symbol 'B'\\''S'`,
       symbols: { count: 2, names: ['A', "B'S"] },
     },
   ]);
+  const mixed = [createFailure('A', 'HTTP 404'), createFailure('A', 'HTTP 500'), createFailure('A', 'HTTP 500')];
+  expect(find({ failures: mixed })[0]!.message).toBe('1 symbol failed: A: HTTP 500 (and 1 other reason)');
   const six = ['A', 'B', 'C', 'D', 'E', 'F'].map((symbol) => createFailure(symbol, 'HTTP 500'));
   expect(find({ failures: six })[0]!.command).toMatch(/ --to 2026-11-21T01:00:00Z$/);
 });
@@ -110,7 +112,7 @@ test.each<[FailureKind, string | null]>([
 ])('each kind of failure has its command, whatever its text says: %s', (kind, command) => {
   for (const symbol of ['A', null])
     expect(find({ failures: [createFailure(symbol, 'lost: x.', kind)] })).toMatchObject([
-      { severity: 'warning', message: symbol === null ? 'lost: x' : 'A: lost: x', command },
+      { severity: 'warning', message: symbol === null ? 'lost: x' : '1 symbol: A: lost: x', command },
     ]);
 });
 
@@ -125,8 +127,9 @@ test('repeats an import with the flags of the first rejected file', () => {
   );
 });
 
-test('known gaps and a few rejected rows need nothing, and many rows are a warning', () => {
-  expect(find({ warnings: [{ kind: 'known gaps', text: 'expired' }] })).toMatchObject([{ severity: 'info' }]);
+test('known gaps, unused columns and a few rejected rows need nothing, and many rows are a warning', () => {
+  for (const kind of ['known gaps', 'unused columns', 'possibly downsampled'] as const)
+    expect(find({ warnings: [{ kind, text: 'expired' }] })).toMatchObject([{ severity: 'info' }]);
   const warnings = [{ kind: 'rejected rows', text: '1 tick was quarantined.' }] as const;
   const reject = (fetched: number) =>
     find({ warnings, ticks: { fetched, accepted: fetched - 1, duplicates: 0, conflicts: 0, quarantined: 1 } });

@@ -22,7 +22,7 @@ test('warns of symbols that are first requested after the service may have thinn
   await nights.night(at(0));
   expect((await nights.night(at(5))).warnings).toEqual([]);
   expect((await nights.night(at(15))).warnings).toEqual([
-    expect.stringMatching(/^Ticks of \d+ symbols \(.*\) are first requested when they are older than 7 days/),
+    expect.stringMatching(/^Possibly downsampled: \d+ symbols \(.*\) have ticks older than 7 days/),
   ]);
   const never = await startNights(input, [...fewFiles, 'source.downsampled_after_days=null']);
   await never.night(at(0));
