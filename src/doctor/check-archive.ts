@@ -127,7 +127,7 @@ function judgeState({ state, writeFault, manifest: published }: ArchiveFacts): F
       'To restore it: oddslake verify --repair. If the whole archive was restored from a backup, move .oddslake away instead.',
     );
   if (writeFault !== null)
-    return problem('state', writeFault.exitCode, writeFault.message, 'The runs that are at work: oddslake status');
+    return problem('state', writeFault.exitCode, writeFault.message, 'Check its disk and its users: oddslake status');
   return ok('state', 'matches the published files, and can be written');
 }
 

@@ -146,7 +146,9 @@ async function skewed(aheadMs: number): Promise<string> {
     const { pathname, searchParams } = new URL(request.url!, 'http://x');
     const symbol = decodeURIComponent(pathname.split('/').at(-1)!);
     const [from, to] = ['from', 'to'].map((name) => Number(searchParams.get(name)));
-    const page = { markets: [], symbol: searchParams.get('symbol') ?? symbol, ticks: [], count: 0, from, to };
+    // The fields that the archive has received from its service: a page without them is a failed request.
+    const list = { markets: [], total: 0, view: 'matched', generated_at: Date.now() };
+    const page = { ...list, symbol: searchParams.get('symbol') ?? symbol, ticks: [], count: 0, from, to };
     response.setHeader('content-type', 'application/json').end(JSON.stringify(page));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -328,11 +328,12 @@ export function setDamagedStateAside({ root, privateFolder, lockPath }: ArchiveL
   return kept;
 }
 
-/** Tries what each run does: an empty write transaction in the state of `folder`. @throws OddslakeError */
+/** Tries to write, with a statement of no row: SQLite begins a transaction in a read-only file too. @throws OddslakeError */
 export function tryStateWrite(folder: string): null {
   const db = openDatabase(toStateFilePath(folder), inspectBusyMsMax);
   try {
-    return db.transaction(() => null);
+    db.transaction(() => db.run('delete from meta where false'));
+    return null;
   } finally {
     db.close();
   }
