@@ -100,17 +100,19 @@ export type FieldCheck = (absent: readonly string[], records: number) => void;
 const listAbsent = (page: JsonFields, names: readonly string[]): string[] =>
   names.filter((name) => !Object.hasOwn(page, name));
 
+/** So many responses with all documented fields are assumed to have come before an empty one. */
+const assumedResponses = 4;
+
 /**
  * Refuses responses of one route that lack a field which most responses before had: a server that fails may send empty lists
- * without the rest. A majority, so that a bad first response does not decide what is usual; if it is empty, it is refused too,
- * and the retry decides.
+ * without the rest. A majority, so that bad responses at the beginning do not decide what is usual.
  */
 export function createFieldCheck(): FieldCheck {
   let responses = 0;
   const absences = new Map<string, number>();
   return (absent, records) => {
-    const isDoubtful = responses === 0 && records === 0;
-    const unusual = absent.filter((name) => isDoubtful || 2 * (absences.get(name) ?? 0) < responses);
+    const before = responses + (records === 0 ? assumedResponses : 0);
+    const unusual = absent.filter((name) => 2 * (absences.get(name) ?? 0) < before);
     responses++;
     for (const name of absent) absences.set(name, (absences.get(name) ?? 0) + 1);
     if (unusual.length > 0) throw new UnreadableResponseError(`no ${unusual.join(', ')}`);

@@ -260,13 +260,26 @@ describe('a response with a success status that is a failure', () => {
     const check = createFieldCheck();
     const decode = (fields: object) => decodeTickPage(ticks(fields), 'A', undefined, check);
     const bare = { symbol: undefined, count: undefined, from: undefined, to: undefined };
-    // The first response is empty, and lacks documented fields.
+    // Empty ones are refused from the first on.
     expect(() => decode(bare)).toThrow('no symbol, count, from, to');
-    decode(bare);
-    for (let i = 0; i < 3; i++) decode({});
+    for (let i = 0; i < 5; i++) decode({});
     decode({ generated_at: 4, extra: 1 });
     expect(() => decode(bare)).toThrow('no symbol, count, from, to');
     decode({});
+  });
+
+  test('is not meant by a service that never sends some of the fields', () => {
+    const check = createFieldCheck();
+    const decode = (rows: number) =>
+      decodeTickPage(bytes(JSON.stringify({ ticks: Array(rows).fill({ t: 1, p: 1 }) })), 'A', undefined, check)
+        .received;
+    for (let i = 0; i < 4; i++) expect(decode(1)).toBe(1);
+    expect(decode(0)).toBe(0);
+    const other = createFieldCheck();
+    const empty = () => decodeTickPage(bytes('{"ticks":[]}'), 'A', undefined, other);
+    // The retries of one request suffice.
+    for (let i = 0; i < 4; i++) expect(empty).toThrow(UnreadableResponseError);
+    expect(empty().received).toBe(0);
   });
 
   test('lacks fields that compact pages had', () => {
