@@ -11,7 +11,7 @@ import type { PublishedWithdrawal } from './format/withdrawals.ts';
 import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage-store.ts';
 import type { Database } from './journal/database.ts';
 import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './journal/gap-records.ts';
-import { findLastListedDay, readCompleteListings, type SourceLists } from './journal/nightly-memory.ts';
+import { findLastListedDay, readDayLists, type SourceLists } from './journal/nightly-memory.ts';
 import { type FileDamage, readRecordedDamage } from './journal/published-files.ts';
 import type { State } from './journal/state.ts';
 import { readAllSymbols } from './journal/symbol-store.ts';
@@ -110,7 +110,7 @@ function readCommonState(
       ? [{ source: null, views }]
       : sources.map((source): SourceLists => ({ source, views: viewsBySource?.get(source) ?? views }))
   ).filter((one) => one.views.length > 0);
-  const wholeLists = lists.map((one) => readCompleteListings(db, one.views, one.source));
+  const dayLists = lists.map((one) => readDayLists(db, one.views, one.source));
   // If other sources were listed and one never was, its symbols are unknown. In an archive of imports none was listed.
   const lastDays = lists.map((one) => findLastListedDay(db, [one.source]));
   const isOneUnlisted = lastDays.includes(null) && lastDays.some((day) => day !== null);
@@ -122,7 +122,8 @@ function readCommonState(
     owed: readAllOwedWindows(db),
     damage: computeKnownDamage(damage, counts),
     ...(lists.length > 0 && {
-      hasWholeLists: (day: number) => !isOneUnlisted && wholeLists.every((isWhole) => isWhole(day)),
+      hasWholeLists: (day: number) => !isOneUnlisted && dayLists.every((read) => read(day).isComplete),
+      getListDoubt: (day: number) => dayLists.map((read) => read(day).doubt).find((doubt) => doubt !== null) ?? null,
       lastListedDay: findLastListedDay(
         db,
         lists.map(({ source }) => source),

@@ -97,7 +97,7 @@ export interface PublishedState {
   readonly symbols: readonly SymbolFacts[];
   readonly coverage: ReadonlyMap<string, SymbolCoverage>;
   /** UTC midnights of the days whose market lists were complete. */
-  readonly listedDays: readonly number[];
+  readonly listedDays: readonly (readonly [day: number, listDoubt: string | null])[];
   readonly selections: Selections;
   /** The files that are missing or have another hash; nothing was read of them. */
   readonly damaged: ReadonlySet<string>;
@@ -153,9 +153,11 @@ export function readPublishedState(
   // No day of an archive that never polled lists is incomplete because of it.
   const isPolled = [...coverage.values()].some(({ polledFrom }) => polledFrom !== null);
   const hasLists = isPolled && listFilesWithRows(manifest, 'markets').length > 0;
-  const listedDays = Object.entries(manifest.days).flatMap(([date, day]) =>
-    day.state === 'complete' || (hasLists && hasNoReason(day, 'lists incomplete')) ? [parseDayStart(date)] : [],
-  );
+  const listedDays = Object.entries(manifest.days).flatMap(([date, day]): [number, string | null][] => {
+    if (day.state !== 'complete' && !(hasLists && hasNoReason(day, 'lists incomplete'))) return [];
+    const doubt = day.reasons?.find(({ reason }) => reason === 'lists unproven')?.detail ?? null;
+    return [[parseDayStart(date), doubt]];
+  });
   return { symbols: facts, coverage, listedDays, selections, damaged: tree.damaged };
 }
 

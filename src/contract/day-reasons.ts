@@ -21,6 +21,7 @@ export type GapReason = (typeof gapReasons)[number];
  * Why a day is not complete. The reasons of gaps, and:
  * - `not over`: the day had not ended
  * - `lists incomplete`: not every market list was fetched completely within the day, so that its symbols are not known
+ * - `lists unproven`: the lists were fetched, and are not known to be whole; `detail` says why
  * - `not settled`: the response came less than `archive.settle_minutes` after the window, so that late ticks may follow
  * - `inferred`: covered by inference, without proof
  */
@@ -34,6 +35,7 @@ export const dayReasonNames = [
   'lost',
   'expired',
   'accepted',
+  'lists unproven',
   'not settled',
   'inferred',
 ] as const satisfies readonly (GapReason | string)[];
@@ -44,6 +46,8 @@ export interface DayReason extends Window {
   readonly reason: DayReasonName;
   /** Number of symbols with this reason; 0 if it concerns the day as a whole. */
   readonly symbols: number;
+  /** What is known of the cause, one clause. */
+  readonly detail?: string;
 }
 
 /** What is said of a day that is not complete. */
@@ -57,8 +61,8 @@ interface DayExplanation {
 
 /**
  * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
- * responses were generated at least `settleMs` after the end of the window. `provisional`: the same, including inferred
- * windows. `complete_with_exceptions`: the same, except for suspended symbols and for lost, accepted or expired windows.
+ * responses were generated at least `settleMs` after the end of the window, and the market lists are known to be whole.
+ * `provisional`: the same, including inferred windows and other complete lists. `complete_with_exceptions`: the same, except for suspended symbols and for lost, accepted or expired windows.
  * `empty`: no symbol is expected. `incomplete`: all other days.
  */
 export const dayStates = ['complete', 'provisional', 'complete_with_exceptions', 'incomplete', 'empty'] as const;
@@ -99,9 +103,10 @@ export function explainDay(date: string, reasons: readonly DayReason[]): DayExpl
   };
 }
 
-const reasonTexts: Readonly<Record<DayReasonName, (what: string, symbols: number) => string>> = {
+const reasonTexts: Readonly<Record<DayReasonName, (what: string, symbols: number, detail: string) => string>> = {
   'not over': () => 'the day was not over at the last publish',
   'lists incomplete': () => 'the market lists of the day are incomplete, so that symbols may be unknown',
+  'lists unproven': (_what, _symbols, detail) => `market lists not proven whole: ${detail}`,
   damaged: (what, symbols) => (symbols === 0 ? 'a file is damaged' : `${what} in damaged files`),
   failed: (what) => `requests for ${what} failed`,
   'never asked': (what, symbols) => `${what} ${toBe(what, symbols)} not requested yet`,
@@ -117,8 +122,9 @@ const reasonTexts: Readonly<Record<DayReasonName, (what: string, symbols: number
 /** The verb of one symbol, or of several or a time of them. */
 const toBe = (what: string, symbols: number): string => (symbols === 1 && what.startsWith('1 ') ? 'is' : 'are');
 
-function formatReason(date: string, { reason, symbols, from, to }: DayReason): string {
-  return reasonTexts[reason](formatExtent(parseDayStart(date), { from, to }, formatCount(symbols, 'symbol')), symbols);
+function formatReason(date: string, { reason, symbols, from, to, detail = '' }: DayReason): string {
+  const what = formatExtent(parseDayStart(date), { from, to }, formatCount(symbols, 'symbol'));
+  return reasonTexts[reason](what, symbols, detail);
 }
 
 /** The part of the day that is concerned: `12 symbols`, `the last 37 min of 12 symbols`. */
@@ -150,6 +156,7 @@ function suggestDayAction(first: string, last: string, reasons: readonly DayReas
   // A list of a past day cannot be fetched any more.
   if (hasAny('lists incomplete')) return `the day stays incomplete; to list its gaps: oddslake gaps ${range}`;
   if (isUnproven) return `nights confirm recent windows; to confirm all of them: ${command}`;
+  if (hasAny('lists unproven')) return 'the day stays provisional, because its lists cannot be fetched any more';
   if (hasAny('suspended')) return 'to request suspended symbols now: oddslake symbols retry';
   if (hasAny('lost')) return 'to restore lost ticks: oddslake verify --repair';
   if (hasAny('expired', 'accepted')) return `there is nothing left to do; to list the windows: oddslake gaps ${range}`;

@@ -1,4 +1,4 @@
-import { createRandom, hashNumber, hashText } from '../base/random.ts';
+import { createRandom, drawAt, hashNumber, hashText } from '../base/random.ts';
 import { dayMs, intersect, intersectTwo, isEmpty, isWithin, type Window } from '../base/window.ts';
 import { type Feed, readVisibleTicks, type SandboxMarket } from './feed.ts';
 import {
@@ -41,13 +41,23 @@ export function handleMarkets(query: URLSearchParams, context: RouteContext): Sa
   const limit = parseWholeNumber(query, 'limit');
   if (limit === 'bad') return createProblem(400, 'limit must be a non-negative whole number');
   const source = query.get('source');
-  const matching = feed
+  const listed = feed
     .markets(nowMs)
     .filter((market) => view === 'matched' || isResolving(market, nowMs))
     .filter((market) => source === null || listSources(market).includes(source));
+  const draw = (i: number): number => drawAt(options.seed ^ context.requestNumber, i);
+  const order = listed.map((market, i) => ({ market, at: draw(i) })).sort((a, b) => a.at - b.at);
+  const matching = options.marketsShuffled ? order.map(({ market }) => market) : listed;
   const markets = matching.slice(0, Math.min(options.marketsCap, limit ?? options.marketsCap));
+  const total = {
+    matching: matching.length,
+    capped: Math.min(matching.length, options.marketsCap),
+    response: markets.length,
+  };
   const count = markets.length + (context.bodyFault === 'wrong-count' ? 1 : 0);
-  return createJsonResponse(JSON.stringify({ markets, count, total: matching.length, view, generated_at: nowMs }));
+  return createJsonResponse(
+    JSON.stringify({ markets, count, total: total[options.marketsTotal], view, generated_at: nowMs }),
+  );
 }
 
 /** The narrower list: markets that close within a day, or are closed and not resolved. */

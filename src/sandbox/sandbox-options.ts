@@ -116,6 +116,10 @@ const optionTable = {
   ),
   /** Maximum markets per response. */
   marketsCap: createInteger(100_000, 0, 1_000_000),
+  /** What `total` counts: the matching markets, those of them up to the cap, or those in the response. */
+  marketsTotal: createChoice(['matching', 'capped', 'response'], 'matching'),
+  /** Whether each response draws its markets at random, instead of taking the first ones. */
+  marketsShuffled: createFlag(false),
   /** Whether responses are compressed for clients that accept gzip. */
   gzip: createFlag(true),
 

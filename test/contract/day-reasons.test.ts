@@ -20,6 +20,7 @@ const range = '--from 2026-11-20 --to 2026-11-21';
 const because = (reason: DayReasonName, symbols = 2, from = 0, to = dayMs): DayReason => ({
   reason,
   symbols,
+  ...(reason === 'lists unproven' && { detail: 'view matched: no total' }),
   from: day + from,
   to: day + to,
 });
@@ -46,6 +47,11 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
     'the market lists of the day are incomplete, so that symbols may be unknown',
     'the market lists of the day are incomplete, so that symbols may be unknown',
     `the day stays incomplete; to list its gaps: oddslake gaps ${range}`,
+  ],
+  'lists unproven': [
+    'market lists not proven whole: view matched: no total',
+    'market lists not proven whole: view matched: no total',
+    'the day stays provisional, because its lists cannot be fetched any more',
   ],
   suspended: [
     '1 symbol is suspended: unknown to the service',

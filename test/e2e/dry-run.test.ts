@@ -154,13 +154,13 @@ test('nightly --dry-run is right within 20 %, contacts nobody and writes nothing
     ),
   );
   expect(text.stdout).toMatch(/^\d+ symbols, \d+ windows, about \d+ requests and [\d,]+ ticks\n/);
-  expect(text.stdout).toMatch(/\nrequests: ticks \d+, market lists 2, order books \d+, rechecks \d+\n/);
+  expect(text.stdout).toMatch(/\nrequests: ticks \d+, market lists 4, order books \d+, rechecks \d+\n/);
   expect(box.stats().requests).toBe(sent);
   expect(hashes(output, '.')).toEqual(before);
   expect(countRuns(output)).toBe(runs);
   const ended = await expectDone(job('nightly', box.url, output, ...books));
   expect(plan.symbols).toBe(ended.summary.symbols.planned);
-  expect(plan.requests).toMatchObject({ market_lists: 2, order_books: expect.any(Number) });
+  expect(plan.requests).toMatchObject({ market_lists: 4, order_books: expect.any(Number) });
   expect(Math.abs(plan.expected_requests / ended.summary.requests - 1)).toBeLessThan(errorMax);
 });
 
@@ -197,9 +197,9 @@ test('a night before the first poll of the lists has figures only of what it kno
   await expectDone(run(['init', join(folder(), 'lake.yaml'), '--base-url', box.url, '--no-check', '--output', output]));
   const args = ['nightly', '--output', output, '--dry-run'];
   const text = await expectDone(run(args, access(box.url)));
-  expect(text.stdout).toMatch(/^which symbols exist is not known.*\n.*\nother requests: market lists 2\n$/);
+  expect(text.stdout).toMatch(/^which symbols exist is not known.*\n.*\nother requests: market lists 4\n$/);
   const { plan } = JSON.parse((await run([...args, '--json'], access(box.url))).stdout) as { plan: Plan };
-  expect(plan).toMatchObject({ symbols: null, expected_requests: null, requests: { ticks: null, market_lists: 2 } });
+  expect(plan).toMatchObject({ symbols: null, expected_requests: null, requests: { ticks: null, market_lists: 4 } });
 });
 
 test('a dry run leaves no trace: no run, no file, no folder, no notification', async () => {

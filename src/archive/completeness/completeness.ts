@@ -57,6 +57,8 @@ export interface CompletenessInput {
   readonly damage?: KnownDamage;
   /** Whether every market list was fetched completely within a UTC day. If omitted, all days count as fetched. */
   readonly hasWholeLists?: ((day: number) => boolean) | undefined;
+  /** Why complete lists of a UTC day are not known to be whole, one clause; null if they are. If omitted, all are. */
+  readonly getListDoubt?: ((day: number) => string | null) | undefined;
   /** UTC midnight of the last day on which the lists were requested. */
   readonly lastListedDay?: number | null;
   readonly nowMs: number;
@@ -264,21 +266,24 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]): Da
   };
 }
 
-function createDayTally({ namedSymbols, nowMs, hasWholeLists, damage }: CompletenessInput, day: number): DayTally {
+function createDayTally(state: CompletenessInput, day: number): DayTally {
+  const { namedSymbols, nowMs, hasWholeLists, getListDoubt, damage } = state;
   // Without complete lists, the expected symbols of a day are unknown.
   const hasCompleteLists = namedSymbols !== null || hasWholeLists?.(day) !== false;
+  const listDoubt = namedSymbols === null && hasCompleteLists ? (getListDoubt?.(day) ?? null) : null;
   const isOver = day + dayMs <= nowMs;
   const isDamaged = damage?.days.has(day) === true;
   const reasons = createReasonTally(day);
   if (!isOver) reasons.addDay('not over');
   if (!hasCompleteLists) reasons.addDay('lists incomplete');
+  if (listDoubt !== null) reasons.addDay('lists unproven', listDoubt);
   if (isDamaged) reasons.addDay('damaged');
   const isIncomplete = !isOver || !hasCompleteLists || isDamaged;
   return {
     day,
     judgedTo: Math.min(day + dayMs, nowMs),
     isIncomplete,
-    isProvisional: false,
+    isProvisional: listDoubt !== null,
     expected: 0,
     covered: 0,
     missing: [],

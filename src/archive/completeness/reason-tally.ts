@@ -14,8 +14,8 @@ interface JudgedSymbol {
 
 /** Counts why a day is not complete, while its state is computed from the same windows. */
 export interface ReasonTally {
-  /** Adds a reason that concerns the day as a whole. */
-  addDay(reason: DayReasonName): void;
+  /** Adds a reason that concerns the day as a whole. `detail`: one clause. */
+  addDay(reason: DayReasonName, detail?: string): void;
   /**
    * Adds the reasons why one symbol is not covered by proven final windows.
    * @param expected its windows within the day that should be covered in the end
@@ -33,7 +33,7 @@ export interface ReasonTally {
 export function createReasonTally(day: number): ReasonTally {
   const wholeDay = { from: day, to: day + dayMs };
   const bySymbols = new Map<DayReasonName, { symbols: number; from: number; to: number }>();
-  const ofDay = new Set<DayReasonName>();
+  const ofDay = new Map<DayReasonName, string | undefined>();
   /** Adds a symbol whose windows with this reason begin at `from` and end at `to`. */
   const addWindow = (reason: DayReasonName, from: number, to: number): void => {
     const known = bySymbols.get(reason);
@@ -50,7 +50,7 @@ export function createReasonTally(day: number): ReasonTally {
     if (windows.length > 0) addWindow(reason, windows[0]!.from, windows.at(-1)!.to);
   };
   return {
-    addDay: (reason) => void ofDay.add(reason),
+    addDay: (reason, detail) => void ofDay.set(reason, detail),
     addWindow,
     addSymbol({ covered, final, provenFinal, splitGaps, expectedTo }, expected, judgedTo, isFinal) {
       const isOver = judgedTo >= wholeDay.to;
@@ -69,7 +69,9 @@ export function createReasonTally(day: number): ReasonTally {
       add('inferred', subtract(settled, selectNear(provenFinal, wholeDay)));
     },
     list: () => [
-      ...[...ofDay].filter((reason) => !bySymbols.has(reason)).map((reason) => ({ reason, symbols: 0, ...wholeDay })),
+      ...[...ofDay]
+        .filter(([reason]) => !bySymbols.has(reason))
+        .map(([reason, detail]) => ({ reason, symbols: 0, ...wholeDay, ...(detail !== undefined && { detail }) })),
       ...[...bySymbols].map(([reason, counts]) => ({ reason, ...counts })),
     ],
   };

@@ -66,32 +66,40 @@ interface MarketListing {
   readonly total: number | null;
   /** Why the list does not count as complete, one clause; null if it does. */
   readonly reason: string | null;
+  /** Why a complete list is not known to be whole; null if it is. */
+  readonly doubt: string | null;
 }
 
-/** Records the lists of one poll. For each day and view, a complete list is kept if there is one, else the latest. */
+/** Records the lists of one poll. For each day and view, a whole list is kept if there is one, else a complete one, else the latest. */
 export function recordListings(
   db: Database,
   listings: readonly MarketListing[],
   combined: Omit<MarketListing, 'view' | 'total'>,
   source: string | null = null,
 ): void {
-  for (const { view, at, markets, total, reason } of [...listings, { view: allViews, total: null, ...combined }]) {
+  for (const { view, at, markets, total, reason, doubt } of [
+    ...listings,
+    { view: allViews, total: null, ...combined },
+  ]) {
     db.run(
       `insert into listings (day, view, at, markets, total, is_complete, reason) values (?, ?, ?, ?, ?, ?, ?)
        on conflict do update set at = excluded.at, markets = excluded.markets, total = excluded.total,
          is_complete = excluded.is_complete, reason = excluded.reason
-       where excluded.is_complete > listings.is_complete
-         or (excluded.is_complete = listings.is_complete and excluded.at >= listings.at)`,
+       where ${toRankSql('excluded')} > ${toRankSql('listings')}
+         or (${toRankSql('excluded')} = ${toRankSql('listings')} and excluded.at >= listings.at)`,
       floorToDay(at),
       qualifySymbol(source, view),
       at,
       markets,
       total,
       Number(reason === null),
-      reason,
+      reason ?? doubt,
     );
   }
 }
+
+/** Whole lists rank before complete ones, and these before others. */
+const toRankSql = (row: string): string => `(2 * ${row}.is_complete + (${row}.reason is null))`;
 
 /** The reason of lists that were complete according to the server, but suspiciously short. */
 export const shortListReason = 'short';
@@ -141,16 +149,22 @@ export function readListCounts(db: Database, source: string | null = null): Map<
   );
 }
 
-/** Records days as completely listed by each source, by another process or archive. */
-export function restoreListings(db: Database, days: Iterable<number>, sources: readonly string[] = []): void {
+/** Records days as completely listed by each source, by another process or archive, with the doubt that the lists are whole. */
+export function restoreListings(
+  db: Database,
+  days: Iterable<readonly [day: number, doubt: string | null]>,
+  sources: readonly string[] = [],
+): void {
   const views = sources.length === 0 ? [allViews] : sources.map((source) => qualifySymbol(source, allViews));
-  for (const day of days)
+  for (const [day, doubt] of days)
     for (const view of views)
       db.run(
-        `insert into listings (day, view, at, markets, is_complete) values (?1, ?2, ?1, 0, 1)
-         on conflict do update set is_complete = 1, reason = null`,
+        `insert into listings (day, view, at, markets, is_complete, reason) values (?1, ?2, ?1, 0, 1, ?3)
+         on conflict do update set is_complete = 1, reason = excluded.reason
+         where ${toRankSql('excluded')} > ${toRankSql('listings')}`,
         day,
         view,
+        doubt,
       );
 }
 
@@ -181,27 +195,42 @@ export function findLastListedDay(db: Database, sources: readonly (string | null
   return days.length === 0 ? null : Math.min(...days);
 }
 
+/** What is known of the market lists of a day. */
+interface DayLists {
+  /** Whether every view was fetched, and nothing showed that it was incomplete. */
+  readonly isComplete: boolean;
+  /** Why complete lists are not known to be whole, one clause; null if they are. */
+  readonly doubt: string | null;
+}
+
 /**
- * Returns whether every one of these views was fetched completely within a UTC day. Reads all days at once. Days before
- * the first recorded list come from backfills and imports. Their lists can no longer be fetched, so any later day with
- * complete lists is sufficient.
+ * Returns what is known of the lists of these views on a UTC day. Reads all days at once. Days before the first recorded list
+ * come from backfills and imports. Their lists can no longer be fetched, so the best lists of any later day are sufficient.
  */
-export function readCompleteListings(
+export function readDayLists(
   db: Database,
   views: readonly string[],
   source: string | null = null,
-): (day: number) => boolean {
+): (day: number) => DayLists {
   const { where, values } = selectListings(source);
   const first =
     db.one<{ day: number | null }>(`select min(day) as day from listings where ${where}`, ...values)?.day ?? null;
-  if (first === null) return () => true;
-  const rows = db.all<{ day: number; view: string }>(
-    `select day, view from listings where is_complete = 1 and ${where}`,
+  if (first === null) return () => ({ isComplete: true, doubt: null });
+  const rows = db.all<{ day: number; view: string; reason: string | null }>(
+    `select day, view, reason from listings where is_complete = 1 and ${where}`,
     ...values,
   );
-  const known = new Set(rows.map(({ day, view }) => `${day} ${view}`));
-  const isKnown = (day: number, view: string): boolean => known.has(`${day} ${qualifySymbol(source, view)}`);
-  const isWhole = (day: number): boolean => isKnown(day, allViews) || views.every((view) => isKnown(day, view));
-  const isAnyWhole = rows.some(({ day }) => isWhole(day));
-  return (day) => (day < first ? isAnyWhole : isWhole(day));
+  const doubts = new Map(rows.map(({ day, view, reason }) => [`${day} ${view}`, reason]));
+  const judge = (day: number): DayLists => {
+    const find = (view: string): string | null | undefined => doubts.get(`${day} ${qualifySymbol(source, view)}`);
+    const ofAll = find(allViews);
+    const ofEach = views.map(find);
+    const isEachComplete = !ofEach.includes(undefined);
+    if (ofAll === null || (isEachComplete && ofEach.every((doubt) => doubt === null)))
+      return { isComplete: true, doubt: null };
+    return { isComplete: ofAll !== undefined || isEachComplete, doubt: ofAll ?? ofEach.find((doubt) => doubt) ?? null };
+  };
+  const best = [...new Set(rows.map(({ day }) => day))].map(judge).filter(({ isComplete }) => isComplete);
+  const later = best.find(({ doubt }) => doubt === null) ?? best[0] ?? { isComplete: false, doubt: null };
+  return (day) => (day < first ? later : judge(day));
 }

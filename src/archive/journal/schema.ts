@@ -162,9 +162,10 @@ create table unselected (
 -- Symbols that a user watches: they are collected whatever lists and settings say.
 create table watched (symbol text primary key, decided_at integer not null) without rowid;
 
--- The best poll of each market list within each UTC day: a complete one if there is any, else the latest. markets: how many
--- it named; total: as the server stated it; reason: why the list does not count as complete, null if it does. The view *
--- means all views together. Views of several sources begin with the source.
+-- The best poll of each market list within each UTC day: a whole one if there is any, else a complete one, else the latest.
+-- markets: how many it named; total: as the server stated it; reason: why the list does not count as complete, or why a
+-- complete one is not known to be whole; null if it is. The view * means all views together. Views of several sources begin
+-- with the source.
 create table listings (
   day integer not null, view text not null, at integer not null, markets integer not null, total integer,
   is_complete integer not null, reason text, primary key (day, view)

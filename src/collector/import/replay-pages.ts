@@ -205,7 +205,7 @@ export function replayBook(
   });
 }
 
-interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
+interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream' | 'getCheck'> {
   /** Called for each response that cannot be decoded. `reason` is one clause. */
   onUnreadable(reason: string): void;
 }
@@ -221,6 +221,7 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsC
   const limit = responses[0]?.asked.limit ?? marketsLimit;
   return pollMarkets({
     ...context,
+    getCheck: () => undefined,
     limit,
     views: [...new Set([...views, ...context.views])],
     // `answerTo` checks the time, against the clock at the time of the response.

@@ -1,9 +1,12 @@
+import { hash } from 'node:crypto';
 import type { MarketFacts } from '../../archive/format/market.ts';
 import { parseMarket, type RecordPaths } from '../../archive/format/parse-market.ts';
+import type { ListCheck } from '../../archive/journal/list-checks.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { MarketsQuery, Upstream } from '../../client/upstream.ts';
+import { describeOddCount, findListDoubt, isSourceCheckDue } from './list-proof.ts';
 import { resolveObservedAt } from './observation.ts';
 
 export interface MarketsPollContext {
@@ -13,6 +16,8 @@ export interface MarketsPollContext {
   /** Maximum number of markets in the first request, if it differs from `marketsLimit`. */
   readonly limit?: number;
   readonly paths: RecordPaths;
+  /** What an earlier poll found of a view's list; undefined: nothing. Null if it need not be proven whole, because it is already. */
+  readonly getCheck: (view: string) => ListCheck | undefined | null;
   /** Maximum lead of the service's clock over ours, in ms. */
   readonly futureSkewMs: number;
   readonly signal: AbortSignal;
@@ -29,6 +34,8 @@ export interface MarketsPoll {
   readonly lists: readonly ViewList[];
   /** Lists that were fetched but are not complete, one clause each. */
   readonly shortfalls: readonly string[];
+  /** Lists that nothing shows to be incomplete, and that are not known to be whole, one clause each. */
+  readonly doubts: readonly string[];
   /** Views whose list could not be fetched while another one could. `reason` is one clause. */
   readonly failed: readonly { readonly view: string; readonly reason: string }[];
 }
@@ -46,6 +53,10 @@ interface ViewList {
   readonly total: number | null;
   /** Why the list is not complete, as one clause. Null if it is complete. */
   readonly reason: string | null;
+  /** Why it is not known to be whole; null if it is, or if there is a `reason`. */
+  readonly doubt: string | null;
+  /** To be recorded; null if nothing was to be proven. */
+  readonly check: ListCheck | null;
 }
 
 /** A record as received, and the facts parsed from it. */
@@ -61,6 +72,8 @@ interface MarketList {
   /** The total that the service stated, or null. */
   readonly total: number | null;
   readonly shortfall: string | null;
+  readonly doubt: string | null;
+  readonly check: ListCheck | null;
 }
 
 /**
@@ -82,7 +95,9 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
       fetchedViews.add(view);
       observedAt = Math.max(observedAt, list.observedAt);
       const reason = list.shortfall ?? findUnusableReason([...list.entries.values()]);
-      lists.push({ view, at: list.observedAt, markets: list.entries.size, total: list.total, reason });
+      const { total, check } = list;
+      const doubt = reason === null ? list.doubt : null;
+      lists.push({ view, at: list.observedAt, markets: list.entries.size, total, reason, doubt, check });
       if (reason !== null) shortfalls.push(`markets of view ${view}: ${reason}`);
       for (const [id, { record, parsed }] of list.entries) {
         if ('reason' in parsed) rejected.set(id, { reason: parsed.reason, raw: JSON.stringify(record) });
@@ -91,7 +106,7 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
     } catch (error) {
       if (!canContinueAfter(error, fetchedViews.size > 0)) throw error;
       failed.push({ view, error });
-      lists.push({ view, at: askedAt, markets: 0, total: null, reason: error.reason });
+      lists.push({ view, at: askedAt, markets: 0, total: null, reason: error.reason, doubt: null, check: null });
     }
   }
   if (fetchedViews.size === 0 && failed.length > 0) throw failed.at(-1)!.error;
@@ -102,6 +117,7 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
     complete: shortfalls.length + failed.length === 0,
     lists,
     shortfalls,
+    doubts: lists.flatMap(({ view, doubt }) => (doubt === null ? [] : `view ${view}: ${doubt}`)),
     failed: failed.map(({ view, error }) => ({ view, reason: error.reason })),
   };
 }
@@ -119,66 +135,132 @@ function noteMarket(
   facts: MarketFacts,
   view: string,
 ) {
-  const key = JSON.stringify([facts.canonicalId, facts.symbol]);
+  const key = toMarketKey(facts);
   const views = markets.get(key)?.views ?? new Set();
   markets.set(key, { facts, views: views.add(view) });
 }
+
+const toMarketKey = ({ canonicalId, symbol }: MarketFacts): string => JSON.stringify([canonicalId, symbol]);
 
 /** Whether the poll continues after an error. `hasResponse`: the service has responded before. */
 const canContinueAfter = (error: unknown, hasResponse: boolean): error is UpstreamError =>
   error instanceof UpstreamError && error.failure !== 'credential' && (hasResponse || error.failure !== 'unreachable');
 
+/** One response of the market route. */
+interface FetchedList {
+  readonly query: MarketsQuery;
+  readonly count: number;
+  /** The total that the service stated, or null. */
+  readonly stated: number | null;
+  /** The same or, if it stated none, the least number of markets that there are. */
+  readonly total: number;
+  /** The list is as long as requested and the service states no total: there may be more. */
+  readonly open: boolean;
+  /** The records that name a market which no response before named. */
+  readonly further: number;
+}
+
 /**
- * Fetches a view's list. If `total` shows that it is truncated, requests it with a larger limit, then for each venue. If a
- * request after the first one fails, the records received so far are kept.
+ * Fetches a view's list. If its `total` shows that it is truncated, requests it with a larger limit, then for each source. If a
+ * request after the first one fails, the records received so far are kept. For the other requests see list-proof.ts.
  */
 async function fetchCompleteList(context: MarketsPollContext, view: string): Promise<MarketList> {
-  const entries = new Map<string, MarketEntry>();
-  const failed: UpstreamError[] = [];
-  let observedAt = 0;
-  const fetchList = async (
-    query: MarketsQuery,
-  ): Promise<{ query: MarketsQuery; total: number; count: number; open: boolean }> => {
-    const sentAt = context.clock.nowMs();
-    const page = await context.upstream.markets({ ...query, askedAt: sentAt }, context.signal);
-    const futureMs = context.clock.nowMs() + context.futureSkewMs;
-    observedAt = Math.max(observedAt, resolveObservedAt(page.generatedAt, sentAt, futureMs));
-    for (const record of page.markets) {
-      const entry = { record, parsed: parseMarket(record, [], context.paths) };
-      entries.set(computeIdentity(entry), entry);
-    }
-    const count = page.markets.length;
-    // The list is as long as requested and the service states no total: there may be more.
-    const isOpen = page.total === null && query.limit !== undefined && count >= query.limit;
-    return { query, total: page.total ?? (isOpen ? count + 1 : count), count, open: isOpen };
-  };
-  const fetchMore = (query: MarketsQuery) =>
-    fetchList(query).catch((error: unknown) => {
-      if (!canContinueAfter(error, true)) throw error;
-      failed.push(error);
-      return null;
-    });
+  const past = context.getCheck(view);
+  const reader = createListReader(context);
+  const { entries, fetchList, fetchMore } = reader;
   const first = await fetchList({ view, limit: context.limit ?? marketsLimit }).catch((error: unknown) => {
     // The service may refuse the limit. Without one it applies its own.
     if (isRequestRefused(error)) return fetchList({ view });
     throw error;
   });
-  const largerLimit = first.open ? openLimitFactor * first.count : first.total;
-  const largerList = first.count < first.total ? await fetchMore({ view, limit: largerLimit }) : null;
-  // A refused limit would be refused for each venue too.
-  const { query, total, open: isOpen } = largerList ?? first;
-  const isCut = () => Math.max(first.count, largerList?.count ?? 0) < total && entries.size < total;
-  for (const source of isCut() ? listSources(entries.values()) : []) {
-    if (failed.at(-1)?.failure === 'unreachable') break;
-    await fetchMore({ ...query, source });
+  // Without a total it would confirm nothing.
+  const confirmTotal = async () =>
+    past === null || first.stated === null ? undefined : await fetchMore({ view, limit: 1 });
+  let confirmation = await confirmTotal();
+  const isContradicted = ({ stated }: FetchedList): boolean => (confirmation?.stated ?? stated) !== stated;
+  const expected = Math.max(first.total, confirmation?.stated ?? 0);
+  const largerQuery = { view, limit: first.open ? openLimitFactor * first.count : expected };
+  const again =
+    first.count < expected || isContradicted(first)
+      ? await fetchMore(first.count < expected ? largerQuery : first.query)
+      : undefined;
+  // A refused limit would be refused for each source too.
+  const last = again ?? first;
+  const isCut = () => Math.max(first.count, last.count) < last.total && entries.size < last.total;
+  const found = { markets: last.count, members: reader.hashMembers() };
+  const isDue = past !== null && isSourceCheckDue(past, found, reader.observedAt());
+  let further = again === undefined ? (confirmation?.further ?? 0) : 0;
+  let unasked: string | null = null;
+  const sources = listSources(entries.values());
+  const isAsked = isCut() || isDue || isContradicted(last);
+  for (const source of !isAsked ? [] : sources.length > 0 || !isDue ? sources : [null]) {
+    if (reader.failure()?.failure === 'unreachable') break;
+    const list = await fetchMore(source === null ? last.query : { ...last.query, source });
+    further += list?.further ?? 0;
+    // A service that refuses the parameter has no lists of single sources.
+    if (list === undefined && !isRequestRefused(reader.failure()))
+      unasked ??= source === null ? 'the list' : `the list of source ${source}`;
   }
-  const statedTotal = isOpen ? null : total;
-  if (!isCut()) return { entries, observedAt, total: statedTotal, shortfall: null };
-  const suffix = failed.length === 0 ? '' : `; ${failed.at(-1)!.reason}`;
-  const receivedText = isOpen
+  if (further > 0) confirmation = (await confirmTotal()) ?? confirmation;
+  const result = { entries, observedAt: reader.observedAt(), total: last.stated };
+  const reason = reader.failure()?.reason;
+  const receivedText = last.open
     ? `${entries.size} received, and there may be more`
-    : `${entries.size} of ${total} received`;
-  return { entries, observedAt, total: statedTotal, shortfall: `the list is truncated: ${receivedText}${suffix}` };
+    : `${entries.size} of ${last.total} received`;
+  const shortfall = isCut()
+    ? `the list is truncated: ${receivedText}${reason === undefined ? '' : `; ${reason}`}`
+    : null;
+  if (past === null) return { ...result, shortfall, doubt: null, check: null };
+  const facts = { total: last.stated, confirmed: confirmation?.stated, further, markets: entries.size, unasked };
+  const doubt = findListDoubt(facts);
+  const isRefuted = unasked !== null || (further > 0 && doubt !== null);
+  const at = isRefuted ? 0 : isDue ? result.observedAt : (past?.at ?? 0);
+  const countText = doubt === null ? '' : describeOddCount(last.count, past);
+  return { ...result, shortfall, doubt: doubt === null ? null : doubt + countText, check: { at, ...found } };
+}
+
+/** Requests lists of one view, and collects their records. */
+function createListReader({ upstream, clock, signal, paths, futureSkewMs }: MarketsPollContext) {
+  const entries = new Map<string, MarketEntry>();
+  const known = new Set<string>();
+  let observedAt = 0;
+  let failure: UpstreamError | null = null;
+  /** Adds a record. Returns whether it names a market that no record before named. */
+  const addRecord = (record: unknown, isOfSource: boolean): boolean => {
+    const entry = { record, parsed: parseMarket(record, [], paths) };
+    const id = computeIdentity(entry);
+    const keys = 'reason' in entry.parsed ? [id] : entry.parsed.map(toMarketKey);
+    const isFurther = keys.some((key) => !known.has(key));
+    // A source may list a market with its own symbols only.
+    if (isOfSource && !isFurther && !entries.has(id)) return false;
+    for (const key of keys) known.add(key);
+    entries.set(id, entry);
+    return isFurther;
+  };
+  const fetchList = async (query: MarketsQuery): Promise<FetchedList> => {
+    const sentAt = clock.nowMs();
+    const { markets, total, generatedAt } = await upstream.markets({ ...query, askedAt: sentAt }, signal);
+    observedAt = Math.max(observedAt, resolveObservedAt(generatedAt, sentAt, clock.nowMs() + futureSkewMs));
+    const further = markets.filter((record) => addRecord(record, query.source !== undefined)).length;
+    const count = markets.length;
+    const open = total === null && query.limit !== undefined && count >= query.limit;
+    return { query, count, stated: total, total: total ?? count + Number(open), open, further };
+  };
+  return {
+    entries: entries as ReadonlyMap<string, MarketEntry>,
+    observedAt: () => observedAt,
+    /** The last failure, or null. */
+    failure: () => failure,
+    hashMembers: () => hash('sha256', [...entries.keys()].sort().join()),
+    fetchList,
+    /** Undefined if the request fails. */
+    fetchMore: (query: MarketsQuery): Promise<FetchedList | undefined> =>
+      fetchList(query).catch((error: unknown) => {
+        if (!canContinueAfter(error, true)) throw error;
+        failure = error;
+        return undefined;
+      }),
+  };
 }
 
 /** Factor by which the limit grows if the service states no total. */

@@ -87,9 +87,9 @@ function listLiveAfterPoll(run: PlannedSource, end: number): string[] {
 
 type PlannedSource = Parameters<typeof planTickPolls>[0];
 
-/** One request for each list, and a second one for a list that was longer than the limit. */
+/** One request for each list, one to confirm its total, and one more for a list that was longer than the limit. */
 function countListRequests({ context, archive, source }: PlannedSource): number {
   const { views } = context.settings.source;
   const counts = readListCounts(archive.state.db, source);
-  return views.reduce((sum, view) => sum + ((counts.get(view) ?? 0) > marketsLimit ? 2 : 1), 0);
+  return views.reduce((sum, view) => sum + ((counts.get(view) ?? 0) > marketsLimit ? 3 : 2), 0);
 }

@@ -16,6 +16,7 @@ import {
   recordOwed,
 } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
+import { openListChecks, recordListChecks } from '../../archive/journal/list-checks.ts';
 import {
   describeShortLists,
   readRecheckHistory,
@@ -76,6 +77,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
       upstream,
       clock: context.clock,
       views: source.views,
+      getCheck: openListChecks(archive.state.db, run.source, context.clock.nowMs()),
       signal: context.signal,
       paths: source,
       futureSkewMs: getFutureSkewMs(context),
@@ -92,6 +94,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     for (const reason of poll.shortfalls) run.failures.push(createJobFailure('market list', reason));
     for (const { view, reason } of poll.failed)
       run.failures.push(createJobFailure('market list', `markets of view ${view}: ${reason}`));
+    if (poll.doubts.length > 0) run.warnings.push({ kind: 'market list', text: formatListDoubts(poll.doubts) });
     if (rejected.length > 0)
       run.warnings.push(`${rejected.length} market records were rejected: ${rejected[0]!.reason}.`);
     context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');
@@ -104,7 +107,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
         ? createJobFailure('address', formatAddressError(error, requireUpstream(context.settings).baseUrl, run))
         : createJobFailure('market list', `markets: ${error.reason}`),
     );
-    const none = { at: context.clock.nowMs(), markets: 0, reason: error.reason };
+    const none = { at: context.clock.nowMs(), markets: 0, reason: error.reason, doubt: null };
     recordListings(
       archive.state.db,
       source.views.map((view) => ({ ...none, view, total: null })),
@@ -140,10 +143,20 @@ export function journalMarketsPoll(
     const reason = short === null ? null : shortListReason;
     const incomplete = lists.find((list) => list.reason !== null)?.reason ?? null;
     const listings = lists.map((list) => ({ ...list, reason: list.reason ?? reason }));
-    recordListings(db, listings, { at: observedAt, markets: markets.length, reason: incomplete ?? reason }, source);
+    const all = {
+      at: observedAt,
+      markets: markets.length,
+      reason: incomplete ?? reason,
+      doubt: poll.doubts[0] ?? null,
+    };
+    recordListings(db, listings, all, source);
+    recordListChecks(db, lists, source);
     return short;
   });
 }
+
+const formatListDoubts = (doubts: readonly string[]): string =>
+  `Market lists not proven whole, so that their days stay provisional: ${doubts.join('; ')}.`;
 
 /**
  * Polls ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market lists.

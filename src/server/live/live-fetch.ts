@@ -2,6 +2,7 @@ import { keepCollectedEnd } from '../../archive/journal/collected-ends.ts';
 import { readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import { appendTicks, type TickRecord } from '../../archive/journal/journal.ts';
 import { appendBooks } from '../../archive/journal/journal-books.ts';
+import { openListChecks } from '../../archive/journal/list-checks.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { collectBooks } from '../../collector/order-books/collect-books.ts';
 import { collectTicks } from '../../collector/paging/collect-ticks.ts';
@@ -94,6 +95,7 @@ export async function fetchMarkets(
     upstream,
     clock: context.clock,
     views: source.views,
+    getCheck: openListChecks(state.db, run.source, context.clock.nowMs()),
     signal,
     paths: source,
     futureSkewMs: getFutureSkewMs(context),

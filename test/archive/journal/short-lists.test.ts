@@ -16,8 +16,8 @@ test.each<[string, number, number[], boolean]>([
 ])('short lists: %s', (_, count, past, isShort) => {
   const { db } = opened().state;
   for (const [i, markets] of past.entries())
-    recordListings(db, [], { at: now + i * dayMs, markets, reason: i % 2 === 0 ? null : 'short' });
-  recordListings(db, [], { at: now + past.length * dayMs, markets: 1, reason: 'cut off' });
+    recordListings(db, [], { at: now + i * dayMs, markets, reason: i % 2 === 0 ? null : 'short', doubt: null });
+  recordListings(db, [], { at: now + past.length * dayMs, markets: 1, reason: 'cut off', doubt: null });
   const short = describeShortLists(db, count, now + 10 * dayMs);
   expect(short !== null).toBe(isShort);
   if (isShort) expect(short).toContain(`the lists name ${count}, the median of the last ${past.length} day`);

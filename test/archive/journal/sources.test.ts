@@ -8,7 +8,7 @@ import {
 import {
   describeShortLists,
   findLastListedDay,
-  readCompleteListings,
+  readDayLists,
   readLastNight,
   readRecheckHistory,
   recordLastNight,
@@ -51,13 +51,18 @@ test('each source has its own lists, counts and last day', () => {
   const { db } = opened().state;
   const day = now - (now % dayMs);
   const record = (source: string | null, at: number, markets: number, reason: string | null) =>
-    recordListings(db, [{ view: 'matched', at, markets, total: markets, reason }], { at, markets, reason }, source);
+    recordListings(
+      db,
+      [{ view: 'matched', at, markets, total: markets, reason, doubt: null }],
+      { at, markets, reason, doubt: null },
+      source,
+    );
   record('alpha', day, 5, null);
   record('alpha', day + dayMs, 6, null);
   record('beta', day, 50, 'cut off');
-  expect(readCompleteListings(db, ['matched'], 'alpha')(day)).toBe(true);
-  expect(readCompleteListings(db, ['matched'], 'beta')(day)).toBe(false);
-  expect(readCompleteListings(db, ['matched'], 'gamma')(day)).toBe(true);
+  expect(readDayLists(db, ['matched'], 'alpha')(day).isComplete).toBe(true);
+  expect(readDayLists(db, ['matched'], 'beta')(day).isComplete).toBe(false);
+  expect(readDayLists(db, ['matched'], 'gamma')(day).isComplete).toBe(true);
   expect(describeShortLists(db, 0, day + 2 * dayMs, 'alpha')).toContain('the last 2 days is 5.5');
   expect(describeShortLists(db, 0, day + 2 * dayMs, 'beta')).toBeNull();
   expect(findLastListedDay(db, ['alpha'])).toBe(day + dayMs);
@@ -156,10 +161,10 @@ test('the lists of a forgotten source are forgotten too', () => {
   const archive = opened({ upstream: null, sources: [{ name: 'beta', upstream: '' }] });
   const { db } = archive.state;
   const day = now - (now % dayMs);
-  recordListings(db, [], { at: day, markets: 0, reason: 'no such path' }, 'beta');
+  recordListings(db, [], { at: day, markets: 0, reason: 'no such path', doubt: null }, 'beta');
   forgetUnusedSources(archive.state, [{ name: 'alpha' }]);
-  recordListings(db, [], { at: day + 9 * dayMs, markets: 1, reason: null }, 'beta');
-  expect(readCompleteListings(db, ['matched'], 'beta')(day + dayMs)).toBe(true);
+  recordListings(db, [], { at: day + 9 * dayMs, markets: 1, reason: null, doubt: null }, 'beta');
+  expect(readDayLists(db, ['matched'], 'beta')(day + dayMs).isComplete).toBe(true);
 });
 
 describe('ticks of an interrupted run', () => {

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import type { ListCheck } from '../../../src/archive/journal/list-checks.ts';
 import { UpstreamError, type UpstreamFailure } from '../../../src/base/errors.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import type { MarketsPage, MarketsQuery } from '../../../src/client/upstream.ts';
@@ -39,7 +40,7 @@ async function poll(service: Service, options: Partial<MarketsPollContext> = {})
   };
   const { signal } = new AbortController();
   const views = ['matched', 'resolving'];
-  const context = { upstream, clock, views, paths, futureSkewMs: skewMs, signal, ...options };
+  const context = { upstream, clock, views, paths, getCheck: () => null, futureSkewMs: skewMs, signal, ...options };
   return { ...(await pollMarkets(context)), requests };
 }
 
@@ -314,4 +315,158 @@ test('is incomplete if most of a list is unusable, or a list is truncated or fai
     expect((await poll(() => answer([...numbered(2), ...junk(bad)]))).complete).toBe(complete);
   const both = await poll(({ view }) => (view === 'matched' ? answer(numbered(1), 5) : fail('transient', 500)));
   expect([both.shortfalls.length, both.failed.length, both.complete]).toEqual([1, 1, false]);
+});
+
+describe('a list is proven whole', () => {
+  /** Both sources are in each part of the list. */
+  const all = [...numbered(30, 'kalshi'), ...numbered(10, 'poly', 30)].toSorted((a, b) =>
+    a.ticker.at(-1)!.localeCompare(b.ticker.at(-1)!),
+  );
+  const ofSource = (source?: string) => all.filter((market) => source === undefined || market.source === source);
+  const honest: Service = ({ limit, source }) => answer(ofSource(source).slice(0, limit), ofSource(source).length);
+  const prove = async (service: Service, past?: ListCheck) => {
+    const polled = await poll(service, { views: ['matched'], getCheck: () => past });
+    const [list] = polled.lists;
+    expect(polled.shortfalls).toEqual([]);
+    return { ...polled, doubt: list!.doubt, check: list!.check! };
+  };
+  const asked = ({ requests }: Polled) => requests.map(({ limit, source }) => source ?? limit);
+
+  test('by its total with limit 1 and by each source at first, then by the total, and weekly by each source', async () => {
+    const first = await prove(honest);
+    expect(asked(first)).toEqual([1000, 1, 'kalshi', 'poly']);
+    expect(first).toMatchObject({ doubt: null, doubts: [], complete: true, check: { at: nowMs, markets: 40 } });
+    expect(asked(await prove(honest, first.check))).toEqual([1000, 1]);
+    const week = { ...first.check, at: nowMs - 7 * 86_400_000 };
+    expect(asked(await prove(honest, week))).toEqual([1000, 1, 'kalshi', 'poly']);
+    const others = { ...first.check, members: 'others' };
+    expect(asked(await prove(honest, others))).toEqual([1000, 1, 'kalshi', 'poly']);
+    expect(asked(await prove(honest, { ...others, markets: 39 }))).toEqual([1000, 1]);
+  });
+
+  test('although a market is opened meanwhile', async () => {
+    let polls = 0;
+    const growing: Service = ({ limit, source }) => {
+      const now = ofSource(source).slice(polls++ === 0 ? 1 : 0);
+      return answer(now.slice(0, limit), now.length);
+    };
+    const polled = await prove(growing);
+    expect(asked(polled)).toEqual([1000, 1, 40, 'kalshi', 'poly']);
+    expect(polled).toMatchObject({ doubt: null });
+    expect(polled.markets).toHaveLength(40);
+    polls = -2;
+    expect(
+      await prove(({ source, ...query }) => (source === 'poly' ? honest({ source }) : growing(query))),
+    ).toMatchObject({ doubt: null });
+  });
+
+  test('although a service has no lists of single sources, or lists a market there with its own symbols', async () => {
+    expect(await prove((query) => (query.source === undefined ? honest(query) : fail('refused', 400)))).toMatchObject({
+      doubt: null,
+      check: { at: nowMs },
+    });
+    const pair = {
+      canonical_id: 'M',
+      venues: [
+        { source: 'kalshi', ticker: 'A' },
+        { source: 'poly', ticker: 'B' },
+      ],
+    };
+    const part = { canonical_id: 'M', venues: [{ source: 'poly', ticker: 'B' }] };
+    const polled = await prove(({ source }) => answer([source === 'poly' ? part : pair]));
+    expect(polled).toMatchObject({ doubt: null });
+    expect(symbolsOf(polled)).toEqual(['A', 'B']);
+  });
+
+  const cut = (source?: string) => ofSource(source).slice(0, 25);
+  test.each<[string, Service, string, number]>([
+    [
+      'no total',
+      ({ source }) => answer(cut(source), null),
+      'other requests name 10 further markets (25 markets, a round number)',
+      35,
+    ],
+    [
+      'the total of the response',
+      ({ limit, source }) => answer(cut(source).slice(0, limit)),
+      'other requests name 10 further markets (25 markets, a round number)',
+      35,
+    ],
+    [
+      'no total, and nothing missing',
+      ({ source }) => answer(ofSource(source).slice(1), null),
+      'the service states no total',
+      39,
+    ],
+    [
+      'the total of the response, and nothing missing',
+      ({ limit, source }) => answer(ofSource(source).slice(1).slice(0, limit)),
+      'the service states a total of 39, and of 1 with limit 1',
+      39,
+    ],
+    [
+      'the total of the list that is cut off',
+      ({ limit, source }) => answer(cut(source).slice(0, limit), cut(source).length),
+      'other requests name 10 further markets (25 markets, a round number)',
+      35,
+    ],
+    [
+      'one source cut off',
+      ({ limit, source }) => {
+        const listed = source === undefined ? [...numbered(3), ...numbered(10, 'poly', 30)] : ofSource(source);
+        return answer(listed.slice(0, limit), listed.length);
+      },
+      'other requests name 27 further markets',
+      40,
+    ],
+    [
+      'a failing second question',
+      (query) => (query.limit === 1 ? fail('transient', 503) : honest(query)),
+      'the request that is to confirm its total failed (40 markets, a round number)',
+      40,
+    ],
+    [
+      'no total with limit 1',
+      (query) => ({ ...honest(query), ...(query.limit === 1 && { total: null }) }),
+      'the service states no total with limit 1 (40 markets, a round number)',
+      40,
+    ],
+    [
+      'a source that fails',
+      (query) => (query.source === 'poly' ? fail('transient', 503) : honest(query)),
+      'the list of source poly could not be fetched for comparison (40 markets, a round number)',
+      40,
+    ],
+  ])('but not with %s', async (_, service, doubt, markets) => {
+    const polled = await prove(service);
+    expect(polled).toMatchObject({ doubt, doubts: [`view matched: ${doubt}`], complete: true });
+    expect(polled.markets).toHaveLength(markets);
+  });
+
+  test('and one with markets missing is asked for each source every night', async () => {
+    const service: Service = ({ limit, source }) => answer(cut(source).slice(0, limit), cut(source).length);
+    const { check } = await prove(service);
+    expect(check.at).toBe(0);
+    const again = await prove(service, check);
+    expect(again).toMatchObject({ doubt: 'other requests name 10 further markets (25 markets as before)' });
+    expect(again.markets).toHaveLength(35);
+  });
+
+  test('but not one that names other markets each time', async () => {
+    let n = 0;
+    const service: Service = ({ limit = 0 }) => {
+      n += 7;
+      const turned = [...all.slice(n % 40), ...all.slice(0, n % 40)].map((market) => ({
+        ...market,
+        source: undefined,
+      }));
+      return answer(turned.slice(0, Math.min(25, limit)), 25);
+    };
+    const polled = await prove(service);
+    expect(polled).toMatchObject({ doubt: 'other requests name 14 further markets (25 markets, a round number)' });
+  });
+
+  test('only once a day', async () => {
+    expect(asked(await poll(honest, { views: ['matched'], getCheck: () => null }))).toEqual([1000]);
+  });
 });
