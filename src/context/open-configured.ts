@@ -7,6 +7,7 @@ import { computeOverlapMs, type RecheckHistory } from '../archive/journal/rechec
 import { recordSources } from '../archive/journal/state.ts';
 import { openArchive } from '../archive/open-archive.ts';
 import { UsageError } from '../base/errors.ts';
+import { parsePriceFormula } from '../base/price-formula.ts';
 import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
 import { qualifySymbol, unqualifySymbol } from '../base/source-name.ts';
 import { dayMs, minuteMs } from '../base/window.ts';
@@ -132,18 +133,27 @@ export async function openConfiguredUpstream(
       log: context.log,
       rateStore,
       openTransport: context.openWire,
-      ...(onResponse === undefined ? {} : { onResponse: addSource(onResponse, sourceName) }),
+      ...(onResponse === undefined ? {} : { onResponse: addHead(onResponse, sourceName, source.price) }),
     },
   );
-  return sourceName === null ? client : qualifyUpstream(client, sourceName, source.symbolPaths);
+  const priced = source.price === null ? client : convertPrices(client, parsePriceFormula(source.price));
+  return sourceName === null ? priced : qualifyUpstream(priced, sourceName, source.symbolPaths);
 }
 
-/** Marks responses with their source, so that a replay qualifies their names. */
-const addSource = (
-  onResponse: (response: ReceivedResponse) => void,
-  source: string | null,
-): ((response: ReceivedResponse) => void) =>
-  source === null ? onResponse : (response) => onResponse({ ...response, source });
+/** Wraps a client so that the prices of its ticks are converted. Raw responses stay as received. */
+const convertPrices = (upstream: Upstream, convert: (p: number) => number): Upstream => ({
+  ...upstream,
+  async ticks(query, signal) {
+    const page = await upstream.ticks(query, signal);
+    return { ...page, p: page.p.map(convert) };
+  },
+});
+
+/** Marks responses with their source and the formula of their prices, as a replay needs them. */
+const addHead =
+  (onResponse: (response: ReceivedResponse) => void, source: string | null, price: string | null) =>
+  (response: ReceivedResponse): void =>
+    onResponse({ ...response, ...(source !== null && { source }), ...(price !== null && { price }) });
 
 /** The collector's share of the request rate: without that of live reads, if they are on. */
 export const getCollectorShare = ({ service: { live } }: Pick<Settings, 'service'>): number =>

@@ -19,6 +19,8 @@ export const findingKinds = [
   'source',
   'failing symbols',
   'lag',
+  'prices',
+  'frozen feed',
   'market list',
   'input file',
   'push',

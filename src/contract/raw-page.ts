@@ -1,3 +1,4 @@
+import { priceFormulaPattern } from '../base/price-formula.ts';
 import type { Window } from '../base/window.ts';
 
 /** The purpose of a request to the tick route; see collector/paging/window-bisection.ts. Times are epoch milliseconds. */
@@ -39,6 +40,8 @@ export interface RawPageHead {
   readonly run: string;
   /** The source that sent it, of an archive's several; the names in the request and in the body are its own. */
   readonly source?: string;
+  /** How a price is made of one in the body; absent: it is that one. See base/price-formula.ts. */
+  readonly price?: string;
   readonly asked: RawRequest;
   /** When the request was passed to the client. It is the time of observation if the response does not state `generated_at`. */
   readonly askedAt: number;
@@ -91,11 +94,12 @@ type JsonObject = Readonly<Record<string, unknown>>;
 
 function parseHead(value: unknown): RawPageHead & { readonly bytes: number } {
   const head = requireObject(value);
-  const { run, source, askedAt, receivedAt, servedAt, status, redacted, bytes } = head;
+  const { run, source, price, askedAt, receivedAt, servedAt, status, redacted, bytes } = head;
   const whole = [askedAt, receivedAt, status, bytes].every((n) => Number.isSafeInteger(n) && (n as number) >= 0);
   if (
     typeof run !== 'string' ||
     !(source === undefined || typeof source === 'string') ||
+    !(price === undefined || (typeof price === 'string' && new RegExp(priceFormulaPattern, 'u').test(price))) ||
     typeof redacted !== 'boolean' ||
     !whole ||
     !(servedAt === null || isSafeInteger(servedAt))

@@ -9,10 +9,11 @@ import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
+import { isOutside } from '../format/price-law.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
 import type { DatedWindow } from '../format/withdrawals.ts';
 import { recordOldestServedTick } from './coverage-store.ts';
-import type { Database } from './database.ts';
+import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { appendRejected } from './journal-rejected.ts';
 import {
   computeHeaderChecksum,
@@ -62,12 +63,16 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
     const byRun = new Map<string, { fetched: number; quarantined: number }>();
     const names = state.identity.sources.map(({ name }) => name);
     const oldestBySource = new Map<string | null, number>();
+    const outside = new Set<string | null>();
     for (const record of records) {
       if (record.origin !== 'import') {
         const source = findSource(record.symbol, names);
         let oldest = oldestBySource.get(source) ?? Number.POSITIVE_INFINITY;
-        const { t } = record.ticks;
-        for (let i = 0; i < t.length; i++) if (t[i]! < oldest) oldest = t[i]!;
+        const { t, p } = record.ticks;
+        for (let i = 0; i < t.length; i++) {
+          if (t[i]! < oldest) oldest = t[i]!;
+          if (isOutside(p[i]!)) outside.add(source);
+        }
         oldestBySource.set(source, oldest);
       }
       appendTickRecord(state, parts, record);
@@ -77,6 +82,7 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       byRun.set(record.runId, counts);
     }
     for (const [source, oldest] of oldestBySource) recordOldestServedTick(db, oldest, source);
+    for (const source of outside) notePricesOutside(db, source);
     for (const [runId, { fetched, quarantined }] of byRun) {
       if (fetched === 0) continue;
       db.run(
@@ -87,6 +93,14 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       );
     }
   });
+}
+
+/** Whether a source has prices outside of 0 to 1: `journaled`, then `published`. */
+export const pricesOutsideKey = 'prices_outside';
+
+function notePricesOutside(db: Database, source: string | null): void {
+  const key = toSourceKey(pricesOutsideKey, source);
+  if (getMeta(db, key) !== 'published') setMeta(db, key, 'journaled');
 }
 
 function appendTickRecord(state: State, parts: number, record: TickRecord): void {
@@ -161,6 +175,46 @@ export function appendHeader(db: Database, row: JournalHeaderRow, rows: number):
     header,
   );
   return { id, header };
+}
+
+/**
+ * Moves the journaled ticks of a run and symbol to its rejected input, and drops what their responses cover. Joins the caller's
+ * transaction. Returns the number of ticks, and the windows that were covered.
+ */
+export function rejectSymbolTicks(
+  db: Database,
+  runId: string,
+  symbol: string,
+  reason: string,
+): { ticks: number; windows: Window[] } {
+  let count = 0;
+  const windows: Window[] = [];
+  const records = db.all<{ id: number; header: number; at: number }>(
+    "select id, checksum as header, observed_at as at from journal where run_id = ? and symbol = ? and kind = 'ticks'",
+    runId,
+    symbol,
+  );
+  for (const { id, header, at } of records) {
+    for (const row of db.all<{ t: Uint8Array; p: Uint8Array }>(
+      'select t, p from journal_ticks where record_id = ?',
+      id,
+    )) {
+      const [t, p] = [toDoubles(row.t), toDoubles(row.p)];
+      count += t.length;
+      const items = Array.from(t, (time, i) => ({ symbol, at, reason, raw: JSON.stringify({ t: time, p: p[i] }) }));
+      appendRejected(db, { id, runId, header }, items);
+    }
+    windows.push(
+      ...db.all<Window & Record<string, number>>(
+        `select t_from as "from", t_to as "to" from journal_coverage where record_id = ?`,
+        id,
+      ),
+    );
+    for (const table of ['journal_ticks', 'journal_coverage']) db.run(`delete from ${table} where record_id = ?`, id);
+    db.run('update journal set rows = (select count(*) from journal_withdrawn where record_id = ?1) where id = ?1', id);
+  }
+  db.run('update runs set quarantined = quarantined + ? where run_id = ?', count, runId);
+  return { ticks: count, windows };
 }
 
 /** Appends a complete poll of the market lists; joins the caller's transaction. */

@@ -39,6 +39,7 @@ import {
 export interface ImportBuffer {
   readonly ticks: Intake<'ticks'>;
   readonly series: Intake<SeriesDataset>;
+  readonly rank: Precedence['rank'];
 }
 
 /** Rows and coverage of some datasets for the next publish. */
@@ -84,6 +85,7 @@ interface OpenEntry<D> extends IntakeEntry<D> {
 export const openImportBuffer = (runId: string, rank: Precedence['rank'], parts: number): ImportBuffer => ({
   ticks: openIntake(runId, rank, parts),
   series: openIntake(runId, rank, parts),
+  rank,
 });
 
 function openIntake<D extends 'ticks' | SeriesDataset>(

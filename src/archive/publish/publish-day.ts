@@ -82,6 +82,8 @@ interface StageDaysInput {
   readonly signal: AbortSignal | undefined;
   /** Called after each part. */
   onPart(): void;
+  /** Called with the conflicts of each part. */
+  onConflicts?(conflicts: readonly Conflict[]): void;
 }
 
 interface StagedDays {
@@ -170,7 +172,10 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
     if (settled.status === 'rejected') {
       if (!(settled.reason instanceof DamageError) || isBoundToSeries(part.bin)) throw settled.reason;
       outcome.refused.push(settled.reason.message);
-    } else if (settled.value !== undefined) outcome.bins.push(addBinResult(part, settled.value, input.union));
+    } else if (settled.value !== undefined) {
+      input.onConflicts?.(settled.value.merged.conflicts);
+      outcome.bins.push(addBinResult(part, settled.value, input.union));
+    }
     if (part.hasTicks) input.onPart();
     stagePartTables(archive, stage, part);
     for (const response of part.answers) outcome.answers.push(response);

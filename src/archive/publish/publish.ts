@@ -32,9 +32,16 @@ import { addTickDeltas } from '../journal/tick-counts.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
 import { mergeMarketPolls, stageMarkets } from './day-tables.ts';
-import { createIntakeSource, createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
+import { createIntakeSource, createJournalSource, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
+import {
+  type PriceBreak,
+  type PriceCheck,
+  type PriceCheckOptions,
+  SuspectPricesError,
+  startPriceCheck,
+} from './price-check.ts';
 import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
@@ -54,8 +61,7 @@ import {
   startStage,
 } from './staging.ts';
 
-export interface PublishOptions extends JudgeContext {
-  readonly runId: string;
+export interface PublishOptions extends JudgeContext, PriceCheckOptions {
   /** How long to wait for another writer, in ms. */
   readonly waitMs: number;
   /** Intervals to compute candles for, besides those that the archive already has. */
@@ -66,8 +72,6 @@ export interface PublishOptions extends JudgeContext {
   readonly onProgress?: (done: number, total: number) => void;
   /** Set to count late ticks; one for each source, since a publish merges what all of their runs have journaled. */
   readonly late?: readonly LateTickRules[] | undefined;
-  /** Input of an import, besides the journal. */
-  readonly intake?: ImportBuffer | undefined;
   /**
    * Opens workers for merging. The argument is the number of rows to process: published and new ticks, and the rows of series
    * of an import. Default: the calling thread.
@@ -95,6 +99,8 @@ export interface PublishResult {
   readonly refused: readonly string[];
   /** The quarantined rows of a damaged journal; null if it is intact. */
   readonly quarantined: JournalQuarantine | null;
+  /** What was not merged because its prices are in another unit. */
+  readonly priceBreaks: readonly PriceBreak[];
 }
 
 type SourceLateness = Pick<LateTickRules, 'source'> & { readonly latenessMs: number };
@@ -106,13 +112,22 @@ type SourceLateness = Pick<LateTickRules, 'source'> & { readonly latenessMs: num
 export async function publish(archive: Archive, options: PublishOptions): Promise<PublishResult> {
   let quarantined: JournalQuarantine | null = null;
   let isChecked = false;
+  const prices = startPriceCheck(archive, options);
   for (let attempt = 1; ; attempt++) {
-    const lock = await takePublishLock(archive, options);
+    const { intake } = prices;
+    const lock = await takePublishLock(archive, { ...options, intake });
     try {
       finishIntent(archive);
-      const result = await withStage(archive, (stage) => mergeAndCommit(archive, stage, options));
-      return { ...result, quarantined };
+      prices.begin();
+      const result = await withStage(archive, (stage) =>
+        mergeAndCommit(archive, stage, { ...options, intake, prices }),
+      );
+      return { ...result, quarantined, priceBreaks: prices.breaks };
     } catch (error) {
+      if (error instanceof SuspectPricesError) {
+        prices.quarantineSuspects();
+        continue;
+      }
       if (isJournalDamage(error) && !isChecked) {
         isChecked = true;
         quarantined = quarantineDamagedJournal(archive);
@@ -120,7 +135,7 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
       }
       if (!(error instanceof SupersededError)) throw error;
       if (attempt < publishAttemptsMax) continue;
-      journalIntake(archive, options);
+      journalIntake(archive, { intake });
       throw error;
     } finally {
       lock.release();
@@ -159,7 +174,7 @@ export async function recoverPublish(
   }
 }
 
-type LockedPublishResult = Omit<PublishResult, 'quarantined'>;
+type LockedPublishResult = Omit<PublishResult, 'quarantined' | 'priceBreaks'>;
 
 /**
  * Stages and commits a generation. Requires the write lock.
@@ -180,7 +195,9 @@ export async function withStage<T>(archive: Archive, work: (stage: Stage) => Pro
   }
 }
 
-async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOptions): Promise<LockedPublishResult> {
+type MergeOptions = PublishOptions & { readonly prices: PriceCheck };
+
+async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOptions): Promise<LockedPublishResult> {
   const { db } = archive.state;
   const { base } = stage;
   const index = indexJournal(db);
@@ -215,8 +232,10 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
     late: options.late ?? [],
     workers,
     onPart: () => options.onProgress?.(++done, bins.length),
+    onConflicts: options.prices.note,
   });
   const { bins: results, answers: coveredResponses } = stagedDays;
+  options.prices.requireUsual();
   // Coverage and conflicts of a part are read for its series and for its ticks.
   const refused = [...new Set([...books.refused, ...series.refused, ...stagedDays.refused])];
   const missing = await stageMissingCandles(archive, stage, intervals, {
@@ -282,7 +301,7 @@ const permitsQuiet = (db: Database, { quietWindowsMax = -1, judges, intake }: Pu
   countJournaledWindows(db) <= quietWindowsMax && judges !== true && intake === undefined;
 
 /** Journals what an import has read, of which nothing was merged. */
-function journalIntake({ state }: Archive, { intake }: PublishOptions): void {
+function journalIntake({ state }: Archive, { intake }: Pick<PublishOptions, 'intake'>): void {
   intake?.ticks.journalTo(state);
   intake?.series.journalTo(state);
 }

@@ -11,7 +11,7 @@ import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';
 import { listLostTickWindows } from '../steps/track-lost-windows.ts';
 import { formatErrorLine, type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
-import type { ImportDataset } from './import-rows.ts';
+import type { ImportDataset, TickRowRules } from './import-rows.ts';
 import { ImportWriter } from './import-writer.ts';
 import type { CheckRules } from './preflight.ts';
 import {
@@ -24,7 +24,7 @@ import {
 
 interface RawReplayContext {
   readonly run: Run;
-  readonly rules: Pick<CheckRules, 'datasets' | 'paths'>;
+  readonly rules: Pick<CheckRules, 'datasets' | 'paths'> & { readonly rows?: Pick<TickRowRules, 'priceScale'> };
   readonly writer: ImportWriter;
   /** The source of responses that do not name theirs, in an archive of several; null: none. */
   readonly source: string | null;
@@ -122,7 +122,7 @@ export class RawReplay {
       if (request.route === 'orderbook')
         return await this.#context.writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
       const replayer = this.#getReplayer(page.run);
-      const raw = decodeRawTickResponse(page, replayer.checkFields);
+      const raw = decodeRawTickResponse(page, replayer.checkFields, this.#context.rules.rows?.priceScale);
       if (raw === undefined) return;
       const record = replayer.replay(raw);
       const { symbol, requestedWindow: window, origin } = record;

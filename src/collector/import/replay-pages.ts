@@ -4,6 +4,7 @@ import { qualifyMarket } from '../../archive/format/qualify-market.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import type { BookRecord } from '../../archive/journal/journal-books.ts';
 import { UpstreamError } from '../../base/errors.ts';
+import { parsePriceFormula } from '../../base/price-formula.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
 import { emptyTicks } from '../../base/ticks.ts';
 import { subtract, type Window } from '../../base/window.ts';
@@ -23,6 +24,7 @@ import { rejectedShareMax } from '../paging/fetch-steps.ts';
 import { type Observation, observePage, resolveObservedAt } from '../paging/observation.ts';
 import { type MarketsPoll, type MarketsPollContext, marketsLimit, pollMarkets } from '../paging/poll-markets.ts';
 import type { WindowSide } from '../paging/server-behavior.ts';
+import type { PriceScale } from './import-rows.ts';
 
 /** A raw response of the tick route whose request was for ticks. */
 interface RawTickResponse {
@@ -36,22 +38,30 @@ interface RawTickResponse {
 
 /**
  * Decodes a response of the tick route. Undefined if it belongs to another route, or if its request was not for ticks.
+ * @param scale the scale of prices of which the response does not say how they are read
  * @throws UnreadableResponseError
  */
 export function decodeRawTickResponse(
   { body, ...head }: RawPage,
   checkFields?: FieldCheck,
+  scale: PriceScale | null = null,
 ): RawTickResponse | undefined {
   const { asked: rawRequest } = head;
   if (rawRequest.route !== 'ticks' || rawRequest.meaning === null) return undefined;
   const { symbol, from, to, meaning: purpose } = rawRequest;
+  const page = decodeTickPage(body, symbol, undefined, checkFields);
   return {
     head,
     symbol: qualifySymbol(head.source ?? null, symbol),
     requested: { from, to },
     meaning: purpose,
-    page: { ...decodeTickPage(body, symbol, undefined, checkFields), servedAt: head.servedAt },
+    page: { ...page, p: convertPrices(page.p, head.price, scale), servedAt: head.servedAt },
   };
+}
+
+function convertPrices(p: Float64Array, formula: string | undefined, scale: PriceScale | null): Float64Array {
+  if (formula !== undefined) return p.map(parsePriceFormula(formula));
+  return scale === null ? p : p.map((price) => (price * scale.factor) / scale.divisor);
 }
 
 /** Replays the raw responses of one run in the order received. */

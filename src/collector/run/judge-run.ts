@@ -32,6 +32,7 @@ export type FailureKind =
   | 'lost'
   | 'market list'
   | 'order book'
+  | 'prices'
   | 'push'
   | 'source'
   | 'suspended'
@@ -134,6 +135,7 @@ function createFailureFinding(kind: FindingKind, failures: readonly RunFailure[]
     suspended: 'oddslake symbols retry',
     'market list': 'oddslake markets',
     push: 'oddslake push',
+    prices: [rerun, ...flags].join(' '),
     'order book': 'oddslake orderbook',
     'input file': flags.length > 0 ? [rerun, ...flags].join(' ') : null,
     unrecoverable: null,
@@ -141,8 +143,11 @@ function createFailureFinding(kind: FindingKind, failures: readonly RunFailure[]
   const command = commands[kind];
   return {
     kind,
-    severity: 'warning',
+    severity: kind === 'prices' ? 'action_required' : 'warning',
     message: `${subject}${stripFullStop(first!.reason)}${others === 0 ? '' : ` (and ${othersText})`}`,
+    ...(kind === 'prices' && {
+      advice: 'if they stay so, set source.price: the command takes them in once, in the unit of the archive',
+    }),
     command: command === undefined ? rerun : command,
     ...(symbols.length > 0 && { symbols: toNamedFew(symbols) }),
   };

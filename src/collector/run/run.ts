@@ -4,6 +4,7 @@ import type { PublishedFile } from '../../archive/format/manifest.ts';
 import type { BookCounts, PushSummary, RecheckCounts, RestoredCounts } from '../../archive/journal/run-summary.ts';
 import { startRun } from '../../archive/journal/runs.ts';
 import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
+import type { PriceBreak } from '../../archive/publish/price-check.ts';
 import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
@@ -32,6 +33,8 @@ export interface Run {
   readonly bookCounts: { -readonly [name in keyof BookCounts]: BookCounts[name] };
   /** What its polls covered, to tell it from what another run withdrew or listed since. */
   readonly polled: PolledState;
+  /** What its publishes have quarantined because of its prices. */
+  readonly priceBreaks: PriceBreak[];
   /** The lost windows that the run requested; see `LostWindowState`. */
   readonly lostWindows: LostWindowState;
   /**
@@ -79,6 +82,7 @@ export function createRun(
     requestedSymbols: new Set(),
     bookCounts: { ...emptyBookCounts },
     polled: { covered: new Map(), plannedAt: Number.POSITIVE_INFINITY, firstSeenLater: new Set() },
+    priceBreaks: [],
     lostWindows: { requested: new Map(), tried: new Set(), confirmedLost: new Set() },
     usesOtherUpstream,
     nightCounters: createNightCounters(),
@@ -102,12 +106,17 @@ interface NightCounters {
   isPagingContradicted: boolean;
   /** When the market lists were polled, epoch ms; null if the poll failed. */
   listedAt: number | null;
+  /** The hours since the epoch with polled ticks, and the newest of these ticks, epoch ms. */
+  readonly tickHours: Set<number>;
+  newestTick: number;
   /** Requested windows that are not covered. */
   readonly missingWindows: (Window & { readonly symbol: string })[];
 }
 
 const createNightCounters = (): NightCounters => ({
   listedAt: null,
+  tickHours: new Set(),
+  newestTick: 0,
   missingWindows: [],
   isPagingContradicted: false,
 });

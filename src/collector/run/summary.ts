@@ -6,7 +6,7 @@ import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } f
 import { InterruptedError } from '../../context/context.ts';
 import type { UpstreamOrigins } from '../../settings/settings.ts';
 import { formatErrorMessage } from './error-message.ts';
-import { judgeRun, type RunEnd } from './judge-run.ts';
+import { judgeRun, type RunEnd, type RunWarning } from './judge-run.ts';
 
 export const emptyBookCounts: BookCounts = {
   planned: 0,
@@ -82,6 +82,9 @@ type DerivedField = 'verdict' | 'findings' | 'warnings_count' | 'failures_count'
 
 const listLengthMax = 20;
 
+/** Ticks that may be downsampled are noted as a finding alone: first nights have them. */
+const isWarning = (one: RunWarning): boolean => typeof one === 'string' || one.kind !== 'possibly downsampled';
+
 export function summarize(facts: RunFacts): Summary {
   const { version, job, run_id, warnings, failures, files, damage = [], ...others } = facts;
   const {
@@ -98,6 +101,7 @@ export function summarize(facts: RunFacts): Summary {
     ...rest
   } = others;
   const exitCode = computeExitCode(facts);
+  const shown = warnings.filter(isWarning);
   const dates = [...new Set(files.flatMap((file) => file.date ?? []))].sort();
   const summary = {
     version,
@@ -114,8 +118,8 @@ export function summarize(facts: RunFacts): Summary {
       dates_count: dates.length,
       ...publishedTicks,
     },
-    warnings: warnings.slice(0, listLengthMax).map((one) => (typeof one === 'string' ? one : one.text)),
-    warnings_count: warnings.length,
+    warnings: shown.slice(0, listLengthMax).map((one) => (typeof one === 'string' ? one : one.text)),
+    warnings_count: shown.length,
     failures: failures.slice(0, listLengthMax).map(({ symbol, from, to, reason }) => ({ symbol, from, to, reason })),
     failures_count: failures.length,
     damaged: damage.slice(0, listLengthMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
@@ -134,7 +138,7 @@ function computeExitCode(facts: RunFacts): ExitCode {
 
 function computeWorkExitCode({ thrown, failures, warnings, strict, hasUpstreamResponded }: RunFacts): ExitCode {
   if (thrown !== undefined) return toExitCode(thrown, hasUpstreamResponded);
-  if (failures.length > 0 || (strict && warnings.length > 0)) return exitCodes.incomplete;
+  if (failures.length > 0 || (strict && warnings.some(isWarning))) return exitCodes.incomplete;
   return exitCodes.done;
 }
 

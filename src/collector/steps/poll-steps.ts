@@ -51,7 +51,14 @@ import { measureCoveredShare } from '../run/covered-share.ts';
 import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
 import { planTickPolls } from './poll-plans.ts';
-import { notePlanningTime, notePolledPlans, noteRecordCoverage, readNamedSymbolFacts } from './polled-symbols.ts';
+import {
+  notePlanningTime,
+  notePolledPlans,
+  noteRecordCoverage,
+  noteTickTimes,
+  readNamedSymbolFacts,
+  warnOfFrozenFeed,
+} from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { applySelectionRules } from './selection-step.ts';
 import { coverUnsettledTails } from './settled-ticks-step.ts';
@@ -184,6 +191,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const { done } = await collectPlans(run, plans, 'poll');
   for (const symbol of done) if (collectedEnds.has(symbol)) recordCollectedEnd(db, symbol, end);
   setFirstSeen(db, newSymbols, nowMs);
+  if (done.length > 0) warnOfFrozenFeed(run, end);
 }
 
 /** What a backfill fetches within its window. */
@@ -288,6 +296,7 @@ export async function collectPlans(
         append(record) {
           covered.noteCovered(record.symbol, record.covered);
           noteRecordCoverage(run, record);
+          if (origin === 'poll') noteTickTimes(run, record.ticks);
           return sink.append(record);
         },
         pageLimit: settings.poll.pageLimit,

@@ -2,6 +2,7 @@ import { canBeLive, isRequestDue } from '../../archive/completeness/symbol-lifet
 import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/market.ts';
 import { isUnselected } from '../../archive/format/selection.ts';
 import type { Database } from '../../archive/journal/database.ts';
+import { isFeedFrozen, recordFeedTimes } from '../../archive/journal/feed-silence.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { readWatchedNames } from '../../archive/journal/selection-store.ts';
@@ -12,8 +13,11 @@ import {
   recordPolledFrom,
 } from '../../archive/journal/symbol-store.ts';
 import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
+import { formatMoment } from '../../archive/read/judge.ts';
+import { formatDuration } from '../../base/format-quantity.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
-import { subtract, union, type Window } from '../../base/window.ts';
+import type { TickColumns } from '../../base/ticks.ts';
+import { hourMs, subtract, union, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { needsPolling, type SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
@@ -99,4 +103,24 @@ export function noteRecordCoverage(
   if (added.length === 0 && withdrawn.length === 0) return;
   const kept = subtract(covered.get(symbol) ?? [], withdrawn);
   covered.set(symbol, union([...kept, ...added]));
+}
+
+/** Notes the times of polled ticks. */
+export function noteTickTimes({ nightCounters: { tickHours }, nightCounters }: Run, { t }: TickColumns): void {
+  for (const time of t) {
+    tickHours.add(Math.floor(time / hourMs));
+    if (time > nightCounters.newestTick) nightCounters.newestTick = time;
+  }
+}
+
+/** Warns if no symbol has had a tick for far longer than ever. @param end of the poll, epoch ms */
+export function warnOfFrozenFeed({ archive, nightCounters, source, warnings }: Run, end: number): void {
+  const { tickHours, newestTick } = nightCounters;
+  const times = recordFeedTimes(archive.state.db, tickHours, newestTick, source);
+  if (times === null || !isFeedFrozen(times, end)) return;
+  const silence = formatDuration(end - times.newestTick);
+  warnings.push({
+    kind: 'frozen feed',
+    text: `the feed seems frozen since ${formatMoment(times.newestTick)}: no symbol has had a tick for ${silence}, and never before for more than ${formatDuration(times.longestSilenceMs)}`,
+  });
 }

@@ -1,4 +1,5 @@
 import type { Archive } from '../../archive/archive.ts';
+import { describeLaw, toPriceFormula, toPriceScale } from '../../archive/format/price-law.ts';
 import {
   checkFileSizes,
   findFilesAt,
@@ -13,13 +14,17 @@ import { recordLateness } from '../../archive/journal/recheck-results.ts';
 import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
 import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-partition.ts';
+import type { PriceBreak } from '../../archive/publish/price-check.ts';
 import { publish } from '../../archive/publish/publish.ts';
 import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
+import { quoteShellWord } from '../../base/shell-quote.ts';
 import { dayMs, floorToDay, minuteMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getOverlapMs, toCompletenessRules } from '../../context/open-configured.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
 import { type MergeThreads, openMergeThreads } from './merge-workers.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
@@ -50,7 +55,10 @@ export async function publishJournal(
       signal: context.signal,
       ...toCompletenessRules(context.settings),
       candles: context.settings.archive.candles,
-      intake: from.intake,
+      // What follows refused rows of an import cannot be told apart from them.
+      intake: run.priceBreaks.some(({ isImport }) => isImport) ? undefined : from.intake,
+      trustedSources: listTrustedSources(context.settings),
+      priceBreaks: run.priceBreaks,
       ...(from.keepsQuiet === true && { quietWindowsMax }),
       workers: workers.open,
       late: listLateTickRules(run),
@@ -72,6 +80,7 @@ export async function publishJournal(
       // Coverage may be missing because of the damage: no gap is put down to another run.
       run.polled.covered.clear();
     }
+    for (const found of published.priceBreaks) notePriceBreak(run, found);
     if (published.refused.length > 0) {
       throw new DamageError(
         `${published.refused.join(' ')} It was not merged; the ticks for it stay in the journal. Run oddslake verify.`,
@@ -85,6 +94,37 @@ export async function publishJournal(
     await workers.close();
     display.stop();
   }
+}
+
+/** The sources whose settings say how prices are taken as they arrive: `source.price` is `p`. */
+const listTrustedSources = (settings: Settings): Set<string | null> =>
+  new Set(
+    (settings.sources.length === 0 ? [{ name: null, source: settings.source }] : settings.sources).flatMap(
+      ({ name, source }) => (source.price === 'p' ? [name] : []),
+    ),
+  );
+
+/** Records prices of another unit, which a publish has refused, as a failure of the run. */
+function notePriceBreak(run: Run, found: PriceBreak): void {
+  const { symbols, law, source, isImport, ticks } = found;
+  const isFirst = !run.priceBreaks.some((other) => other.source === source);
+  run.priceBreaks.push(found);
+  // Its gaps are not put down to another run.
+  run.polled.covered.clear();
+  const text = `prices of ${formatCount(symbols.length, 'symbol')} are ${describeLaw(law)}`;
+  run.context.log.warn({ symbols: symbols.length, ticks, law }, text);
+  if (!isFirst) return;
+  const names = `${symbols.slice(0, 3).join(', ')}${symbols.length > 3 ? ', …' : ''}`;
+  const setting = `${source === null ? 'source' : `sources.${source}`}.price=${toPriceFormula(law)}`;
+  run.failures.unshift({
+    ...createJobFailure(
+      'prices',
+      `${text}: ${formatCount(ticks, 'tick')} ${isImport ? 'not imported' : 'quarantined'} (${names})`,
+    ),
+    flags: [
+      isImport && law.kind === 'ratio' ? `--price-scale ${toPriceScale(law)}` : `--set ${quoteShellWord(setting)}`,
+    ],
+  });
 }
 
 /** Opens workers for a merge of many rows, and closes them afterwards. @param threads those that the caller has already */
@@ -192,6 +232,7 @@ export async function publishCompleteness(context: Context, archive: Archive, ru
     ...toCompletenessRules(context.settings),
     judges: true,
     candles: context.settings.archive.candles,
+    trustedSources: listTrustedSources(context.settings),
   });
 }
 
