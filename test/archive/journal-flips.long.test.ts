@@ -4,7 +4,7 @@ import { type FlipOutcome, flipLake } from '../faults/journal-flips.ts';
 import { scratchFolder } from './scratch.ts';
 
 /** The number of flipped bits; FLIPS=2000 for the long search. */
-const flips = Number(process.env.FLIPS || 200);
+const flips = Number(process.env.FLIPS || 120);
 
 test('a flipped bit of the journal is never published', async () => {
   const archive = await flipLake(scratchFolder());
@@ -18,5 +18,5 @@ test('a flipped bit of the journal is never published', async () => {
   }
   expect(failures).toEqual([]);
   expect(outcomes.quarantined).toBeGreaterThan(flips / 4);
-  if (flips > 200) console.info(outcomes);
+  if (flips > 120) console.info(outcomes);
 });

@@ -5,7 +5,7 @@ import { type Misbehavior, simulateNights } from './rechecks.ts';
 // SEED=… sets the first seed, SERVERS=… the number of servers per kind of the longer test; figures use 40.
 // measure-rechecks.ts counts the nights for more servers. A failure names its seed.
 const firstSeed = Number(process.env.SEED ?? 1);
-const seeds = Array.from({ length: Math.ceil(6 * share) }, (_, i) => firstSeed + i);
+const seeds = Array.from({ length: Math.ceil(3 * share) }, (_, i) => firstSeed + i);
 
 /** Number of nights within which claimed but missing ticks have to be found. */
 const fewNights = 12;
@@ -36,7 +36,7 @@ test('the same seed gives the same result', async () => {
   expect(await simulateNights(firstSeed + 1, 'joining', 5)).toEqual(once);
 });
 
-const servers = Number(process.env.SERVERS ?? 15);
+const servers = Number(process.env.SERVERS ?? 6);
 
 /** Number of nights within which missing ticks have to be found, at four requests a night, and number of simulated nights. */
 const foundWithin = 28;
