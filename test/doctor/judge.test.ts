@@ -232,6 +232,7 @@ describe('the archive', () => {
     ticksPublished: 10,
     ticksJournaled: 0,
     isPublishOpen: false,
+    isPushed: false,
     damaged: [],
     verifiedThrough: null,
     completeness,

@@ -60,10 +60,18 @@ describe('jobs with bucket.url', needsObjectStorage(), () => {
     expect(refused.stdout + refused.stderr).not.toContain('not-this-one');
     expect(await pull(url)).toEqual(before);
 
+    // The command that the verdict names ends what it found.
+    const verdict = async (): Promise<string> => (await run(['status', '--output', output], bucketAccess())).stdout;
+    expect(await verdict()).toContain('was not pushed to');
+    expect((await run(['push', url, '--output', output], bucketAccess())).code).toBe(0);
+    expect(await verdict()).not.toContain('was not pushed to');
+    const afterPush = hashes(output, '*');
+    expect(await pull(url)).toEqual(afterPush);
+
     // Other jobs push nothing.
     const polled = await expectDone(job('ticks', bucketAccess()));
     expect(polled.summary).not.toHaveProperty('pushed');
-    expect(await pull(url)).toEqual(before);
+    expect(await pull(url)).toEqual(afterPush);
 
     const next = await expectDone(job('nightly', bucketAccess()));
     expect(next.summary.pushed).toMatchObject({ outcome: 'pushed', generation: next.summary.generation });

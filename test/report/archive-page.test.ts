@@ -128,7 +128,7 @@ test('draws no plots for a single run or an empty archive', () => {
       { kind: 'empty', severity: 'info', message: 'nothing yet', command: 'oddslake nightly' },
     ]),
   });
-  expect(empty).toContain('</span>nothing yet</p>\n<p class="next">Next: <code>/bin/oddslake nightly</code>');
+  expect(empty).toContain('</span>Nothing yet</p>\n<p class="next">Next: <code>/bin/oddslake nightly</code>');
   expect(headings(empty)).toEqual([]);
   expect(empty).not.toMatch(/<svg|<dl/);
   expect(empty).not.toMatch(/NaN|null|undefined|Infinity/);

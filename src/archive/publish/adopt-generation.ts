@@ -5,7 +5,7 @@ import type { Clock } from '../../base/ports.ts';
 import type { Archive } from '../archive.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
 import { listManifestFiles, type Manifest, type PublishedFile } from '../format/manifest.ts';
-import { getMeta, manifestHashKey, setMeta } from '../journal/database.ts';
+import { type Database, getMeta, manifestHashKey, setMeta } from '../journal/database.ts';
 import { readCommitState } from '../journal/intent.ts';
 import { takeWriteLock } from '../journal/lock.ts';
 import { readRecordedDamage } from '../journal/published-files.ts';
@@ -70,6 +70,12 @@ export function recordPushed({ state: { db } }: Archive, origin: string, hash: s
   db.transaction(() => {
     if (getMeta(db, manifestHashKey) === hash) setMeta(db, adoptedKey, formatAdopted(origin, hash));
   });
+}
+
+/** Whether the current generation is known to be whole elsewhere, as a push leaves it. */
+export function isCurrentElsewhere(db: Database): boolean {
+  const adopted = getMeta(db, adoptedKey);
+  return adopted !== undefined && (JSON.parse(adopted) as { sha256: string }).sha256 === getMeta(db, manifestHashKey);
 }
 
 /** @throws UsageError if the archive has data that is not known to be at `origin` */

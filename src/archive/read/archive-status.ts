@@ -27,6 +27,7 @@ import {
 import { type PastRun, readCurrentRuns } from '../journal/runs.ts';
 import { readSymbol } from '../journal/symbol-store.ts';
 import { computeKnownDamage } from '../known-state.ts';
+import { isCurrentElsewhere } from '../publish/adopt-generation.ts';
 
 /** The current status of an archive, as far as it is cheap to read. Times in epoch ms. */
 export interface ArchiveStatus {
@@ -39,6 +40,8 @@ export interface ArchiveStatus {
   readonly ticksJournaled: number;
   /** Whether a publish has passed its commit point and has not ended. */
   readonly isPublishOpen: boolean;
+  /** Whether a bucket has the current generation. */
+  readonly isPushed: boolean;
   /** Files recorded as damaged. */
   readonly damaged: readonly FoundDamage[];
   /** Every published byte has been hashed since this time; null if some never were. */
@@ -98,6 +101,7 @@ export function readStatusOf(
     ticksPublished: sumFileSizes(manifest.datasets.ticks.files).rows,
     ticksJournaled: countJournaledTicks(db),
     isPublishOpen: readOpenIntent(db) !== undefined,
+    isPushed: isCurrentElsewhere(db),
     runs: readCurrentRuns(db, nowMs + clockAheadMsMax),
     disk: readDiskFacts(root, manifest, nowMs),
   };

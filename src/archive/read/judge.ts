@@ -99,6 +99,7 @@ function listRunFindings({ status, ended }: Facts): Finding[] {
       ({ kind }) =>
         !archiveKinds.has(kind) &&
         !(isAnswered && upstreamKinds.has(kind)) &&
+        !(status!.isPushed && kind === 'push') &&
         !(kind === 'busy' && published.length > 0) &&
         // Another job does not do what was stopped. Who publishes what it accepted may leave it at that.
         !(kind === 'interrupted' && published.some(({ job }) => job === 'publish')),

@@ -65,6 +65,7 @@ const well: ArchiveStatus = {
   ticksPublished: 170_150,
   ticksJournaled: 0,
   isPublishOpen: false,
+  isPushed: false,
   damaged: [],
   verifiedThrough: null,
   completeness: createCounts(),
@@ -326,7 +327,7 @@ describe('what the runs found', () => {
       createRun({ job: 'push', exitCode: 4, found: [push], startedAt: nowMs - 3 * hourMs }),
     ];
     expect(kinds(runs)).toEqual(['market list', 'push']);
-    expect(kinds([...runs, createRun({ job: 'push', startedAt: nowMs - hourMs })])).toEqual(['market list']);
+    expect(judgeFacts({ runs, isPushed: true }).findings.map(({ kind }) => kind)).toEqual(['market list']);
   });
 
   test('stays while only other sources have succeeded or answered since', () => {
