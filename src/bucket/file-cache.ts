@@ -28,30 +28,13 @@ export interface FileCacheOptions {
 }
 
 /** A cache of downloaded files that processes share, as one reader sees it. */
-export interface FileCache {
-  /** Folder for the links and the other files of this reader. `release` removes it. */
-  readonly folder: string;
-  /**
-   * Links an entry to `target`, whose folder exists, after a check of its size and hash. False if there is none, or it is
-   * damaged; `add` then replaces it.
-   */
-  take(file: FileContent, target: string): Promise<boolean>;
-  /** Adds an entry and links it to `target`. The bytes must have been checked. */
-  add(file: FileContent, bytes: Uint8Array, target: string): void;
-  /**
-   * Removes the entries that were not used for longest, until there is room for more bytes. Entries in use stay: removing
-   * them would free nothing.
-   */
-  makeRoom(bytes: number): void;
-  /** Ends the use of all entries. */
-  release(): void;
-}
+export type FileCache = ReturnType<typeof openFileCache>;
 
 /**
  * Opens a cache folder for a reader, and removes the folders of readers whose process is gone.
  * @throws UsageError if the folder is not writable, DiskFullError if its disk is full; methods do too
  */
-export function openFileCache(options: FileCacheOptions): FileCache {
+export function openFileCache(options: FileCacheOptions) {
   const { folder, bytesMax, disk, clock } = options;
   const filesFolder = toFilesFolder(folder);
   const reader = explainCacheErrors(folder, () => openReader(options));
@@ -69,8 +52,13 @@ export function openFileCache(options: FileCacheOptions): FileCache {
   }
 
   return {
+    /** Folder for the links and the other files of this reader. `release` removes it. */
     folder: reader.folder,
-    async take(file, target) {
+    /**
+     * Links an entry to `target`, whose folder exists, after a check of its size and hash. False if there is none, or it is
+     * damaged; `add` then replaces it.
+     */
+    async take(file: FileContent, target: string): Promise<boolean> {
       const entry = join(filesFolder, file.sha256);
       const isLinked = explainCacheErrors(folder, () => {
         if (!disk.isFile(entry) || disk.isLink(entry) || disk.size(entry) !== file.bytes) return false;
@@ -92,7 +80,8 @@ export function openFileCache(options: FileCacheOptions): FileCache {
       disk.remove(target);
       return false;
     },
-    add({ sha256: hash }, bytes, target) {
+    /** Adds an entry and links it to `target`. The bytes must have been checked. */
+    add({ sha256: hash }: FileContent, bytes: Uint8Array, target: string) {
       explainCacheErrors(folder, () => {
         const draft = join(toDraftsFolder(reader), `${++drafts}`);
         disk.write(draft, bytes);
@@ -105,7 +94,12 @@ export function openFileCache(options: FileCacheOptions): FileCache {
         moveFile(disk, draft, entry);
       });
     },
-    makeRoom: (bytes) => explainCacheErrors(folder, () => makeRoom(bytes)),
+    /**
+     * Removes the entries that were not used for longest, until there is room for more bytes. Entries in use stay: removing
+     * them would free nothing.
+     */
+    makeRoom: (bytes: number) => explainCacheErrors(folder, () => makeRoom(bytes)),
+    /** Ends the use of all entries. */
     release() {
       reader.release();
       try {

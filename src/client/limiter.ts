@@ -285,30 +285,24 @@ export class RateLimiter {
  * Measures how much of the allowed rate was used while there were tasks: requests started, compared with the number that the
  * rate in force allowed. Times are monotonic milliseconds, rates requests per second.
  */
-interface UtilizationMeter {
-  /**
-   * Records the state from `nowMs` on: the rate in force, the number of waiting and running tasks, and the end of the
-   * current pause.
-   */
-  note(nowMs: number, rate: number, activeTasks: number, resumeMs: number): void;
-  /** Records the start of a request. */
-  noteStart(): void;
-  /** The share used up to the last `note`, 0 to 1. */
-  computeShare(): number;
-}
-
-export function createUtilizationMeter(): UtilizationMeter {
+export function createUtilizationMeter() {
   let last = { nowMs: 0, rate: 0, activeTasks: 0, resumeMs: Number.NEGATIVE_INFINITY };
   let allowed = 0;
   let starts = 0;
   return {
-    note(nowMs, rate, activeTasks, resumeMs) {
+    /**
+     * Records the state from `nowMs` on: the rate in force, the number of waiting and running tasks, and the end of the
+     * current pause.
+     */
+    note(nowMs: number, rate: number, activeTasks: number, resumeMs: number) {
       const fromMs = Math.max(last.nowMs, last.resumeMs);
       if (last.activeTasks > 0) allowed += (Math.max(0, nowMs - fromMs) / 1000) * last.rate;
       last = { nowMs, rate, activeTasks, resumeMs };
     },
+    /** Records the start of a request. */
     noteStart: () => void starts++,
     // The first request starts immediately: n intervals allow n + 1 starts.
-    computeShare: () => (starts === 0 ? 0 : Math.min(1, starts / (allowed + 1))),
+    /** The share used up to the last `note`, 0 to 1. */
+    computeShare: (): number => (starts === 0 ? 0 : Math.min(1, starts / (allowed + 1))),
   };
 }

@@ -184,17 +184,14 @@ function computeJitterMs({ limits, random }: UpstreamSession, attempt: number): 
 }
 
 /** Limits the retries of all requests of a client. */
-interface RetryBudget {
-  /** Takes one retry. False if there is none left. */
-  take(): boolean;
-  noteSuccess(): void;
-}
+type RetryBudget = ReturnType<typeof createRetryBudget>;
 
 /** Creates a token bucket. It starts full, and each success returns `gain` tokens, as in gRPC's retry throttling (gRFC A6). */
-export function createRetryBudget(retriesMax: number, gain: number): RetryBudget {
+export function createRetryBudget(retriesMax: number, gain: number) {
   let tokens = retriesMax;
   return {
-    take() {
+    /** Takes one retry. False if there is none left. */
+    take(): boolean {
       if (tokens < 1) return false;
       tokens -= 1;
       return true;

@@ -6,24 +6,6 @@ import {
   type RequestStart,
 } from '../base/rate-state.ts';
 
-/**
- * Computes when the next request may start, so that no sliding second at the service contains more requests than allowed. It
- * has no timer and reads no clock: times are milliseconds of the store's clock. With a shared store, each call and the
- * preceding read of the clock must be in one `runExclusive`.
- */
-interface SlidingWindow {
-  /**
-   * The earliest start of the next request as known at `nowMs`. Recompute it at that time: a response may change it.
-   */
-  computeEarliestMs(nowMs: number): number;
-  /** Starts a request. Returns its number for `noteResponse`. */
-  start(nowMs: number): number;
-  /** Records that the response headers of a request arrived. */
-  noteResponse(request: number, nowMs: number, isThrottled?: boolean): void;
-  /** Records that a request ended without a response: it reached the service before now, or not at all. */
-  noteNoResponse(request: number, nowMs: number): void;
-}
-
 /** Added to the estimated delay of a request, in ms. Also the minimum guard. */
 const guardMarginMs = 5;
 const guardMsMax = 250;
@@ -54,6 +36,10 @@ function computePeriod(rate: number): { readonly startsMax: number; readonly per
 }
 
 /**
+ * Computes when the next request may start, so that no sliding second at the service contains more requests than allowed. It
+ * has no timer and reads no clock: times are milliseconds of the store's clock. With a shared store, each call and the
+ * preceding read of the clock must be in one `runExclusive`.
+ *
  * With n starts per period, starts are at least period / n apart, and start i + n is at least period + guard after start i.
  * `rate` is read at each step: it may change, and earlier starts still count.
  *
@@ -61,10 +47,7 @@ function computePeriod(rate: number): { readonly startsMax: number; readonly per
  * request arrived before its response headers did, so its delay is at most (latency − minimum latency), up to the error of
  * the measured minimum. Delays above the maximum guard are not covered.
  */
-export function createSlidingWindow(
-  rate: () => number,
-  store: RateStateAccess = createLocalRateStore(),
-): SlidingWindow {
+export function createSlidingWindow(rate: () => number, store: RateStateAccess = createLocalRateStore()) {
   function computeWindowMs(state: RateState, nowMs: number): number {
     const { startsMax, periodMs } = computePeriod(rate());
     const oldest = store.getStart(state.count - startsMax) ?? getReservedStart(state, state.count - startsMax);
@@ -88,8 +71,10 @@ export function createSlidingWindow(
   }
 
   return {
-    computeEarliestMs: (nowMs) => computeDueMs(readRateState(store, nowMs), nowMs),
-    start(nowMs) {
+    /** The earliest start of the next request as known at `nowMs`. Recompute it at that time: a response may change it. */
+    computeEarliestMs: (nowMs: number): number => computeDueMs(readRateState(store, nowMs), nowMs),
+    /** Starts a request. Returns its number for `noteResponse`. */
+    start(nowMs: number): number {
       const state = readRateState(store, nowMs);
       // The schedule follows the slots and not late starts. After an idle period it starts again.
       const due = computeDueMs(state, nowMs);
@@ -100,7 +85,8 @@ export function createSlidingWindow(
       store.write({ ...state, slotMs, count: state.count + 1, writtenAtMs: nowMs });
       return state.count;
     },
-    noteResponse(request, nowMs, isThrottled = false) {
+    /** Records that the response headers of a request arrived. */
+    noteResponse(request: number, nowMs: number, isThrottled = false) {
       const elapsedMs = endStart(request, nowMs, !isThrottled);
       if (elapsedMs === undefined) return;
       const state = readRateState(store, nowMs);
@@ -111,7 +97,8 @@ export function createSlidingWindow(
         writtenAtMs: nowMs,
       });
     },
-    noteNoResponse: (request, nowMs) => void endStart(request, nowMs, false),
+    /** Records that a request ended without a response: it reached the service before now, or not at all. */
+    noteNoResponse: (request: number, nowMs: number) => void endStart(request, nowMs, false),
   };
 }
 

@@ -26,23 +26,15 @@ interface TransportResponse extends ResponseHead {
   readonly bytesReceived: number;
 }
 
-/** Sends single requests: no retries, no redirects. */
-export interface Transport {
-  /**
-   * @param onHead called with the response head. If it throws, the error is thrown and the body discarded
-   * @throws AttemptError, or the signal's reason
-   */
-  get(path: string, signal: AbortSignal, onHead: (head: ResponseHead) => void): Promise<TransportResponse>;
-  /** Aborts all requests. */
-  close(): Promise<void>;
-}
-
 export type OpenTransport = (options: TransportOptions, clock: Clock) => Transport;
 
 /** Maximum size of a discarded body. If it is longer, the connection is closed. */
 const discardedBytesMax = 64 * 1024;
 
-export function openTransport(options: TransportOptions, clock: Clock): Transport {
+/** Sends single requests: no retries, no redirects. */
+export type Transport = ReturnType<typeof openTransport>;
+
+export function openTransport(options: TransportOptions, clock: Clock) {
   const { requestDeadlineMs, responseBytesMax } = options;
   // The deadline below covers the full request. undici's timeouts restart with each phase and chunk.
   const pool = new Pool(options.origin, {
@@ -106,7 +98,11 @@ export function openTransport(options: TransportOptions, clock: Clock): Transpor
   }
 
   return {
-    async get(path, signal, onHead) {
+    /**
+     * @param onHead called with the response head. If it throws, the error is thrown and the body discarded
+     * @throws AttemptError, or the signal's reason
+     */
+    async get(path: string, signal: AbortSignal, onHead: (head: ResponseHead) => void): Promise<TransportResponse> {
       try {
         return await runWithDeadline(requestDeadlineMs, clock, signal, createDeadlineError, (joined) =>
           exchange(path, joined, onHead),
@@ -116,6 +112,7 @@ export function openTransport(options: TransportOptions, clock: Clock): Transpor
         throw error instanceof AttemptError ? error : (classifyConnectionError(error) ?? error);
       }
     },
+    /** Aborts all requests. */
     close: () => pool.destroy(),
   };
 }

@@ -199,19 +199,17 @@ function addHooks(
 }
 
 /** The methods of every path, for 405 and OPTIONS. */
-interface MethodRegistry {
-  /** The value of an Allow header; null if there is no route for the path. */
-  findAllowedMethods(path: string): string | null;
-}
+type MethodRegistry = ReturnType<typeof recordMethods>;
 
 /** Records every route that is added after this call. */
-function recordMethods(app: FastifyInstance): MethodRegistry {
+function recordMethods(app: FastifyInstance) {
   const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
   app.addHook('onRoute', ({ method, url }) => {
     routes.push({ pattern: toPathPattern(url), methods: [method].flat() });
   });
   return {
-    findAllowedMethods(path) {
+    /** The value of an Allow header; null if there is no route for the path. */
+    findAllowedMethods(path: string): string | null {
       const methods = routes.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods);
       return methods.length === 0 ? null : [...new Set([...methods, 'OPTIONS'])].sort().join(', ');
     },

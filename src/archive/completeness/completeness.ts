@@ -212,12 +212,7 @@ interface DayTally {
 }
 
 /** Accumulates the day states, symbol by symbol. */
-interface DayTallies {
-  add(symbolResult: SymbolCompleteness, newest: number): void;
-  computeDayStates(): Map<number, DayState>;
-}
-
-function createDayTallies(state: CompletenessInput, days: readonly number[]): DayTallies {
+function createDayTallies(state: CompletenessInput, days: readonly number[]) {
   const tallies = [...new Set(days)].sort((a, b) => a - b).map((day) => createDayTally(state, day));
   /**
    * The change, at each day, in the number of fully proven symbols. Kept as a difference array, since most symbols are
@@ -228,7 +223,7 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]): Da
   const findFirstDayAt = (t: number): number => findFirstIndex(0, tallies.length, (i) => tallies[i]!.day >= t);
   const findFirstDayOverlapping = (t: number): number => findFirstDayAt(t - dayMs + 1);
   return {
-    add(symbolResult, newest) {
+    add(symbolResult: SymbolCompleteness, newest: number) {
       const { expected, provenFinal } = symbolResult;
       if (tallies.length === 0 || expected.length === 0) return;
       const withExceptions = addExceptions(symbolResult, newest);
@@ -251,7 +246,7 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]): Da
       }
       for (; next < end; next++) addToDayTally(tallies[next]!, withExceptions);
     },
-    computeDayStates() {
+    computeDayStates(): Map<number, DayState> {
       let proven = 0;
       return new Map(
         tallies.map((tally, i) => {

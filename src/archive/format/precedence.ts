@@ -35,20 +35,9 @@ export interface KnownPrecedence {
 /**
  * Collects the precedence to store, key by key in time order. Adjacent keys with the same precedence share a window.
  */
-export interface PrecedenceRecorder {
-  /** Each replaces what was known for its window. */
-  readonly windows: PrecedenceWindow[];
-  /** Records the precedence of the next key. `isChanged` is true if it differs from the known one. */
-  record(t: number, precedence: Precedence, isChanged: boolean): void;
-  /** Like `record`, for every key from `first` to `last`, inclusive. */
-  recordRun(first: number, last: number, precedence: Precedence, isChanged: boolean): void;
-  /** Ends the current window. Called at a published key without a known observation, and at the end of a symbol. */
-  pause(): void;
-  /** Starts a new symbol. The previous one must have ended with `pause`. */
-  begin(symbol: string): void;
-}
+export type PrecedenceRecorder = ReturnType<typeof createPrecedenceRecorder>;
 
-export function createPrecedenceRecorder(): PrecedenceRecorder {
+export function createPrecedenceRecorder() {
   const windows: PrecedenceWindow[] = [];
   let symbol = '';
   let isOpen = false;
@@ -74,11 +63,16 @@ export function createPrecedenceRecorder(): PrecedenceRecorder {
     hasChange ||= isChanged;
   };
   return {
+    /** Each replaces what was known for its window. */
     windows,
+    /** Ends the current window. Called at a published key without a known observation, and at the end of a symbol. */
     pause,
-    record: (t, precedence, isChanged) => recordRun(t, t, precedence, isChanged),
+    /** Records the precedence of the next key. `isChanged` is true if it differs from the known one. */
+    record: (t: number, precedence: Precedence, isChanged: boolean) => recordRun(t, t, precedence, isChanged),
+    /** Like `record`, for every key from `first` to `last`, inclusive. */
     recordRun,
-    begin(next) {
+    /** Starts a new symbol. The previous one must have ended with `pause`. */
+    begin(next: string) {
       symbol = next;
     },
   };

@@ -56,14 +56,6 @@ function encodeColumns(columns: readonly FileColumn[], rows: number, groupRows: 
   return file.finish(columns);
 }
 
-/** A Parquet file under construction. Holds only the encoded bytes of the added rows. */
-interface ParquetFileWriter {
-  /** Adds rows `from` to `to` of the columns as the next row group. */
-  addRowGroup(columns: readonly FileColumn[], from: number, to: number): void;
-  /** Returns the file. The columns give names and types. */
-  finish(columns: readonly Omit<FileColumn, 'encodeChunk'>[]): Uint8Array;
-}
-
 /** The first row groups of a file, with which another one begins. */
 export interface KeptRowGroups {
   /** The bytes of the file up to the end of these row groups. */
@@ -74,13 +66,15 @@ export interface KeptRowGroups {
 
 const noRowGroups: KeptRowGroups = { bytes: magic, groups: [], rows: 0 };
 
-function openParquetFileWriter(kept = noRowGroups): ParquetFileWriter {
+/** A Parquet file under construction. Holds only the encoded bytes of the added rows. */
+function openParquetFileWriter(kept = noRowGroups) {
   const pieces: Uint8Array[] = [kept.bytes];
   const groups = [...kept.groups];
   let at = kept.bytes.length;
   let { rows } = kept;
   return {
-    addRowGroup(columns, from, to) {
+    /** Adds rows `from` to `to` of the columns as the next row group. */
+    addRowGroup(columns: readonly FileColumn[], from: number, to: number) {
       const start = at;
       const chunks = columns.map((column) => {
         const chunk = column.encodeChunk(from, to);
@@ -99,7 +93,8 @@ function openParquetFileWriter(kept = noRowGroups): ParquetFileWriter {
       });
       rows += to - from;
     },
-    finish(columns) {
+    /** Returns the file. The columns give names and types. */
+    finish(columns: readonly Omit<FileColumn, 'encodeChunk'>[]): Uint8Array {
       const footer = encodeFooter(columns, rows, groups);
       // Not a Buffer, because slices of a Buffer are not copies.
       const file = new Uint8Array(at + footer.length + 4 + magic.length);
@@ -178,27 +173,18 @@ export function encodePartFile(
   return file.finish();
 }
 
-/** A part file under construction, to which symbols are added in order. Full row groups are encoded and released. */
-interface PartFileWriter {
-  /** Adds the rows of the following symbols. */
-  add(rows: BufferedRows): void;
-  finish(): Uint8Array;
-}
-
 /**
- * Opens a part file. The same rows give the same bytes, however they are added.
+ * Opens a part file, to which symbols are added in order. Full row groups are encoded and released. The same rows give the
+ * same bytes, however they are added.
  * @param kept row groups of `groupRows` rows each that contain the first rows; these are added too, but not encoded
  */
-export function openPartFileWriter(
-  columns: readonly Column[],
-  groupRows: number,
-  kept: KeptRowGroups = noRowGroups,
-): PartFileWriter {
+export function openPartFileWriter(columns: readonly Column[], groupRows: number, kept: KeptRowGroups = noRowGroups) {
   const file = openParquetFileWriter(kept);
   let rowsToSkip = kept.rows;
   let buffered: BufferedRows | undefined;
   return {
-    add(rows) {
+    /** Adds the rows of the following symbols. */
+    add(rows: BufferedRows) {
       const length = rows.symbolOffsets.offsets.at(-1)!;
       let from = Math.min(rowsToSkip, length);
       rowsToSkip -= from;
@@ -216,7 +202,7 @@ export function openPartFileWriter(
       // Copied, because the caller may reuse the columns.
       if (from < length) buffered = copyRowRange(rows, from, length);
     },
-    finish() {
+    finish(): Uint8Array {
       if (buffered !== undefined)
         file.addRowGroup(toFileColumns(buffered, columns), 0, buffered.symbolOffsets.offsets.at(-1)!);
       return file.finish(

@@ -73,19 +73,8 @@ function encodeCandleFile(
   return createEncodedFile(dataset, toDayPath(dataset, day, part), bytes, computeFileStatistics(day, columns), keyAt);
 }
 
-/** Encodes the files of a part some symbols at a time, so that the part need not fit in memory. */
-interface PartitionWriter {
-  /**
-   * Adds the rows of the next symbols in sort order, and the coverage of these symbols.
-   * @param ticks whether the ticks may be written; if false, only their candles are written
-   * @throws Error if a row is outside the day or keys do not ascend; nothing is added then
-   */
-  add(columns: PartColumns, coverage: ReadonlyMap<string, readonly Window[]>, ticks: boolean): void;
-  /** Returns the ticks file, if `ticks` is set, and the candle files; none if there are no rows. */
-  finish(ticks: boolean): EncodedFile[];
-}
-
 /**
+ * Encodes the files of a part some symbols at a time, so that the part need not fit in memory.
  * @param bin `day` is a UTC midnight in epoch ms
  * @param series the rows of the part that candles are computed from, besides ticks
  * @param kept row groups of the published ticks with the first rows of the new file, which need not be encoded
@@ -96,19 +85,25 @@ export function openPartitionWriter(
   series: CandleSeries,
   groupRows: number,
   kept?: KeptRowGroups,
-): PartitionWriter {
+) {
   const file = openTickFileWriter(groupRows, kept);
   const lengths = intervals.map((interval) => candleIntervals[interval]);
   const candleSlices: CandleColumns[][] = [];
   const rows = createAddedRows(bin.day, groupRows);
   return {
-    add(columns, coverage, ticks) {
+    /**
+     * Adds the rows of the next symbols in sort order, and the coverage of these symbols.
+     * @param ticks whether the ticks may be written; if false, only their candles are written
+     * @throws Error if a row is outside the day or keys do not ascend; nothing is added then
+     */
+    add(columns: PartColumns, coverage: ReadonlyMap<string, readonly Window[]>, ticks: boolean) {
       if (columns.t.length === 0) return;
       rows.add(columns);
       if (ticks) file.add(columns);
       candleSlices.push(computeAllCandles(columns, coverage, lengths, series));
     },
-    finish(ticks) {
+    /** Returns the ticks file, if `ticks` is set, and the candle files; none if there are no rows. */
+    finish(ticks: boolean): EncodedFile[] {
       if (candleSlices.length === 0) return [];
       const path = toDayPath('ticks', bin.day, bin.part);
       return [
@@ -121,34 +116,29 @@ export function openPartitionWriter(
   };
 }
 
-/** Encodes the file of a part of a series some symbols at a time; see `openPartitionWriter`. */
-interface SeriesPartitionWriter {
-  /**
-   * Adds the rows of the next symbols in sort order.
-   * @throws Error if a row is outside the day or keys do not ascend; nothing is added then
-   */
-  add(columns: SeriesColumns): void;
-  /** Returns the file; undefined if there are no rows. */
-  finish(): EncodedFile | undefined;
-}
-
-/** @param bin `day` is a UTC midnight in epoch ms */
+/** The same for a series. @param bin `day` is a UTC midnight in epoch ms */
 export function openSeriesPartitionWriter(
   dataset: SeriesDataset,
   bin: { readonly day: number; readonly part: number },
   groupRows: number,
-): SeriesPartitionWriter {
+) {
   const file = openSeriesFileWriter(dataset, groupRows);
   const rows = createAddedRows(bin.day, groupRows, hasRowIds(dataset));
   let isEmpty = true;
   return {
-    add(columns) {
+    /**
+     * Adds the rows of the next symbols in sort order.
+     * @throws Error if a row is outside the day or keys do not ascend; nothing is added then
+     */
+    add(columns: SeriesColumns) {
       if (columns.t.length === 0) return;
       rows.add(columns);
       file.add(columns);
       isEmpty = false;
     },
-    finish: () => (isEmpty ? undefined : rows.encode(dataset, toDayPath(dataset, bin.day, bin.part), file.end())),
+    /** Returns the file; undefined if there are no rows. */
+    finish: (): EncodedFile | undefined =>
+      isEmpty ? undefined : rows.encode(dataset, toDayPath(dataset, bin.day, bin.part), file.end()),
   };
 }
 

@@ -57,28 +57,16 @@ export interface PriceCheckOptions {
   readonly priceBreaks?: readonly PriceBreak[] | undefined;
 }
 
-/** Keeps prices in another unit out of one publish. */
-export interface PriceCheck {
-  /** The input of an import; undefined if there is none, or it was refused. */
-  readonly intake: ImportBuffer | undefined;
-  readonly breaks: readonly PriceBreak[];
-  /** Begins an attempt: quarantines what the run has journaled since an earlier publish of it found a law broken. */
-  begin(): void;
-  /** Notes conflicts of the merge. */
-  note(conflicts: readonly Conflict[]): void;
-  /** @throws SuspectPricesError if the conflicts show a law, or a source has its first prices outside of 0 to 1 */
-  requireUsual(): void;
-  /** Inspects each such source once: the next attempt of the publish merges what is left. */
-  quarantineSuspects(): void;
-}
-
 /** Maximum number of conflicts of a symbol that are noted. */
 const notedMax = 100;
+
+/** Keeps prices in another unit out of one publish. */
+export type PriceCheck = ReturnType<typeof startPriceCheck>;
 
 export function startPriceCheck(
   archive: Archive,
   { runId, clock, intake, trustedSources = new Set(), priceBreaks = [] }: PriceCheckOptions,
-): PriceCheck {
+) {
   const names = archive.state.identity.sources.map(({ name }) => name);
   const judged = new Set(trustedSources);
   let known = priceBreaks.filter(({ isImport }) => !isImport);
@@ -89,19 +77,23 @@ export function startPriceCheck(
   const suspects = new Map<string | null, { readonly law: PriceLaw | null; readonly symbols: readonly string[] }>();
   const add = (found: PriceBreak | null): boolean => found !== null && breaks.push(found) > 0;
   return {
+    /** The input of an import; undefined if there is none, or it was refused. */
     get intake() {
       return accepted;
     },
     breaks,
+    /** Begins an attempt: quarantines what the run has journaled since an earlier publish of it found a law broken. */
     begin() {
       bySymbol.clear();
       for (const { source, law } of known) add(quarantinePrices(archive, source, { law, runId }, clock.nowMs()));
       known = [];
     },
-    note(conflicts) {
+    /** Notes conflicts of the merge. */
+    note(conflicts: readonly Conflict[]) {
       for (const { symbol, kept, dropped } of conflicts)
         if ((bySymbol.get(symbol)?.length ?? 0) < notedMax) pushTo(bySymbol, symbol, [kept, dropped]);
     },
+    /** @throws SuspectPricesError if the conflicts show a law, or a source has its first prices outside of 0 to 1 */
     requireUsual() {
       const bySource = Map.groupBy(bySymbol, ([symbol]) => findSource(symbol, names));
       for (const source of names.length === 0 ? [null] : names) {
@@ -113,6 +105,7 @@ export function startPriceCheck(
       }
       if (suspects.size > 0) throw new SuspectPricesError();
     },
+    /** Inspects each such source once: the next attempt of the publish merges what is left. */
     quarantineSuspects() {
       for (const [source, { law, symbols }] of suspects) {
         judged.add(source);

@@ -45,18 +45,15 @@ export function* listSpilledDays(all: SpilledDays): Generator<{ readonly day: nu
   }
 }
 
-export interface SpillFile {
-  /** Appends rows of one symbol that are sorted by time. @throws OddslakeError if the disk is full */
-  append(rows: SeriesRows): SpilledDays;
-  close(): void;
-}
+export type SpillFile = ReturnType<typeof openSpillFile>;
 
 /** Creates a scratch file; the path must not exist. */
-export function openSpillFile(path: string): SpillFile {
+export function openSpillFile(path: string) {
   const file = openSync(path, 'wx');
   let end = 0;
   return {
-    append(rows) {
+    /** Appends rows of one symbol that are sorted by time. @throws OddslakeError if the disk is full */
+    append(rows: SeriesRows): SpilledDays {
       const offset = end;
       const days: SpilledDay[] = [];
       let remaining: Uint8Array[] = [];
@@ -103,17 +100,13 @@ function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): 
 const viewBytes = (values: Float64Array | Uint8Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-/** Reads spilled rows. Opens each file once; `close` closes them. */
-export interface SpillReader {
-  /** Returns the rows of each slice. Their numbers are in a buffer that the next call reuses. */
-  read(spilled: readonly SpilledRows[]): SeriesRows[];
-  close(): void;
-}
-
 /** Buffer reused across readers: a new one would have to be zeroed and mapped page by page. */
 let spareBuffer = new Float64Array(0);
 
-export function openSpillReader(): SpillReader {
+/** Reads spilled rows. Opens each file once; `close` closes them. */
+export type SpillReader = ReturnType<typeof openSpillReader>;
+
+export function openSpillReader() {
   const files = new Map<string, number>();
   let buffer = spareBuffer;
   spareBuffer = new Float64Array(0);
@@ -134,7 +127,8 @@ export function openSpillReader(): SpillReader {
     }
   };
   return {
-    read(spilled) {
+    /** Returns the rows of each slice. Their numbers are in a buffer that the next call reuses. */
+    read(spilled: readonly SpilledRows[]): SeriesRows[] {
       const length = spilled.reduce((sum, { rowCount, width }) => sum + rowCount * (1 + width), 0);
       if (buffer.length < length) buffer = new Float64Array(length);
       let end = 0;

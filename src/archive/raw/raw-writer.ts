@@ -4,14 +4,6 @@ import type { RawPage, RawPageHead } from '../../contract/raw-page.ts';
 import type { Archive } from '../archive.ts';
 import { encodeRawPiece, pruneRawFiles, type RawRetention, toRawFolder } from './raw-file.ts';
 
-/** Saves the raw responses of a run. Nothing waits for it, and its failures do not affect the run. */
-export interface RawWriter {
-  /** Queues a response for writing. */
-  write(page: Omit<RawPage, 'run' | 'redacted'>): void;
-  /** Writes the queued responses. Resolves to a warning if some could not be saved, else null. */
-  close(): Promise<string | null>;
-}
-
 interface RawWriterOptions extends RawRetention {
   readonly runId: string;
   /** The API key. It is removed from response bodies that contain it. */
@@ -33,13 +25,13 @@ const fileBytesMax = 32 * 1024 * 1024;
 
 type QueuedPage = { readonly page: RawPage; readonly day: string };
 
+/** Saves the raw responses of a run. Nothing waits for it, and its failures do not affect the run. */
+export type RawWriter = ReturnType<typeof openRawWriter>;
+
 /**
  * Opens the writer of one run. Its files are .oddslake/raw/DAY/RUN-000.raw and so on; DAY is the UTC day of receipt.
  */
-export function openRawWriter(
-  { disk, layout }: Pick<Archive, 'disk' | 'layout'>,
-  options: RawWriterOptions,
-): RawWriter {
+export function openRawWriter({ disk, layout }: Pick<Archive, 'disk' | 'layout'>, options: RawWriterOptions) {
   const secret = Buffer.from(options.secret, 'utf8');
   let queue: QueuedPage[] = [];
   let queueBytes = 0;
@@ -109,7 +101,8 @@ export function openRawWriter(
   }
 
   return {
-    write(response) {
+    /** Queues a response for writing. */
+    write(response: Omit<RawPage, 'run' | 'redacted'>) {
       // The run is over, or writing has failed: ignore the response.
       if (closing.signal.aborted || failure !== undefined) return;
       const bytes = response.body.length;
@@ -122,7 +115,8 @@ export function openRawWriter(
       writing ??= writeAll();
       wake?.();
     },
-    async close() {
+    /** Writes the queued responses. Resolves to a warning if some could not be saved, else null. */
+    async close(): Promise<string | null> {
       closing.abort();
       wake?.();
       await writing;

@@ -3,19 +3,6 @@ import { type Archive, readCheckedManifest } from '../archive.ts';
 import { listManifestFiles, type Manifest } from '../format/manifest.ts';
 import { type CommitState, isLastCommit, readCommitState } from '../journal/intent.ts';
 
-/** Caches the current manifest. Reads it again only after a write to the state database. */
-export interface ManifestWatcher {
-  getManifest(): Manifest;
-  /** A number that increases with every write to the state database. Data read at the same version is still current. */
-  getVersion(): number;
-  /**
-   * Calls `listener` whenever `getManifest` has read the manifest of another commit, so that caches can drop what it
-   * replaced. Such an entry is never read again and would only wait to be evicted: a service that runs for days would fill
-   * its caches with them.
-   */
-  onNewGeneration(listener: (current: CurrentFiles) => void): void;
-}
-
 /** The published files of a generation. */
 export interface CurrentFiles {
   readonly generation: number;
@@ -23,11 +10,14 @@ export interface CurrentFiles {
   readonly hashes: ReadonlySet<string>;
 }
 
+/** Caches the current manifest. Reads it again only after a write to the state database. */
+export type ManifestWatcher = ReturnType<typeof watchManifest>;
+
 /**
  * Watches an archive that this and other processes write. Commits are compared rather than numbers of generations: a pull
  * may bring another generation of the same number.
  */
-export function watchManifest(archive: Archive): ManifestWatcher {
+export function watchManifest(archive: Archive) {
   // https://sqlite.org/pragma.html#pragma_data_version increases with commits of other connections; total_changes()
   // counts the writes of this one. Two statements: the table pragma_data_version compiles the pragma for every query.
   const { db } = archive.state;
@@ -42,9 +32,15 @@ export function watchManifest(archive: Archive): ManifestWatcher {
     for (const listener of listeners) listener({ generation: manifest.generation, hashes });
   };
   return {
+    /** A number that increases with every write to the state database. Data read at the same version is still current. */
     getVersion: version,
-    onNewGeneration: (listener) => void listeners.push(listener),
-    getManifest() {
+    /**
+     * Calls `listener` whenever `getManifest` has read the manifest of another commit, so that caches can drop what it
+     * replaced. Such an entry is never read again and would only wait to be evicted: a service that runs for days would fill
+     * its caches with them.
+     */
+    onNewGeneration: (listener: (current: CurrentFiles) => void) => void listeners.push(listener),
+    getManifest(): Manifest {
       const currentVersion = version();
       if (cached !== undefined && cached.version !== currentVersion && isLastCommit(db, cached.commit))
         cached.version = currentVersion;

@@ -28,14 +28,6 @@ interface LatestBook {
   readonly fetchedAt: number;
 }
 
-interface OrderBookReader {
-  /**
-   * Reads the latest snapshot of a symbol, published or journaled; null if there is none.
-   * @throws DamageError if a file that may contain it is damaged
-   */
-  readLatest(symbol: string): Promise<LatestBook | null>;
-}
-
 type Book = Omit<LatestBook, 'fetchedAt'>;
 
 /** Approximate memory for cached files, in bytes. */
@@ -46,7 +38,7 @@ const symbolBytes = 200;
 const booklessCacheOptions = { max: 100_000 };
 
 /** Opens a reader for the latest order books. Other processes may write the archive meanwhile. */
-export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, files: VerifiedFiles): OrderBookReader {
+export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, files: VerifiedFiles) {
   // Keyed by file hash.
   const sizeOf = (entries: ReadonlyMap<string, Book | number>): number =>
     [...entries.values()].reduce<number>((sum, entry) => sum + symbolBytes + levelBytes * countLevels(entry), 1);
@@ -94,7 +86,11 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
   }
 
   return {
-    readLatest: (symbol) =>
+    /**
+     * Reads the latest snapshot of a symbol, published or journaled; null if there is none.
+     * @throws DamageError if a file that may contain it is damaged
+     */
+    readLatest: (symbol: string): Promise<LatestBook | null> =>
       readConsistently(archive, watcher, async (manifest) => {
         const published = await readLatestPublished(manifest, symbol);
         const journaled = readLatestBooks(archive.state, symbol);

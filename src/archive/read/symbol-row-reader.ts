@@ -39,16 +39,6 @@ interface AsyncRowQuery extends SymbolRowQuery {
   readBytes(): Promise<Uint8Array>;
 }
 
-/** Reads single symbols from published files, and caches what it has decoded. */
-export interface SymbolRowReader {
-  /** Yields to other work between files. @throws DamageError if the file cannot be decoded */
-  readRows(query: AsyncRowQuery): Promise<SymbolRows>;
-  /** Does the same without yielding. @param readBytes as in `AsyncRowQuery` */
-  readRowsAtOnce(query: SymbolRowQuery, readBytes: () => Uint8Array): SymbolRows;
-  /** Forgets the files that are not among these, by their SHA-256. */
-  dropReplaced(hashes: ReadonlySet<string>): void;
-}
-
 /** The first columns of the sort order, up to the symbol. */
 function listKeyColumns(dataset: SymbolDataset): readonly string[] {
   const { order }: DatasetDefinition = datasets[dataset];
@@ -72,8 +62,11 @@ const indexedFileBytes = 64 * 1024;
 
 const noRows: SymbolRows = { count: 0, columns: {} };
 
+/** Reads single symbols from published files, and caches what it has decoded. */
+export type SymbolRowReader = ReturnType<typeof openSymbolRowReader>;
+
 /** @param bytesMax memory for all that is kept, in bytes; at least 0 */
-export function openSymbolRowReader(bytesMax: number): SymbolRowReader {
+export function openSymbolRowReader(bytesMax: number) {
   const toMaxSize = (share: number): number => Math.max(1, Math.floor(bytesMax * share));
   // Keyed by file hash.
   const indexes = new LRUCache<string, SymbolRowIndex>({
@@ -131,19 +124,22 @@ export function openSymbolRowReader(bytesMax: number): SymbolRowReader {
   }
 
   return {
-    dropReplaced(hashes) {
+    /** Forgets the files that are not among these, by their SHA-256. */
+    dropReplaced(hashes: ReadonlySet<string>) {
       dropReplaced(wholes, hashes);
       dropReplaced(indexes, hashes, (index) => {
         for (const column of index.columns.values()) for (const page of column.pages) pages.delete(page);
       });
     },
-    readRowsAtOnce(query, readBytes) {
+    /** Does the same without yielding. @param readBytes as in `AsyncRowQuery` */
+    readRowsAtOnce(query: SymbolRowQuery, readBytes: () => Uint8Array): SymbolRows {
       const found = findRows(query);
       if (found !== undefined) return found;
       const bytes = readBytes();
       return decodePublished(query.file.path, () => decodeRows(query, bytes));
     },
-    async readRows(query) {
+    /** Yields to other work between files. @throws DamageError if the file cannot be decoded */
+    async readRows(query: AsyncRowQuery): Promise<SymbolRows> {
       const found = findRows(query);
       if (found !== undefined) return found;
       const bytes = await query.readBytes();

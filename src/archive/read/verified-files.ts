@@ -9,25 +9,6 @@ import type { PublishedFile } from '../format/manifest.ts';
 import { locateFile, readPublishedFile } from '../read-published-file.ts';
 import { dropReplaced } from './drop-replaced.ts';
 
-/** Reads archive files with their sha256 checked. Caches recently used files in memory. */
-export interface VerifiedFiles {
-  /**
-   * Reads a file as listed in a manifest.
-   * @throws DamageError if its bytes differ: it is damaged, or a later generation replaced it
-   */
-  readBytes(file: PublishedFile): Uint8Array;
-  /** Forgets the files that are not among these, by their SHA-256. */
-  dropReplaced(hashes: ReadonlySet<string>): void;
-  /** Files and bytes in the cache. */
-  getCacheSize(): { readonly files: number; readonly bytes: number };
-  /**
-   * Opens a file for sending: from memory if it fits, else from an open descriptor, so that a rename does not change
-   * what is sent. Checks the hash before it returns, in chunks. Concurrent calls for the same file share one check.
-   * @throws DamageError as `readBytes` does
-   */
-  open(file: FileEntry): Promise<OpenedFile>;
-}
-
 /** Must be closed; `close` is idempotent. */
 export interface OpenedFile {
   /** Modification time, epoch milliseconds; null if it is uncertain. */
@@ -51,8 +32,11 @@ const checksConcurrentMax = 2;
 /** Maximum remembered checks of files that are too large for the cache. */
 const checkedFilesMax = 10_000;
 
+/** Reads archive files with their sha256 checked. Caches recently used files in memory. */
+export type VerifiedFiles = ReturnType<typeof openVerifiedFiles>;
+
 /** @param bytesMax size of the cache in bytes, at least 0. Slow readers may hold the same amount of evicted files. */
-export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedFiles {
+export function openVerifiedFiles(archive: Archive, bytesMax: number) {
   // Keyed by file hash.
   const cache = new LRUCache<string, FileBytes>({
     maxSize: Math.max(1, bytesMax),
@@ -106,7 +90,11 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
   }
 
   return {
-    readBytes(file) {
+    /**
+     * Reads a file as listed in a manifest.
+     * @throws DamageError if its bytes differ: it is damaged, or a later generation replaced it
+     */
+    readBytes(file: PublishedFile): Uint8Array {
       const cached = cache.get(file.sha256);
       if (cached !== undefined) return cached.bytes;
       const before = readModifiedMs(archive, file);
@@ -115,9 +103,16 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
       cache.set(file.sha256, { bytes, modifiedMs: before === modifiedMs ? modifiedMs : null });
       return bytes;
     },
-    dropReplaced: (hashes) => dropReplaced(cache, hashes),
+    /** Forgets the files that are not among these, by their SHA-256. */
+    dropReplaced: (hashes: ReadonlySet<string>) => dropReplaced(cache, hashes),
+    /** Files and bytes in the cache. */
     getCacheSize: () => ({ files: cache.size, bytes: cache.calculatedSize }),
-    open: (file) =>
+    /**
+     * Opens a file for sending: from memory if it fits, else from an open descriptor, so that a rename does not change
+     * what is sent. Checks the hash before it returns, in chunks. Concurrent calls for the same file share one check.
+     * @throws DamageError as `readBytes` does
+     */
+    open: (file: FileEntry): Promise<OpenedFile> =>
       file.bytes <= bytesMax * fileShareMax && lentBytes.hasRoom(file.sha256, file.bytes)
         ? openFromMemory(file)
         : openFromDisk(file),
@@ -274,16 +269,11 @@ async function readAt(opened: OpenFileHandle, file: FileEntry, buffer: Uint8Arra
   return bytesRead;
 }
 
-/** Tracks memory that readers hold: evicted bytes stay allocated until the slowest reader is done. */
-interface ByteBudget {
-  /** Whether `bytes` more fit, or this key is already counted. */
-  hasRoom(key: string, bytes: number): boolean;
-  /** Returns a release function, which is idempotent. */
-  acquire(key: string, bytes: number): () => void;
-}
-
-/** @param bytesMax total budget in bytes; each key counts once */
-function createByteBudget(bytesMax: number): ByteBudget {
+/**
+ * Tracks memory that readers hold: evicted bytes stay allocated until the slowest reader is done.
+ * @param bytesMax total budget in bytes; each key counts once
+ */
+function createByteBudget(bytesMax: number) {
   const readers = new Map<string, number>();
   let lentBytes = 0;
   const release = (key: string, bytes: number): void => {
@@ -293,8 +283,10 @@ function createByteBudget(bytesMax: number): ByteBudget {
     lentBytes -= bytes;
   };
   return {
-    hasRoom: (key, bytes) => readers.has(key) || lentBytes + bytes <= bytesMax,
-    acquire(key, bytes) {
+    /** Whether `bytes` more fit, or this key is already counted. */
+    hasRoom: (key: string, bytes: number): boolean => readers.has(key) || lentBytes + bytes <= bytesMax,
+    /** Returns a release function, which is idempotent. */
+    acquire(key: string, bytes: number): () => void {
       const count = readers.get(key) ?? 0;
       readers.set(key, count + 1);
       if (count === 0) lentBytes += bytes;

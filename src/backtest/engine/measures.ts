@@ -18,14 +18,9 @@ export interface Position {
 export type ReadMeasure = (i: number) => number;
 
 /** Measures of one strategy on one symbol. A value depends only on ticks up to its own. */
-export interface Measures {
-  /** A measure at every tick, NaN if unknown; null if it is not stored as a column. */
-  getColumn(measure: Measure): Float64Array | null;
-  createReader(measure: Measure, position: Position): ReadMeasure;
-  getState(i: number): MarketState | null;
-}
+export type Measures = ReturnType<typeof createMeasures>;
 
-export function createMeasures(series: SymbolSeries, strategy: Strategy): Measures {
+export function createMeasures(series: SymbolSeries, strategy: Strategy) {
   const { t, p } = series;
   const windowMsOf = ({ window_ms }: Measure): number =>
     window_ms === undefined ? 0 : resolveQuantity(window_ms, strategy);
@@ -36,9 +31,10 @@ export function createMeasures(series: SymbolSeries, strategy: Strategy): Measur
   };
   const state = createStateReader(series);
   return {
+    /** A measure at every tick, NaN if unknown; null if it is not stored as a column. */
     getColumn: column,
     getState: state,
-    createReader(of, position) {
+    createReader(of: Measure, position: Position): ReadMeasure {
       const windowMs = windowMsOf(of);
       const values = column(of);
       if (values !== null) return (i) => values[i]!;

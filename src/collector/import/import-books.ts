@@ -117,14 +117,6 @@ interface LevelRow {
   readonly quantity: string | null;
 }
 
-/** Joins rows that have the same symbol and the same text of a time, and follow one another, into rows of order books. */
-interface LevelJoiner {
-  /** Adds a row; returns the order book that ended before it. The rows of a symbol follow one another. */
-  add(row: LevelRow): BookRow | null;
-  /** Returns the last order book. */
-  end(): BookRow | null;
-}
-
 interface JoinedBook {
   readonly row: LevelRow;
   readonly bids: unknown[];
@@ -135,10 +127,11 @@ interface JoinedBook {
 }
 
 /**
+ * Joins rows that have the same symbol and the same text of a time, and follow one another, into rows of order books.
  * @throws UsageError from `add` if a level cannot be assigned to an order book, or if the time of an order book is written in
  * two ways: then each part of an order book would be taken for all of it
  */
-export function joinLevels(rules: TickRowRules, describeFile: string): LevelJoiner {
+export function joinLevels(rules: TickRowRules, describeFile: string) {
   let current: JoinedBook | null = null;
   /** The times of the current symbol, and whether they are whole milliseconds. */
   const times = new Map<number, boolean>();
@@ -159,7 +152,8 @@ export function joinLevels(rules: TickRowRules, describeFile: string): LevelJoin
     times.set(t, isWhole);
   };
   return {
-    add(row) {
+    /** Adds a row; returns the order book that ended before it. The rows of a symbol follow one another. */
+    add(row: LevelRow): BookRow | null {
       const { symbol, t } = row;
       if (symbol === null || symbol === '' || t === null || t.trim() === '')
         throw new UsageError(
@@ -175,6 +169,7 @@ export function joinLevels(rules: TickRowRules, describeFile: string): LevelJoin
       addLevel(current!, row);
       return ended;
     },
+    /** Returns the last order book. */
     end: toBook,
   };
 }

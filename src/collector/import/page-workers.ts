@@ -45,18 +45,9 @@ export type PageRead =
 export const openImportThreads = (count: number): Promise<MergeThreads> =>
   openMergeThreads(count, './page-workers', import.meta.url);
 
-export interface PageReader {
-  /**
-   * Reads a batch on another thread, or on this one if the others have no room. Null for a market list, whose records
-   * stay in memory, and for a file that could not be read: `readPage` reads these one at a time.
-   */
-  readPages(files: readonly PageFile[]): Promise<(PageRead | null)[]>;
-  /** Reads a page on this thread. */
-  readPage(file: PageFile): PageRead;
-  close(): void;
-}
+type PageReader = ReturnType<typeof openPageReader>;
 
-export function openPageReader(rules: PageRules, threads: MergeThreads | undefined): PageReader {
+export function openPageReader(rules: PageRules, threads: MergeThreads | undefined) {
   let spill: SpillFile | undefined;
   let isClosed = false;
   const openSpill = (): SpillFile => {
@@ -67,7 +58,11 @@ export function openPageReader(rules: PageRules, threads: MergeThreads | undefin
   };
   let assignments = Promise.resolve();
   return {
-    async readPages(files) {
+    /**
+     * Reads a batch on another thread, or on this one if the others have no room. Null for a market list, whose records
+     * stay in memory, and for a file that could not be read: `readPage` reads these one at a time.
+     */
+    async readPages(files: readonly PageFile[]): Promise<(PageRead | null)[]> {
       const task: ReadPagesTask = { ...rules, files };
       // Assign the tasks one by one, each after the completion messages of the threads have been processed.
       assignments = assignments.then(() => new Promise((resolve) => setImmediate(resolve)));
@@ -75,7 +70,8 @@ export function openPageReader(rules: PageRules, threads: MergeThreads | undefin
       if (threads?.hasRoom() === true) return await threads.run<(PageRead | null)[]>('readPagesOnThread', task);
       return readBatch(task, openSpill());
     },
-    readPage: (file) => readPage(file, rules, openSpill()),
+    /** Reads a page on this thread. */
+    readPage: (file: PageFile): PageRead => readPage(file, rules, openSpill()),
     close() {
       isClosed = true;
       spill?.close();

@@ -26,20 +26,6 @@ interface RejectedReason {
   readonly first: string;
 }
 
-/** Counts the rows of consecutive files. */
-export interface RowCounter {
-  accept(rows?: number): void;
-  reject(reason: string, raw: string): void;
-  /** Adds the price of a tick, before it is accepted or rejected. */
-  addPrice(price: number): void;
-  /** Whether `show` takes more rows of the current file. */
-  readonly isShowing: boolean;
-  /** Keeps one of the first rows of the current file for display. */
-  show(row: StoredRow): void;
-  /** Returns the counts of the current file and starts the next one. */
-  endFile(): FileCounts;
-}
-
 /** Maximum number of distinct reasons. Others are counted together. */
 const reasonsMax = 20;
 const otherReasons = 'other reasons';
@@ -47,7 +33,8 @@ const otherReasons = 'other reasons';
 /** Rows of a file that are shown. */
 const shownRowsMax = 5;
 
-export function createRowCounter(): RowCounter {
+/** Counts the rows of consecutive files. */
+export function createRowCounter() {
   let rows = 0;
   let prices = createPriceRange();
   let firstRows: StoredRow[] = [];
@@ -56,23 +43,27 @@ export function createRowCounter(): RowCounter {
     accept(count = 1) {
       rows += count;
     },
-    reject(reason, raw) {
+    reject(reason: string, raw: string) {
       rows++;
       const key = reasons.has(reason) || reasons.size < reasonsMax ? reason : otherReasons;
       const known = reasons.get(key);
       if (known === undefined) reasons.set(key, { count: 1, first: raw });
       else known.count++;
     },
-    addPrice(price) {
+    /** Adds the price of a tick, before it is accepted or rejected. */
+    addPrice(price: number) {
       prices.add(price);
     },
+    /** Whether `show` takes more rows of the current file. */
     get isShowing() {
       return firstRows.length < shownRowsMax;
     },
-    show(row) {
+    /** Keeps one of the first rows of the current file for display. */
+    show(row: StoredRow) {
       firstRows.push(row);
     },
-    endFile() {
+    /** Returns the counts of the current file and starts the next one. */
+    endFile(): FileCounts {
       const reasonList =
         reasons.size === 0 ? [] : [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
       const sorted = reasonList.sort((a, b) => b.count - a.count);
@@ -123,26 +114,17 @@ function guessTimeUnit(raw: string): EpochUnit | null {
   return unit === 'ms' ? null : unit;
 }
 
-/** Buffers rejected input of consecutive files for the quarantine. The size per file is limited. */
-interface RejectBuffer {
-  /** Keeps the item as received, or only counts it if the limit is reached. */
-  add(item: QuarantinedInput): void;
-  nextFile(): void;
-  /** Number of items kept since the last `drain`. */
-  readonly pendingCount: number;
-  /** Returns the items kept since the last call, and the number of further items that were counted but not kept. */
-  drain(): { readonly items: readonly QuarantinedInput[]; readonly dropped: number };
-}
-
 /** Maximum bytes of rejected input kept per file, before compression: enough to see what is wrong with it. */
 const fileBytesMax = 4 * 1024 * 1024;
 
-export function createRejectBuffer(): RejectBuffer {
+/** Buffers rejected input of consecutive files for the quarantine. The size per file is limited. */
+export function createRejectBuffer() {
   let items: QuarantinedInput[] = [];
   let dropped = 0;
   let bytesLeft = fileBytesMax;
   return {
-    add(item) {
+    /** Keeps the item as received, or only counts it if the limit is reached. */
+    add(item: QuarantinedInput) {
       const bytes = Buffer.byteLength(item.raw);
       if (bytes > bytesLeft) {
         // Smaller items that follow are not kept either: the quarantine holds the first rejected items of the file,
@@ -157,10 +139,12 @@ export function createRejectBuffer(): RejectBuffer {
     nextFile() {
       bytesLeft = fileBytesMax;
     },
+    /** Number of items kept since the last `drain`. */
     get pendingCount() {
       return items.length;
     },
-    drain() {
+    /** Returns the items kept since the last call, and the number of further items that were counted but not kept. */
+    drain(): { readonly items: readonly QuarantinedInput[]; readonly dropped: number } {
       const taken = { items, dropped };
       items = [];
       dropped = 0;

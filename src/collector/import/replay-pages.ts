@@ -64,16 +64,6 @@ function convertPrices(p: Float64Array, formula: string | undefined, scale: Pric
   return scale === null ? p : p.map((price) => (price * scale.factor) / scale.divisor);
 }
 
-/** Replays the raw responses of one run in the order received. */
-export interface PageReplayer {
-  /** To be passed to `decodeRawTickResponse`. */
-  readonly checkFields: FieldCheck;
-  /** Returns the ticks of a response, and the claims that earlier responses for its symbol allow. */
-  replay(raw: RawTickResponse): Omit<TickRecord, 'runId'>;
-  /** Returns the claims that the last responses of each symbol allow. */
-  finish(): Omit<TickRecord, 'runId'>[];
-}
-
 /** The current window of a symbol, with the responses for it. */
 interface ReplayedWindow {
   readonly origin: Origin;
@@ -89,15 +79,20 @@ interface PageChain {
   confirmed: Observation | null;
 }
 
+/** Replays the raw responses of one run in the order received. */
+export type PageReplayer = ReturnType<typeof createPageReplayer>;
+
 /**
  * Replays responses and computes their coverage, like the collector, but without further requests. If only one response
  * covers a window, the window is inferred.
  */
-export function createPageReplayer(futureSkewMs: number): PageReplayer {
+export function createPageReplayer(futureSkewMs: number) {
   const fetched = new Map<string, ReplayedWindow>();
   return {
+    /** To be passed to `decodeRawTickResponse`. */
     checkFields: createFieldCheck(),
-    replay(raw) {
+    /** Returns the ticks of a response, and the claims that earlier responses for its symbol allow. */
+    replay(raw: RawTickResponse): Omit<TickRecord, 'runId'> {
       const { meaning: purpose, page, symbol, requested, head } = raw;
       // Page sizes only decide the next request, and there is none here.
       const limit = Number.POSITIVE_INFINITY;
@@ -122,7 +117,8 @@ export function createPageReplayer(futureSkewMs: number): PageReplayer {
       fetched.set(symbol, startReplayedWindow(origin, observation));
       return { ...record, covered: current === undefined ? [] : computeClaims(current) };
     },
-    finish: () =>
+    /** Returns the claims that the last responses of each symbol allow. */
+    finish: (): Omit<TickRecord, 'runId'>[] =>
       [...fetched].map(([symbol, current]) => ({
         symbol,
         requestedWindow: current.first.window,

@@ -4,34 +4,19 @@ import { concatTexts, encodeTexts, pickTexts, sliceTexts, type TextColumn } from
 /** Maximum number of rows that an import reads before it makes room in its buffers. */
 export const rowsAtOnceMax = 1 << 17;
 
-/** Buffers rows in file order and returns them grouped by symbol. Its size is bounded, so memory does not grow with the file. */
-export interface RowBuffer {
-  readonly length: number;
-  /** The numbers of the rows, one array for each column. */
-  readonly values: readonly Float64Array[];
-  /**
-   * Adds a row with its texts, one for each column, and returns its index in `values`, where the caller writes its numbers.
-   * Throws RangeError if the buffer is full.
-   */
-  add(symbol: string, t: number, texts?: readonly (string | null)[]): number;
-  /**
-   * Yields the rows of each symbol in input order, and empties the buffer.
-   * @param isEnd whether the file has ended. If not, the last rows of a symbol that have the same time stay in the buffer: the
-   * next rows may have it too, and the order of rows of one time matters. Rows with texts have IDs, and do not stay
-   */
-  drain(isEnd: boolean): Generator<SeriesRows & { readonly symbol: string }>;
-}
-
 /** Rows of one time that stay in the buffer. If there are more, their time says nothing. */
 const stayingMax = 1024;
 
 const noTexts: readonly string[] = [];
 
+/** Buffers rows in file order and returns them grouped by symbol. Its size is bounded, so memory does not grow with the file. */
+export type RowBuffer = ReturnType<typeof createRowBuffer>;
+
 /**
  * @param width number of value columns
  * @param textWidth number of text columns
  */
-export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): RowBuffer {
+export function createRowBuffer(rowsMax: number, width: number, textWidth = 0) {
   const ids = new Map<string, number>();
   const names: string[] = [];
   const id = new Uint32Array(rowsMax);
@@ -44,8 +29,13 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
     get length() {
       return length;
     },
+    /** The numbers of the rows, one array for each column. */
     values,
-    add(symbol, time, textsOfRow = noTexts) {
+    /**
+     * Adds a row with its texts, one for each column, and returns its index in `values`, where the caller writes its numbers.
+     * Throws RangeError if the buffer is full.
+     */
+    add(symbol: string, time: number, textsOfRow: readonly (string | null)[] = noTexts): number {
       if (length === rowsMax) throw new RangeError(`more than ${rowsMax} rows`);
       if (symbol !== latest.symbol) {
         let symbolId = ids.get(symbol);
@@ -60,7 +50,12 @@ export function createRowBuffer(rowsMax: number, width: number, textWidth = 0): 
       for (let c = 0; c < textWidth; c++) texts[c]!.add(textsOfRow[c]!);
       return length++;
     },
-    *drain(isEnd) {
+    /**
+     * Yields the rows of each symbol in input order, and empties the buffer.
+     * @param isEnd whether the file has ended. If not, the last rows of a symbol that have the same time stay in the buffer: the
+     * next rows may have it too, and the order of rows of one time matters. Rows with texts have IDs, and do not stay
+     */
+    *drain(isEnd: boolean): Generator<SeriesRows & { readonly symbol: string }> {
       const starts = new Uint32Array(names.length + 1);
       for (let i = 0; i < length; i++) starts[id[i]! + 1]!++;
       for (let i = 0; i < names.length; i++) starts[i + 1]! += starts[i]!;
@@ -118,13 +113,7 @@ function countStaying(t: Float64Array, starts: Uint32Array, rowsMax: number): Ui
 /** Number of texts of a column that are encoded together. Strings that live no longer cost the garbage collector little. */
 const textsAtOnce = 4096;
 
-interface TextBuffer {
-  add(text: string | null): void;
-  /** Returns all texts, and empties the buffer. */
-  drain(): TextColumn;
-}
-
-function openTextBuffer(): TextBuffer {
+function openTextBuffer() {
   const pending = new Array<string | null>(textsAtOnce).fill(null);
   let count = 0;
   let encoded: TextColumn[] = [];
@@ -133,11 +122,12 @@ function openTextBuffer(): TextBuffer {
     count = 0;
   };
   return {
-    add(text) {
+    add(text: string | null) {
       pending[count++] = text;
       if (count === textsAtOnce) encode();
     },
-    drain() {
+    /** Returns all texts, and empties the buffer. */
+    drain(): TextColumn {
       encode();
       const all = concatTexts(encoded);
       encoded = [];

@@ -13,7 +13,7 @@ import { ticksPerRejected } from '../../archive/journal/journal.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { Run } from '../run/run.ts';
-import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
+import { createRejectBuffer, createRowCounter } from './rejected-rows.ts';
 import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
 import { type ImportedRows, openScratchList, type ScratchList } from './scratch-list.ts';
 
@@ -26,26 +26,6 @@ export interface SeriesSink {
   accept(symbol: string, t: number, values: Float64Array, texts: readonly (string | null)[]): void;
   /** `symbol` is null if the row has none. */
   reject(symbol: string | null, rejected: RejectedInput): void;
-}
-
-/**
- * Writes the rows of a series with bounded memory. All of them go to scratch files first, because an import changes nothing
- * before its row files have passed the checks. `release` then passes them to the next publish, which reads them from there.
- */
-export interface SeriesWriter {
-  /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `endFile`. */
-  readonly rows: SeriesSink;
-  /** Counts the rows of the current file. */
-  readonly rowCounter: RowCounter;
-  /** The symbols of the accepted rows. */
-  readonly symbols: ReadonlySet<string>;
-  /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
-  flushWhenFull(observedAt: number): void;
-  /** Writes all buffered rows of a file. */
-  endFile(observedAt: number): void;
-  /** Accepts all rows for the next publish, and journals rejected ones. */
-  release(): Promise<void>;
-  close(): void;
 }
 
 interface SeriesWriterOptions {
@@ -66,7 +46,13 @@ const bufferTextRowsMax = 1 << 18;
 /** Number of rejected rows that are written together. */
 const rejectedMax = 1000;
 
-export function openSeriesWriter(run: Run, options: SeriesWriterOptions): SeriesWriter {
+/**
+ * Writes the rows of a series with bounded memory. All of them go to scratch files first, because an import changes nothing
+ * before its row files have passed the checks. `release` then passes them to the next publish, which reads them from there.
+ */
+export type SeriesWriter = ReturnType<typeof openSeriesWriter>;
+
+export function openSeriesWriter(run: Run, options: SeriesWriterOptions) {
   const { dataset, accept, qualify, scratch, addLoad } = options;
   const { state } = run.archive;
   const valueColumns = listValueColumns(dataset);
@@ -111,10 +97,13 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
   }
 
   return {
+    /** Counts the rows of the current file. */
     rowCounter,
+    /** The symbols of the accepted rows. */
     symbols,
+    /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `endFile`. */
     rows: {
-      accept(symbol, t, values, texts) {
+      accept(symbol: string, t: number, values: Float64Array, texts: readonly (string | null)[]) {
         for (const { c } of prices) if (!Number.isNaN(values[c])) rowCounter.addPrice(values[c]!);
         if (rowCounter.isShowing) rowCounter.show({ symbol, t, ...listCells(dataset, values, texts) });
         rowCounter.accept();
@@ -122,21 +111,24 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions): Series
         const row = buffer.add(symbol, t, texts);
         for (let c = 0; c < values.length; c++) buffer.values[c]![row] = values[c]!;
       },
-      reject(symbol, rejected) {
+      reject(symbol: string | null, rejected: RejectedInput) {
         rowCounter.reject(rejected.reason, rejected.raw);
         // The observation time of the file is added when the buffer is written.
         rejectBuffer.add({ symbol: symbol === null ? null : qualify(symbol), at: 0, ...rejected });
       },
     },
-    flushWhenFull(observedAt) {
+    /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
+    flushWhenFull(observedAt: number) {
       if (buffer !== undefined && buffer.length >= bufferMax - rowsAtOnceMax) drain(observedAt, false);
       if (rejectBuffer.pendingCount >= rejectedMax) writeRejected(observedAt);
     },
-    endFile(observedAt) {
+    /** Writes all buffered rows of a file. */
+    endFile(observedAt: number) {
       drain(observedAt, true);
       writeRejected(observedAt);
       rejectBuffer.nextFile();
     },
+    /** Accepts all rows for the next publish, and journals rejected ones. */
     async release() {
       const items = held;
       held = undefined;

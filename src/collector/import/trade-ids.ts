@@ -1,25 +1,3 @@
-/**
- * Makes identifiers for the trades of one file that have none: their content and, because equal trades at one time are not one
- * trade, a number among the equal rows of the file. So two files that overlap have the same identifiers for the rows of both,
- * and the larger number of equal rows counts, not the sum.
- *
- * Equal rows have one time. While the rows of a symbol ascend or descend by time, only those of the current time are
- * remembered once there are many.
- */
-export interface TradeIds {
-  /**
-   * @param values price, size and block, as stored
-   * @param texts the texts of the trade: of these the aggressor and the hash, at indexes 1 and 2
-   * @returns the identifier, such as `=1764115200000,0.42,10,buy#0`, or why there can be none
-   */
-  next(
-    symbol: string,
-    t: number,
-    values: Float64Array,
-    texts: readonly (string | null)[],
-  ): string | { readonly reason: string };
-}
-
 /** Number of different trades that are remembered. Each takes about 60 bytes, or some hundred if a file is not sorted. */
 const rememberedMax = 300_000;
 
@@ -47,8 +25,18 @@ interface SymbolTrades {
 /** Fewer trades are compared one by one. */
 const comparedMax = 16;
 
+/**
+ * Makes identifiers for the trades of one file that have none: their content and, because equal trades at one time are not one
+ * trade, a number among the equal rows of the file. So two files that overlap have the same identifiers for the rows of both,
+ * and the larger number of equal rows counts, not the sum.
+ *
+ * Equal rows have one time. While the rows of a symbol ascend or descend by time, only those of the current time are
+ * remembered once there are many.
+ */
+export type TradeIds = ReturnType<typeof createTradeIds>;
+
 /** @param limit see `rememberedMax` */
-export function createTradeIds(limit = rememberedMax): TradeIds {
+export function createTradeIds(limit = rememberedMax) {
   const bySymbol = new Map<string, SymbolTrades>();
   let remembered = 0;
   /** Whether no symbol has anything left to forget. */
@@ -75,7 +63,17 @@ export function createTradeIds(limit = rememberedMax): TradeIds {
   }
 
   return {
-    next(symbol, t, values, texts) {
+    /**
+     * @param values price, size and block, as stored
+     * @param texts the texts of the trade: of these the aggressor and the hash, at indexes 1 and 2
+     * @returns the identifier, such as `=1764115200000,0.42,10,buy#0`, or why there can be none
+     */
+    next(
+      symbol: string,
+      t: number,
+      values: Float64Array,
+      texts: readonly (string | null)[],
+    ): string | { readonly reason: string } {
       const trades = open(symbol, t);
       if (t !== trades.latest) {
         const direction = t > trades.latest ? 1 : -1;

@@ -2,27 +2,6 @@ import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
 
-/** Tracks whether the upstream responds to the requests of one collection. */
-interface CircuitBreaker {
-  /** Number of requests that got a response, including errors. */
-  countResponses(): number;
-  /**
-   * The error of the last request that could not connect. Null if there was none, or if a request has got a response
-   * since it was sent.
-   */
-  getUnreachableError(): UpstreamError | null;
-  /** Whether the service has failed for so long that more requests would only delay the end of the run. */
-  isOpen(): boolean;
-  /** Sends a request and records whether it got a response. */
-  trackRequest<T>(request: () => Promise<T>): Promise<T>;
-  /**
-   * Calls `canContinue`, and immediately afterwards runs `work` if it returned true. Resolves to whether `work` ran. If
-   * the service could not be reached, the next `work` runs with `isAlone` while the others wait, so that an unreachable
-   * service does not get a request for each symbol.
-   */
-  attempt(canContinue: () => boolean, work: (isAlone: boolean) => Promise<void>): Promise<boolean>;
-}
-
 /**
  * Number of consecutive failures, and time in ms without a success, after which a service counts as broken. With the
  * pauses that it may request, a long list of symbols would otherwise delay the publish of everything else for days.
@@ -30,7 +9,8 @@ interface CircuitBreaker {
 const failuresInRowMax = 20;
 const failingMsMax = 10 * minuteMs;
 
-export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): CircuitBreaker {
+/** Tracks whether the upstream responds to the requests of one collection. */
+export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>) {
   let lastSuccessMs = clock.monotonicMs();
   let failures = 0;
   let responses = 0;
@@ -46,10 +26,17 @@ export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): Circuit
     failures = 0;
   };
   return {
-    countResponses: () => responses,
-    getUnreachableError: () => unreachableError,
-    isOpen: () => failures >= failuresInRowMax && clock.monotonicMs() - lastSuccessMs >= failingMsMax,
-    async trackRequest(request) {
+    /** Number of requests that got a response, including errors. */
+    countResponses: (): number => responses,
+    /**
+     * The error of the last request that could not connect. Null if there was none, or if a request has got a response
+     * since it was sent.
+     */
+    getUnreachableError: (): UpstreamError | null => unreachableError,
+    /** Whether the service has failed for so long that more requests would only delay the end of the run. */
+    isOpen: (): boolean => failures >= failuresInRowMax && clock.monotonicMs() - lastSuccessMs >= failingMsMax,
+    /** Sends a request and records whether it got a response. */
+    async trackRequest<T>(request: () => Promise<T>): Promise<T> {
       const responsesBefore = responses;
       try {
         const page = await request();
@@ -65,7 +52,12 @@ export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): Circuit
         throw error;
       }
     },
-    async attempt(canContinue, work) {
+    /**
+     * Calls `canContinue`, and immediately afterwards runs `work` if it returned true. Resolves to whether `work` ran. If
+     * the service could not be reached, the next `work` runs with `isAlone` while the others wait, so that an unreachable
+     * service does not get a request for each symbol.
+     */
+    async attempt(canContinue: () => boolean, work: (isAlone: boolean) => Promise<void>): Promise<boolean> {
       while (trialWork !== null) await trialWork;
       if (!canContinue()) return false;
       if (unreachableError === null) await work(false);

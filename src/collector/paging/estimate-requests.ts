@@ -94,17 +94,10 @@ function scaleRequests(
 }
 
 /** A modelled server. */
-interface PageModel {
-  /** Mean number of ticks of a truncated page. */
-  readonly pageTicks: number;
-  /** Maximum number of ticks per request. */
-  readonly pageLimit: number;
-  /** Takes from the ticks of a request those that one page holds. */
-  truncate(times: Float64Array): Float64Array;
-}
+type PageModel = ReturnType<typeof createPageModel>;
 
 /** Pages vary as much as the truncated pages of earlier runs did. */
-function createPageModel({ known, pageLimit }: ServerModel): PageModel {
+function createPageModel({ known, pageLimit }: ServerModel) {
   const { truncatedPages = 0, truncatedMin = pageLimit, truncatedMax = pageLimit, side = null } = known;
   const isKnown = truncatedPages > 0;
   const [min, max] = isKnown
@@ -112,9 +105,12 @@ function createPageModel({ known, pageLimit }: ServerModel): PageModel {
     : [pageLimit, pageLimit];
   let pages = 0;
   return {
+    /** Mean number of ticks of a truncated page. */
     pageTicks: (min + max) / 2,
+    /** Maximum number of ticks per request. */
     pageLimit,
-    truncate(times) {
+    /** Takes from the ticks of a request those that one page holds. */
+    truncate(times: Float64Array): Float64Array {
       const cap = Math.max(1, Math.round(min + ((max - min) * ((pages++ * 7) % 13)) / 12));
       if (times.length <= cap) return times;
       return side === 'latest' ? times.subarray(times.length - cap) : times.subarray(0, cap);

@@ -82,14 +82,10 @@ async function formatMetrics(
   return (await counts.formatText()) + (await formatExposition(samples));
 }
 
-interface StatusReader {
-  /** The last runs and the status of the archive; null if they cannot be read. */
-  read(): { readonly known: readonly LastRunRecord[] | null; readonly archive: ArchiveStatus | null };
-  close(): void;
-}
+type StatusReader = ReturnType<typeof openStatusReader>;
 
 /** Reads the archive. Opens it on first use, and again if its state file has been replaced. */
-function openStatusReader(context: Context): StatusReader {
+function openStatusReader(context: Context) {
   let archive: Archive | null = null;
   const openCurrent = (): Archive => {
     if (archive !== null && !archive.state.isFileCurrent()) {
@@ -112,7 +108,8 @@ function openStatusReader(context: Context): StatusReader {
   };
   let last: { readonly results: ReturnType<StatusReader['read']>; readonly atMs: number } | null = null;
   return {
-    read() {
+    /** The last runs and the status of the archive; null if they cannot be read. */
+    read(): { readonly known: readonly LastRunRecord[] | null; readonly archive: ArchiveStatus | null } {
       const atMs = context.clock.monotonicMs();
       if (last === null || atMs - last.atMs >= cacheMsMax) {
         const known = attempt(() => listLastRunRecords(openCurrent().state.db, context.clock.nowMs()));

@@ -8,20 +8,6 @@ import { type LastRunRecord, mergeLastRun } from '../run/last-runs.ts';
 /** The name of the pushes of a schedule in summaries, metrics and logs, where they count as a job. */
 export const pushTaskName = 'push';
 
-/** Status of the jobs of a running schedule. */
-export interface JobStatusBoard {
-  readonly names: readonly string[];
-  /** Sets the state of the jobs after each decision. */
-  updateEntries(entries: readonly ScheduleEntry[]): void;
-  recordStart(job: string, atMs: number): void;
-  /** Records a finished run. A run that could not open the archive is recorded nowhere else. */
-  recordEnd(run: Summary): void;
-  /** Records that the schedule starts no more jobs. */
-  recordStopping(): void;
-  /** @param known the last runs of all jobs in the state */
-  readStatus(known: readonly LastRunRecord[], nowMs: number): ScheduleStatus;
-}
-
 export interface ScheduleStatus {
   /** The last run of each job, including unscheduled jobs. */
   readonly runs: readonly LastRunRecord[];
@@ -35,19 +21,24 @@ interface BoardJob {
   readonly timetable: Timetable;
 }
 
+/** Status of the jobs of a running schedule. */
+export type JobStatusBoard = ReturnType<typeof openJobStatusBoard>;
+
 /** Opens a status board. `lateMs`: how long after its scheduled time a run may end without counting as late. */
-export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, startedAt: number): JobStatusBoard {
+export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, startedAt: number) {
   const running = new Map<string, number>();
   let entries: readonly ScheduleEntry[] = [];
   let ownRuns: readonly LastRunRecord[] = [];
   let isStopping = false;
   return {
     names: jobs.map(({ name }) => name),
-    updateEntries(now) {
+    /** Sets the state of the jobs after each decision. */
+    updateEntries(now: readonly ScheduleEntry[]) {
       entries = now;
     },
-    recordStart: (job, atMs) => void running.set(job, atMs),
-    recordEnd(run) {
+    recordStart: (job: string, atMs: number) => void running.set(job, atMs),
+    /** Records a finished run. A run that could not open the archive is recorded nowhere else. */
+    recordEnd(run: Summary) {
       running.delete(run.job);
       // This run is the last one, even if the clock was set back since an earlier run.
       ownRuns = mergeLastRun(
@@ -55,10 +46,12 @@ export function openJobStatusBoard(jobs: readonly BoardJob[], lateMs: number, st
         run,
       );
     },
+    /** Records that the schedule starts no more jobs. */
     recordStopping() {
       isStopping = true;
     },
-    readStatus(known, nowMs) {
+    /** @param known the last runs of all jobs in the state */
+    readStatus(known: readonly LastRunRecord[], nowMs: number): ScheduleStatus {
       const plausible = ownRuns.filter(({ run }) => run.finished_at <= nowMs + clockAheadMsMax);
       const runs = plausible.reduce<readonly LastRunRecord[]>((all, { run }) => mergeLastRun(all, run), known);
       const statuses = jobs.map(({ name, timetable }) => {

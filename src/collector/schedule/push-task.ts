@@ -7,15 +7,7 @@ import { type PushReport, reportPush } from '../steps/push-step.ts';
 import { pushTaskName } from './job-status.ts';
 
 /** The pushes of a schedule, beside its jobs: a job does not wait for an upload, which may take longer than its interval. */
-export interface PushTask {
-  /**
-   * Asks for a push of the generation that is published now. Returns at once. One push runs at a time; what is published during a
-   * push is pushed after it.
-   */
-  request(): void;
-  /** Resolves when no push is running. */
-  waitUntilIdle(): Promise<void>;
-}
+export type PushTask = ReturnType<typeof openPushTask>;
 
 /**
  * Opens the pushes of a schedule. They end with the signal of the context, which leaves the rest to the next push.
@@ -26,7 +18,7 @@ export function openPushTask(
   { signal, log }: Pick<Context, 'signal' | 'log'>,
   push: () => Promise<Summary | null>,
   onEnd: (summary: Summary) => Promise<void>,
-): PushTask {
+) {
   let isRequested = false;
   let isRunning = false;
   let ended: Promise<void> = Promise.resolve();
@@ -43,12 +35,17 @@ export function openPushTask(
     isRunning = false;
   }
   return {
+    /**
+     * Asks for a push of the generation that is published now. Returns at once. One push runs at a time; what is published during a
+     * push is pushed after it.
+     */
     request() {
       isRequested = true;
       if (isRunning) return;
       isRunning = true;
       ended = pushWhileRequested();
     },
+    /** Resolves when no push is running. */
     waitUntilIdle: () => ended,
   };
 }

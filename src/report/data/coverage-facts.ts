@@ -120,17 +120,14 @@ export function computeHeatmapRows(symbols: Iterable<GroupedCoverage>, span: Win
 /** Sort key: the group of all others comes last. */
 const toRank = ({ group, symbols }: HeatmapRow): number => (group === otherGroupsName ? -1 : symbols);
 
-interface StepTotals {
-  add(window: Window): void;
-  sums(): number[];
-}
+type StepTotals = ReturnType<typeof createStepTotals>;
 
 /** Sums the time of windows per step. Of consecutive whole steps only the ends are stored, so long windows cost no more. */
-function createStepTotals(from: number, stepMs: number, steps: number): StepTotals {
+function createStepTotals(from: number, stepMs: number, steps: number) {
   const partialMs = new Float64Array(steps + 1);
   const wholeSteps = new Float64Array(steps + 2);
   return {
-    add(window) {
+    add(window: Window) {
       const [first, last] = [window.from, window.to].map((t) => Math.floor((t - from) / stepMs)) as [number, number];
       if (first === last) {
         partialMs[first]! += window.to - window.from;
@@ -141,7 +138,7 @@ function createStepTotals(from: number, stepMs: number, steps: number): StepTota
       wholeSteps[first + 1]!++;
       wholeSteps[last]!--;
     },
-    sums() {
+    sums(): number[] {
       let openWindows = 0;
       return Array.from({ length: steps }, (_, i) => {
         openWindows += wholeSteps[i]!;
@@ -153,12 +150,6 @@ function createStepTotals(from: number, stepMs: number, steps: number): StepTota
 
 /** Key by which symbols are grouped: the first one that distinguishes them. */
 type GroupingKey = 'category' | 'source' | 'prefix';
-
-interface SymbolGrouping {
-  readonly by: GroupingKey;
-  /** The name of a symbol's group. */
-  getGroupName(facts: SymbolFacts): string;
-}
 
 /** Name of the group of all symbols that are not in a listed group. */
 export const otherGroupsName = 'all others';
@@ -172,7 +163,7 @@ const groupsMin = 2;
  * Groups symbols into at most `groupsMax` groups, the smallest of which are merged. Groups by category if at least half of
  * the symbols have one and there are several, otherwise by source, otherwise by ticker prefix.
  */
-export function groupSymbols(symbols: readonly SymbolFacts[], groupsMax: number): SymbolGrouping {
+export function groupSymbols(symbols: readonly SymbolFacts[], groupsMax: number) {
   const by = (['category', 'source'] as const).find((name) => {
     const values = symbols.flatMap((facts) => facts[name] ?? []);
     return values.length * 2 >= symbols.length && new Set(values).size >= groupsMin;
@@ -184,8 +175,9 @@ export function groupSymbols(symbols: readonly SymbolFacts[], groupsMax: number)
   const order = [...counts].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1)).map(([name]) => name);
   const shownGroups = new Set(order.length <= groupsMax ? order : order.slice(0, groupsMax - 1));
   return {
-    by: by ?? 'prefix',
-    getGroupName(facts) {
+    by: by ?? ('prefix' as const),
+    /** The name of a symbol's group. */
+    getGroupName(facts: SymbolFacts): string {
       const key = keyOf(facts);
       return shownGroups.has(key) ? key : otherGroupsName;
     },

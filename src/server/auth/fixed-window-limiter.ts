@@ -2,12 +2,6 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../base/ports.ts';
 import { ProblemError } from '../http/problem-details.ts';
 
-/** Counters that start with the first request and reset when their window ends. */
-interface FixedWindowLimiter {
-  /** Takes one of `quota` permits in the window of `name`. If it returns `isAllowed` false, it takes none. */
-  acquire(name: string, quota: number): RateLimitDecision;
-}
-
 interface RateLimitDecision {
   readonly isAllowed: boolean;
   readonly remaining: number;
@@ -24,11 +18,12 @@ interface WindowCount {
   readonly endsAt: number;
 }
 
-/** Keeps counters for at most `namesMax` names; beyond that, the least recently used counter is discarded. */
-export function createFixedWindowLimiter(clock: Clock, namesMax: number): FixedWindowLimiter {
+/** Counters start with the first request and reset when their window ends. Keeps them for at most `namesMax` names; beyond that, the least recently used counter is discarded. */
+export function createFixedWindowLimiter(clock: Clock, namesMax: number) {
   const counts = new LRUCache<string, WindowCount>({ max: namesMax });
   return {
-    acquire(name, quota) {
+    /** Takes one of `quota` permits in the window of `name`. If it returns `isAllowed` false, it takes none. */
+    acquire(name: string, quota: number): RateLimitDecision {
       const nowMs = clock.monotonicMs();
       let count = counts.get(name);
       if (count === undefined || count.endsAt <= nowMs) {

@@ -19,14 +19,6 @@ import type { Random } from '../../base/ports.ts';
 import { generateRandomId } from '../workspace/tables.ts';
 import { isListed, openPinPool, type PinPool, type PooledPin, ReplacedError, smallFileBytesMax } from './pin-pool.ts';
 
-/** Runs concurrent queries over published data. Each reads the verified files of one generation. */
-export interface HistoryReader {
-  /** Runs `work` on the current generation; repeats it on a newer one if a file was replaced before it was pinned. */
-  read<T>(work: (generation: GenerationReader) => Promise<T>): Promise<T>;
-  /** Waits for open queries, then closes. */
-  close(): Promise<void>;
-}
-
 /** A generation that is open for reading. The caller must close its queries. */
 export interface GenerationReader {
   readonly manifest: Manifest;
@@ -59,13 +51,11 @@ const threadsCount = 2;
 /** Maximum number of publishes during one read. After that, missing files are treated as damage. */
 const attemptsMax = 20;
 
+/** Runs concurrent queries over published data. Each reads the verified files of one generation. */
+export type HistoryReader = ReturnType<typeof openHistory>;
+
 /** Opens the pin pool on first use, and DuckDB for the first query. */
-export function openHistory(
-  archive: Archive,
-  current: ManifestWatcher,
-  files: VerifiedFiles,
-  random: Random,
-): HistoryReader {
+export function openHistory(archive: Archive, current: ManifestWatcher, files: VerifiedFiles, random: Random) {
   const id = generateRandomId(random);
   let pool: PinPool | undefined;
   let openedEngine: Promise<QueryEngine> | undefined;
@@ -83,7 +73,8 @@ export function openHistory(
   }
 
   return {
-    async read(work) {
+    /** Runs `work` on the current generation; repeats it on a newer one if a file was replaced before it was pinned. */
+    async read<T>(work: (generation: GenerationReader) => Promise<T>): Promise<T> {
       pool ??= openPinPool(archive, id);
       const openedPool = pool;
       for (let attempt = 1; ; attempt++) {
@@ -108,6 +99,7 @@ export function openHistory(
         }
       }
     },
+    /** Waits for open queries, then closes. */
     async close() {
       // DuckDB must not be closed during a query. Readers have been aborted and are about to end.
       while (reading.size > 0) await Promise.all(reading);

@@ -16,20 +16,6 @@ import {
   selectMarketFiles,
 } from './market-history.ts';
 
-/**
- * Reads pages of markets from a table in memory, which is read by DuckDB once per set of published files. The result is
- * that of the DuckDB plan. Null if the files have too many rows for the memory, and for a search by words, whose rules
- * for letter case are DuckDB's.
- */
-export interface MarketTables {
-  readPage(
-    generation: GenerationReader,
-    filter: MarketsQuery,
-    page: { readonly after: MarketPosition | null; readonly limit: number },
-    signal: AbortSignal,
-  ): Promise<MarketsPage | null>;
-}
-
 /** One row of the dataset: a state of a market on one day. Times are epoch milliseconds. */
 interface MarketState {
   readonly symbol: string | null;
@@ -92,11 +78,18 @@ const usualRowBytes = 800;
 const statesPerSlice = 10_000;
 
 /**
+ * Reads pages of markets from a table in memory, which is read by DuckDB once per set of published files. The result is
+ * that of the DuckDB plan. Null if the files have too many rows for the memory, and for a search by words, whose rules
+ * for letter case are DuckDB's.
+ */
+export type MarketTables = ReturnType<typeof openMarketTables>;
+
+/**
  * @param bytesMax memory for tables, in bytes; at least 0
  * @param current tables of files that it no longer lists are dropped
  * @param stopSignal aborted when the service stops
  */
-export function openMarketTables(bytesMax: number, current: ManifestWatcher, stopSignal: AbortSignal): MarketTables {
+export function openMarketTables(bytesMax: number, current: ManifestWatcher, stopSignal: AbortSignal) {
   const tables = new LRUCache<string, MarketTable>({
     maxSize: Math.max(1, Math.floor(bytesMax)),
     sizeCalculation: ({ bytes }) => bytes,
@@ -131,7 +124,12 @@ export function openMarketTables(bytesMax: number, current: ManifestWatcher, sto
   }
 
   return {
-    async readPage(generation, filter, page, signal) {
+    async readPage(
+      generation: GenerationReader,
+      filter: MarketsQuery,
+      page: { readonly after: MarketPosition | null; readonly limit: number },
+      signal: AbortSignal,
+    ): Promise<MarketsPage | null> {
       const files = chooseFiles(generation.manifest, filter);
       if (files === undefined || filter.words.length > 0) return null;
       return await generation.readFiles(async (pin) => {

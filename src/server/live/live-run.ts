@@ -23,13 +23,6 @@ export interface LiveSession {
   write<T>(work: () => T): Promise<T>;
 }
 
-export interface LiveRuns {
-  /** Runs `work` in the current run; starts one on the first call, and a new one every UTC day and after each night. */
-  use<T>(work: (session: LiveSession) => Promise<T>): Promise<T>;
-  /** Ends the current run. No work may be running. */
-  close(): Promise<void>;
-}
-
 /** Name of the runs of live reads. */
 const liveJob = 'live';
 
@@ -46,8 +39,10 @@ interface OpenSession extends LiveSession {
   end(): Promise<void>;
 }
 
+export type LiveRuns = ReturnType<typeof openLiveRuns>;
+
 /** Opens the runs of live reads. */
-export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
+export function openLiveRuns(context: Context, archive: Archive) {
   const { clock, settings } = context;
   const { privateFolder } = archive.layout;
   const writer = openStateWriter(context, archive);
@@ -101,7 +96,8 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
   }
 
   return {
-    async use(work) {
+    /** Runs `work` in the current run; starts one on the first call, and a new one every UTC day and after each night. */
+    async use<T>(work: (session: LiveSession) => Promise<T>): Promise<T> {
       const session = await acquire();
       try {
         return await work(session);
@@ -110,6 +106,7 @@ export function openLiveRuns(context: Context, archive: Archive): LiveRuns {
         if (session.isRetired && session.users === 0) retire(session);
       }
     },
+    /** Ends the current run. No work may be running. */
     async close() {
       const last = opening;
       opening = undefined;

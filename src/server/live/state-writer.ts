@@ -4,21 +4,13 @@ import { type State, toStateFilePath } from '../../archive/journal/state.ts';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 
-/** Writes of the service to the state of its archive. */
-export interface StateWriter {
-  readonly state: State;
-  /**
-   * Runs `work` in one transaction, after the earlier ones. Waits without blocking the process while another one writes.
-   * @throws OddslakeError (busy) if that takes too long
-   */
-  write<T>(work: () => T): Promise<T>;
-  close(): void;
-}
-
 /** How long SQLite waits for another process's write, in ms; it blocks the service. After that the wait is a sleep. */
 const busyMsMax = 20;
 const busyPauseMs = 50;
 const busyAttemptsMax = 400;
+
+/** Writes of the service to the state of its archive. */
+export type StateWriter = ReturnType<typeof openStateWriter>;
 
 /** Opens a connection of its own: the service's readers notice writes of other connections only. */
 export function openStateWriter(
@@ -27,7 +19,7 @@ export function openStateWriter(
     openDatabase: open = openDatabase,
   }: { readonly clock: Clock; readonly openDatabase?: OpenDatabase | undefined },
   archive: Archive,
-): StateWriter {
+) {
   const db = open(toStateFilePath(archive.layout.privateFolder), busyMsMax);
   let last: Promise<unknown> = Promise.resolve();
   /** Attempts that found the state locked, and the error of the last attempt if it was one of them. */
@@ -54,7 +46,11 @@ export function openStateWriter(
 
   return {
     state: Object.create(archive.state, { db: { value: db } }) as State,
-    write(work) {
+    /**
+     * Runs `work` in one transaction, after the earlier ones. Waits without blocking the process while another one writes.
+     * @throws OddslakeError (busy) if that takes too long
+     */
+    write<T>(work: () => T): Promise<T> {
       // One attempt at a time: each blocks the process, and many requests may wait.
       const busyCountMax = busyCount + busyAttemptsMax;
       const result = last.then(() => attempt(work, busyCountMax));
