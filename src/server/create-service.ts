@@ -38,7 +38,7 @@ import {
 import { holdArchiveLease } from './jobs/archive-lease.ts';
 import { registerMarketsRoutes } from './live/markets-route.ts';
 import { registerOrderBookRoutes } from './live/order-book-route.ts';
-import { openTickBroadcast } from './live/tick-broadcast.ts';
+import { TickBroadcast } from './live/tick-broadcast.ts';
 import { registerTicksRoutes } from './live/ticks-route.ts';
 import { registerTickStreamRoutes } from './live/ticks-stream.ts';
 import { openBacktestService, registerBacktestRoutes } from './objects/backtest-routes.ts';
@@ -60,7 +60,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
     responses.dropOthers(generation);
     context.files.dropReplaced(hashes);
   });
-  const streams = openTickBroadcast(context);
+  const streams = new TickBroadcast(context);
   const metrics = openMetrics(context, responses, streams);
   const app = createApp(context, limits, metrics.recordDrop);
   const lease = await holdArchiveLease(app, context);

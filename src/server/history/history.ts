@@ -17,7 +17,7 @@ import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { generateRandomId } from '../workspace/tables.ts';
-import { isListed, openPinPool, type PinPool, type PooledPin, ReplacedError, smallFileBytesMax } from './pin-pool.ts';
+import { isListed, PinPool, type PooledPin, ReplacedError, smallFileBytesMax } from './pin-pool.ts';
 
 /** A generation that is open for reading. The caller must close its queries. */
 export interface GenerationReader {
@@ -75,7 +75,7 @@ export function openHistory(archive: Archive, current: ManifestWatcher, files: V
   return {
     /** Runs `work` on the current generation; repeats it on a newer one if a file was replaced before it was pinned. */
     async read<T>(work: (generation: GenerationReader) => Promise<T>): Promise<T> {
-      pool ??= openPinPool(archive, id);
+      pool ??= new PinPool(archive, id);
       const openedPool = pool;
       for (let attempt = 1; ; attempt++) {
         // The watcher's manifest may be slightly old: the second attempt reads it from the archive.

@@ -8,24 +8,6 @@ import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { locateFile } from '../../archive/read-published-file.ts';
 import { DamageError } from '../../base/errors.ts';
 
-/**
- * Pins of published files: hard links whose bytes were verified against their hash. The files of one manifest therefore
- * stay consistent while they are read, even if a publish intervenes.
- */
-export interface PinPool {
-  /** The folder that contains all links. */
-  readonly folder: string;
-  /**
-   * Pins a file; call `release` on the result.
-   * @throws ReplacedError if a later generation has replaced the file, or is about to; DamageError if the file is not as
-   * published
-   */
-  acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin>;
-  /** Removes pins of files that are only in generations before this one. */
-  releaseStale(manifest: Manifest): void;
-  close(): void;
-}
-
 export interface PooledPin {
   /** Absolute; ends with the published path. */
   readonly path: string;
@@ -65,10 +47,12 @@ const idleMax = 2048;
 /** Maximum number of files remembered as verified. */
 const checkedMax = 100_000;
 
-/** @param id distinguishes the pools of one process */
-export const openPinPool = (archive: Archive, id: string): PinPool => new LinkPool(archive, id);
-
-class LinkPool implements PinPool {
+/**
+ * Pins of published files: hard links whose bytes were verified against their hash. The files of one manifest therefore
+ * stay consistent while they are read, even if a publish intervenes.
+ */
+export class PinPool {
+  /** The folder that contains all links. */
   readonly folder: string;
   readonly close: () => void;
   private readonly archive: Archive;
@@ -85,6 +69,7 @@ class LinkPool implements PinPool {
   private currentCommit: string | undefined;
   private listed: ReadonlySet<string> | undefined;
 
+  /** @param id distinguishes the pools of one process */
   constructor(archive: Archive, id: string) {
     const { folder, release } = acquireScratchFolder(archive, id);
     this.archive = archive;
@@ -92,6 +77,7 @@ class LinkPool implements PinPool {
     this.close = release;
   }
 
+  /** Removes pins of files that are only in generations before this one. */
   releaseStale(manifest: Manifest): void {
     // A pull may bring another generation of the same number.
     const commit = `${manifest.generation} ${manifest.commit_id ?? ''}`;
@@ -141,6 +127,11 @@ class LinkPool implements PinPool {
       : new ReplacedError(file.path);
   }
 
+  /**
+   * Pins a file; call `release` on the result.
+   * @throws ReplacedError if a later generation has replaced the file, or is about to; DamageError if the file is not as
+   * published
+   */
   async acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin> {
     const key = toLinkKey(file);
     for (;;) {

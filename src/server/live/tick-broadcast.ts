@@ -55,21 +55,6 @@ interface StreamRequest {
 const streamEnds = ['duration', 'expired', 'permission', 'failed', 'stopped'] as const;
 type StreamEnd = (typeof streamEnds)[number];
 
-export interface TickBroadcast {
-  /**
-   * Opens a stream of server-sent events.
-   * @throws ProblemError 410 if it cannot resume without loss, 429 or 503 if there are too many streams
-   */
-  open(request: StreamRequest): Promise<Readable>;
-  readonly counts: {
-    readonly open: number;
-    readonly ticks: number;
-    readonly ended: Readonly<Record<StreamEnd, number>>;
-  };
-  /** Ends all streams. */
-  close(): Promise<void>;
-}
-
 interface OpenStream extends StreamRequest {
   logId: string;
   position: StreamPosition;
@@ -89,9 +74,7 @@ interface OpenStream extends StreamRequest {
  * Sends what is appended to the tick log to all streams. Each row is read and formatted once, however many streams get it.
  * A client that reads slowly does not grow any buffer: its stream reads from the log at the pace of the client.
  */
-export const openTickBroadcast = (context: ServiceContext): TickBroadcast => new StreamBroadcast(context);
-
-class StreamBroadcast implements TickBroadcast {
+export class TickBroadcast {
   private readonly context: ServiceContext;
   private readonly db: ServiceContext['archive']['state']['db'];
   private readonly keeper: TickLogKeeper;
@@ -121,6 +104,10 @@ class StreamBroadcast implements TickBroadcast {
     this.refreshing = createLoop(() => this.refresh(), isRunning);
   }
 
+  /**
+   * Opens a stream of server-sent events.
+   * @throws ProblemError 410 if it cannot resume without loss, 429 or 503 if there are too many streams
+   */
   async open(request: StreamRequest): Promise<Readable> {
     this.requireRoom(request.keyId);
     const now = this.context.clock.monotonicMs();
@@ -165,10 +152,11 @@ class StreamBroadcast implements TickBroadcast {
     return stream.body;
   }
 
-  get counts(): TickBroadcast['counts'] {
+  get counts() {
     return { open: this.streams.size, ticks: this.ticks, ended: { ...this.ended } };
   }
 
+  /** Ends all streams. */
   async close(): Promise<void> {
     this.stopping.abort(new Error('the service stops'));
     this.endAll('stopped');

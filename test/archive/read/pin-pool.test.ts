@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, systemDisk } from '../../../src/archive/disk/file-system.ts';
 import { DamageError } from '../../../src/base/errors.ts';
-import { openPinPool, ReplacedError, smallFileBytesMax } from '../../../src/server/history/pin-pool.ts';
+import { PinPool, ReplacedError, smallFileBytesMax } from '../../../src/server/history/pin-pool.ts';
 import { answer, append, day0, now, opened, publishNow, scratchFolder } from '../scratch.ts';
 
 const { signal } = new AbortController();
@@ -25,7 +25,7 @@ async function archiveOf(root = scratchFolder()) {
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
   const [file] = archive.readManifest().datasets.ticks.files;
-  return { root, archive, file: file!, pinPool: openPinPool(archive, 'test'), reads: () => reads };
+  return { root, archive, file: file!, pinPool: new PinPool(archive, 'test'), reads: () => reads };
 }
 
 test.each(['small', 'large'])('checks the hash of a %s file once for all readers', async (size) => {

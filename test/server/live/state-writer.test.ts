@@ -6,7 +6,7 @@ import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import type { ServiceContext } from '../../../src/server/http/service-context.ts';
 import { openStateWriter } from '../../../src/server/live/state-writer.ts';
-import { openTickBroadcast } from '../../../src/server/live/tick-broadcast.ts';
+import { TickBroadcast } from '../../../src/server/live/tick-broadcast.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { opened } from '../../archive/scratch.ts';
 
@@ -77,7 +77,7 @@ test.each([
   const archive = opened();
   const settings = await loadSettings({ env: {}, cwd: archive.layout.root });
   const log = { debug() {}, info() {}, warn() {}, error() {} };
-  const streams = openTickBroadcast({
+  const streams = new TickBroadcast({
     ...outer,
     archive,
     current: watchManifest(archive),

@@ -7,7 +7,7 @@ import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import type { ServiceContext } from '../../../src/server/http/service-context.ts';
-import { openTickBroadcast, type TickBroadcast } from '../../../src/server/live/tick-broadcast.ts';
+import { TickBroadcast } from '../../../src/server/live/tick-broadcast.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { answer, append, day0, now, opened, type Pairs } from '../../archive/scratch.ts';
 import { waitFor } from '../../harness/limits.ts';
@@ -22,7 +22,7 @@ async function openStreams(clock: Clock) {
   const settings = await loadSettings({ env: {}, cwd: served.layout.root });
   const log = { debug() {}, info() {}, warn() {}, error() {} };
   const context = { archive: served, current: watchManifest(served), settings, clock, log };
-  const streams = openTickBroadcast(context as unknown as ServiceContext);
+  const streams = new TickBroadcast(context as unknown as ServiceContext);
   onTestFinished(() => streams.close());
   return { archive, streams };
 }
