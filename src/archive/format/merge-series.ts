@@ -11,7 +11,6 @@ import {
 } from './precedence.ts';
 import {
   compareRowIds,
-  type MergedSeries,
   pickSeriesRows,
   type SeriesChunk,
   type SeriesColumns,
@@ -22,6 +21,12 @@ import { hasRowIds, type SeriesDataset } from './series-datasets.ts';
 import { compareRows, dropRepeatedConflicts, joinRows, toSeriesConflict } from './series-rows.ts';
 import { numberTexts } from './text-columns.ts';
 import { emptyPart, type RunTally } from './tick-columns.ts';
+
+export interface MergedSeries extends Omit<MergedPart, 'columns' | 'conflicts'> {
+  readonly columns: SeriesColumns;
+  /** Each dropped row once for each time at which it was seen. */
+  readonly conflicts: readonly SeriesConflict[];
+}
 
 /**
  * Merges new chunks into a series by the rule for ticks (`merge.ts`): of the rows of one key, the one with the greatest

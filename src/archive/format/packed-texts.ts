@@ -1,13 +1,12 @@
-import { createNullTexts, encodeTexts, type TextColumn, toTextColumn, viewTextBytes } from './text-columns.ts';
+import { createNullTexts, type TextColumn, toTextColumn, viewTextBytes } from './text-columns.ts';
 
 /*
  * Text columns as bytes, for scratch files and the journal: a mark, then for each column its kind and, unless it has no text,
  * the length of each text and their bytes. Lengths are in native byte order, as the columns of numbers are.
  */
 
-/** The first byte. Journals of development versions have JSON, which starts with another one. */
+/** The first byte. */
 const mark = 1;
-const jsonMark = 0x5b;
 
 const kinds = { nulls: 0, texts: 1 } as const;
 
@@ -25,7 +24,6 @@ function packColumn(column: TextColumn): Uint8Array[] {
 /** Reverses `packTexts` of `rows` rows. The texts are views of `packed`. */
 export function unpackTexts(packed: Uint8Array, rows: number): TextColumn[] {
   if (packed.length === 0) return [];
-  if (packed[0] === jsonMark) return unpackJson(packed, rows);
   if (packed[0] !== mark) throw new Error(`texts are stored in an unknown form: ${packed[0]}`);
   const columns: TextColumn[] = [];
   for (let at = 1; at < packed.length; ) {
@@ -43,12 +41,4 @@ export function unpackTexts(packed: Uint8Array, rows: number): TextColumn[] {
     at += viewTextBytes(column).length;
   }
   return columns;
-}
-
-/** The texts as JSON, a column without any text as null. */
-function unpackJson(packed: Uint8Array, rows: number): TextColumn[] {
-  const json = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength).toString('utf8');
-  return (JSON.parse(json) as ((string | null)[] | null)[]).map((column) =>
-    column === null ? createNullTexts(rows) : encodeTexts(column),
-  );
 }

@@ -1,9 +1,9 @@
 import { seek } from '../../base/binary-search.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
-import type { Precedence, PrecedenceWindow } from './precedence.ts';
+import type { Precedence } from './precedence.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from './series-datasets.ts';
 import { compareTexts, createNullTexts, pickTexts, sliceTexts, type TextColumn } from './text-columns.ts';
-import type { RunTally, SymbolOffsets } from './tick-columns.ts';
+import type { SymbolOffsets } from './tick-columns.ts';
 
 /*
  * Series: rows of a symbol, a time, numbers and texts: one row for each symbol and time, such as quotes, or for each symbol
@@ -37,19 +37,6 @@ export interface SeriesConflict {
   /** Its numbers. */
   readonly dropped: readonly number[];
   readonly droppedTexts: readonly (string | null)[];
-}
-
-export interface MergedSeries {
-  readonly columns: SeriesColumns;
-  /** False if the columns equal the old ones, row for row. */
-  readonly isChanged: boolean;
-  /** Each dropped row once for each time at which it was seen. */
-  readonly conflicts: readonly SeriesConflict[];
-  /** See `MergedPart.precedence`. */
-  readonly precedence: readonly PrecedenceWindow[];
-  readonly tallies: ReadonlyMap<string, RunTally>;
-  /** Rows added, by symbol. */
-  readonly added: ReadonlyMap<string, number>;
 }
 
 /** A series without rows. */

@@ -46,9 +46,7 @@ interface Contradiction extends Window {
   readonly symbol: string;
   /** Coverage that was withdrawn because of it. */
   readonly withdrawn: readonly Window[];
-  /** New ticks in the withdrawn windows after they were fetched again. */
-  readonly ticks: number;
-  /** Minimum lateness of the ticks, in ms. Null if they were omitted, or if it is unknown. */
+  /** Minimum lateness of the new ticks, in ms. Null if they were omitted, or if it is unknown. */
   readonly latenessMs: number | null;
   /** Generation time of the latest response that covered these ticks, epoch ms. */
   readonly fetchedAt: number;
@@ -168,16 +166,7 @@ async function resolveContradiction(
   const claims = coverage.filter((w) => newTimes.some((t) => isWithin(t, w)));
   const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
   const finding = isProven ? { isLeftOut: true, latenessMs: null } : judgement;
-  return {
-    symbol,
-    from: window.from,
-    to: window.to,
-    withdrawn,
-    ticks: newTicks.length,
-    fetchedAt,
-    ...finding,
-    isProven,
-  };
+  return { symbol, from: window.from, to: window.to, withdrawn, fetchedAt, ...finding, isProven };
 }
 
 /**

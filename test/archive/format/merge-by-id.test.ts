@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { mergeSeries } from '../../../src/archive/format/merge-series.ts';
+import { type MergedSeries, mergeSeries } from '../../../src/archive/format/merge-series.ts';
 import type { KnownPrecedence } from '../../../src/archive/format/precedence.ts';
-import { createEmptySeries, type MergedSeries, type SeriesChunk } from '../../../src/archive/format/series.ts';
+import { createEmptySeries, type SeriesChunk } from '../../../src/archive/format/series.ts';
 import { encodeTexts } from '../../../src/archive/format/text-columns.ts';
 import { checkProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { mergeSeries } from '../../../src/archive/format/merge-series.ts';
+import { type MergedSeries, mergeSeries } from '../../../src/archive/format/merge-series.ts';
 import {
   type KnownPrecedence,
   overlayPrecedence,
@@ -9,7 +9,6 @@ import {
 } from '../../../src/archive/format/precedence.ts';
 import {
   createEmptySeries,
-  type MergedSeries,
   type SeriesChunk,
   type SeriesColumns,
   sliceSeries,
