@@ -2,14 +2,6 @@ import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { Tinypool } from 'tinypool';
 
-/** A pool of worker threads. The tasks are the exported functions of one module. */
-export interface WorkerPool {
-  /** Runs a task when a thread is free. Rejects with the error of the task, or if the threads are terminated. */
-  run(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<unknown>;
-  /** Terminates the threads, even if they are running tasks. May be called again. */
-  close(): Promise<void>;
-}
-
 /** Number of threads to use. With more than four, the disk and the main thread are the bottleneck. */
 export const computeThreadsMax = (): number => Math.min(availableParallelism(), 4);
 
@@ -35,6 +27,9 @@ interface PoolOptions {
   readonly tasksPerThread?: number;
 }
 
+/** A pool of worker threads. The tasks are the exported functions of one module. */
+export type WorkerPool = Awaited<ReturnType<typeof openWorkerPool>>;
+
 /**
  * Starts a pool of worker threads.
  * @param entry, callerUrl see `resolveThreadEntry`
@@ -44,7 +39,7 @@ export async function openWorkerPool(
   callerUrl: string,
   count: number,
   { heapMb = 0, tasksPerThread = 1 }: PoolOptions = {},
-): Promise<WorkerPool> {
+) {
   const { Tinypool } = await import('tinypool');
   // The launcher sets a larger value for the main thread. Each worker thread would inherit it and use more memory.
   setFlagsFromString(`--initial-old-space-size=${heapMb}`);
@@ -65,12 +60,14 @@ export async function openWorkerPool(
     void endThreads(pool);
   });
   return {
-    async run(task, value, transfer = []) {
+    /** Runs a task when a thread is free. Rejects with the error of the task, or if the threads are terminated. */
+    async run(task: string, value: unknown, transfer: readonly ArrayBuffer[] = []): Promise<unknown> {
       if (threadError !== undefined) throw threadError;
       // The library would start new threads.
       if (isClosed) throw new Error('the threads have ended');
       return await pool.run(value, { name: task, transferList: [...transfer] });
     },
+    /** Terminates the threads, even if they are running tasks. May be called again. */
     async close() {
       isClosed = true;
       await endThreads(pool);

@@ -9,21 +9,6 @@ export type Simulation = Pick<
   'seed' | 'markets' | 'activeShare' | 'ticksPerDay' | 'lifetimeDaysMax' | 'epochMs'
 >;
 
-export interface SimulatedMarket {
-  /** Seed of everything random about the market. */
-  readonly key: number;
-  readonly canonicalId: string;
-  readonly category: string;
-  readonly question: string;
-  readonly confidence: number;
-  readonly symbols: readonly SimulatedSymbol[];
-  /** Whole minutes. opensAt < closesAt < resolvedAt. */
-  readonly opensAt: number;
-  readonly closesAt: number;
-  readonly resolvedAt: number;
-  readonly outcome: 0 | 1;
-}
-
 export interface SimulatedSymbol {
   readonly symbol: string;
   readonly source: 'kalshi' | 'polymarket';
@@ -43,8 +28,10 @@ const usualDaysMin = 4;
 const listedAfterCloseMs = 2 * dayMs;
 const weightMax = 8;
 
+export type SimulatedMarket = ReturnType<typeof createSlotMarket>;
+
 /** The nth market of a slot. The markets of a slot follow one another; each opens, closes and resolves. */
-function createSlotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
+function createSlotMarket(slot: number, n: number, simulation: Simulation) {
   const { seed } = simulation;
   const { periodMs, offsetMs, openMs } = computeSlotRhythm(slot, simulation);
   const key = hashNumber(hashNumber(seed, slot), n);
@@ -56,12 +43,14 @@ function createSlotMarket(slot: number, n: number, simulation: Simulation): Simu
   const matched = slot % 5 < 3;
   const sources = (['kalshi', 'polymarket'] as const).filter((_, venue) => matched || slot % 5 === 3 + venue);
   return {
+    /** Seed of everything random about the market. */
     key,
     canonicalId: names.canonicalId,
     category: names.category,
     question: names.question,
     confidence: matched ? Math.round((0.6 + 0.4 * drawAt(key, 2)) * 1000) / 1000 : 1,
     symbols: sources.map((source) => createSimulatedSymbol(seed, source, names[source], resolvedAt)),
+    /** Whole minutes. opensAt < closesAt < resolvedAt. */
     opensAt,
     closesAt,
     resolvedAt,

@@ -3,15 +3,6 @@ import { formatDay } from '../../base/time.ts';
 import type { Disk } from '../disk/file-system.ts';
 import type { DatasetName } from './datasets.ts';
 
-/** Paths of an archive, all below one root. Published paths are relative to it, with forward slashes. */
-export interface ArchiveLayout {
-  readonly root: string;
-  readonly manifestPath: string;
-  readonly privateFolder: string;
-  readonly stagingFolder: string;
-  readonly lockPath: string;
-}
-
 export const privateFolderName = '.oddslake';
 export const manifestName = 'manifest.json';
 /** Folder of quarantined input, relative to the root. */
@@ -23,8 +14,11 @@ export const damagedFilesFolder = `${privateFolderName}/damaged`;
 export const listOtherFiles = (root: string, disk: Disk): string[] =>
   disk.list(root).filter((name) => name !== '.gitkeep' && name !== privateFolderName);
 
+/** Paths of an archive, all below one root. Published paths are relative to it, with forward slashes. */
+export type ArchiveLayout = ReturnType<typeof createLayout>;
+
 /** Builds the paths of the archive at `root`. They are absolute if `root` is. */
-export function createLayout(root: string): ArchiveLayout {
+export function createLayout(root: string) {
   const hidden = join(root, privateFolderName);
   return {
     root,

@@ -6,17 +6,13 @@ import { hashFile } from './hash-thread.ts';
 // Imports little, because threads load this module.
 
 /** Files that several threads check together. Each of them calls `checkNextFile` until there are no more. */
-export interface SharedCheck {
-  /** Folder of the files. */
-  readonly root: string;
-  readonly files: readonly PublishedFile[];
-  /** Shared; the number of files that a thread has taken. */
-  readonly taken: Int32Array;
-}
+export type SharedCheck = ReturnType<typeof createSharedCheck>;
 
-export const createSharedCheck = (root: string, files: readonly PublishedFile[]): SharedCheck => ({
+export const createSharedCheck = (root: string, files: readonly PublishedFile[]) => ({
+  /** Folder of the files. */
   root,
   files,
+  /** Shared; the number of files that a thread has taken. */
   taken: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),
 });
 

@@ -353,25 +353,17 @@ function findOrphansBelow(
   });
 }
 
-/** Hashes published files on worker threads, ahead of the caller. */
-interface HashPrefetcher {
-  /**
-   * Whether the next file matches its recorded hash; false if it cannot be read. Call once per file, in order; calls
-   * must not overlap.
-   */
-  isNextIntact(): Promise<boolean>;
-  /** Ends the threads. */
-  close(): Promise<void>;
-}
-
 /** Files hashed or queued ahead, per thread. */
 const prefetchPerThread = 8;
+
+/** Hashes published files on worker threads, ahead of the caller. */
+type HashPrefetcher = Awaited<ReturnType<typeof openHashPrefetcher>>;
 
 /** @param getPath returns the current path of a file; null if it cannot be read */
 export async function openHashPrefetcher(
   files: readonly PublishedFile[],
   getPath: (file: PublishedFile) => string | null,
-): Promise<HashPrefetcher> {
+) {
   const count = Math.min(files.length, computeThreadsMax());
   const pool = await openWorkerPool('./hash-thread', import.meta.url, count);
   const prefetched: Promise<boolean>[] = [];
@@ -388,12 +380,17 @@ export async function openHashPrefetcher(
   }
 
   return {
-    async isNextIntact() {
+    /**
+     * Whether the next file matches its recorded hash; false if it cannot be read. Call once per file, in order; calls
+     * must not overlap.
+     */
+    async isNextIntact(): Promise<boolean> {
       if (isClosed) return false;
       while (started < files.length && prefetched.length < count * prefetchPerThread)
         prefetched.push(isIntact(files[started++]!));
       return (await prefetched.shift()) ?? false;
     },
+    /** Ends the threads. */
     async close() {
       isClosed = true;
       await pool.close();

@@ -13,15 +13,10 @@ export interface KnownIds {
 }
 
 /** Market IDs of symbols, as of each poll. */
-export interface MarketIndex {
-  /** In time order; empty for unknown symbols. */
-  getIds(symbol: string): readonly KnownIds[];
-  /** Group ID shared by all symbols transitively connected by market IDs; null for unknown symbols. */
-  getGroup(symbol: string): string | null;
-}
+export type MarketIndex = Awaited<ReturnType<typeof readMarketIndex>>;
 
 /** Reads the markets dataset up to a time, exclusive. Later rows would be look-ahead. */
-export async function readMarketIndex(query: Query, to: number, signal: AbortSignal): Promise<MarketIndex> {
+export async function readMarketIndex(query: Query, to: number, signal: AbortSignal) {
   const sql = `SELECT symbol, canonical_id, epoch_ms(first_seen)::DOUBLE FROM markets
     WHERE symbol IS NOT NULL AND first_seen < ${toSqlTimestamp(to)} ORDER BY symbol, first_seen, canonical_id`;
   const ids = new Map<string, readonly KnownIds[]>();
@@ -45,8 +40,10 @@ export async function readMarketIndex(query: Query, to: number, signal: AbortSig
   }
   flush();
   return {
-    getIds: (symbol) => ids.get(symbol) ?? [],
-    getGroup(symbol) {
+    /** In time order; empty for unknown symbols. */
+    getIds: (symbol: string): readonly KnownIds[] => ids.get(symbol) ?? [],
+    /** Group ID shared by all symbols transitively connected by market IDs; null for unknown symbols. */
+    getGroup(symbol: string): string | null {
       const [first] = ids.get(symbol) ?? [];
       return first === undefined ? null : groups.find(first.ids[0]!);
     },

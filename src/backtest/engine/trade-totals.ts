@@ -139,18 +139,13 @@ export function computeSampleTimes({ from, to }: Window): SampleTimes {
 export const findDayEnds = ({ t }: SampleTimes): number[] =>
   [...t.keys()].filter((k) => t[k]! % dayMs === 0 || k === t.length - 1);
 
-/** Prices and outcomes of settled symbols by decile of the price. */
-export interface Calibration {
-  /** Per decile: number of ticks, and sums of prices, of outcomes, and of (price - outcome)². */
-  readonly ticks: Float64Array;
-  readonly prices: Float64Array;
-  readonly outcomes: Float64Array;
-  readonly brier: Float64Array;
-}
-
 export const decilesCount = 10;
 
-export const createCalibration = (): Calibration => ({
+/** Prices and outcomes of settled symbols by decile of the price. */
+export type Calibration = ReturnType<typeof createCalibration>;
+
+export const createCalibration = () => ({
+  /** Per decile: number of ticks, and sums of prices, of outcomes, and of (price - outcome)². */
   ticks: new Float64Array(decilesCount),
   prices: new Float64Array(decilesCount),
   outcomes: new Float64Array(decilesCount),

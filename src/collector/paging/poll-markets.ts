@@ -23,23 +23,6 @@ export interface MarketsPollContext {
   readonly signal: AbortSignal;
 }
 
-export interface MarketsPoll {
-  /** Each market once per symbol, with those of the fetched views that list it. */
-  readonly markets: readonly MarketFacts[];
-  readonly rejected: readonly RejectedInput[];
-  readonly observedAt: number;
-  /** Whether every list is complete and most of it is usable. Only then does an absent market count as removed. */
-  readonly complete: boolean;
-  /** The result of each view's list. */
-  readonly lists: readonly ViewList[];
-  /** Lists that were fetched but are not complete, one clause each. */
-  readonly shortfalls: readonly string[];
-  /** Lists that nothing shows to be incomplete, and that are not known to be whole, one clause each. */
-  readonly doubts: readonly string[];
-  /** Views whose list could not be fetched while another one could. `reason` is one clause. */
-  readonly failed: readonly { readonly view: string; readonly reason: string }[];
-}
-
 /** Markets per request. A list that is longer is requested once more, whole, so that a greater limit would only save that. */
 export const marketsLimit = 1000;
 
@@ -76,11 +59,13 @@ interface MarketList {
   readonly check: ListCheck | null;
 }
 
+export type MarketsPoll = Awaited<ReturnType<typeof pollMarkets>>;
+
 /**
  * Polls the lists of all views. If a list fails, the others are still polled.
  * @throws UpstreamError if no list could be fetched, the credential is refused, or the service is unreachable from the start
  */
-export async function pollMarkets(context: MarketsPollContext): Promise<MarketsPoll> {
+export async function pollMarkets(context: MarketsPollContext) {
   const markets = new Map<string, { facts: MarketFacts; views: Set<string> }>();
   const rejected = new Map<string, RejectedInput>();
   const lists: ViewList[] = [];
@@ -111,13 +96,19 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
   }
   if (fetchedViews.size === 0 && failed.length > 0) throw failed.at(-1)!.error;
   return {
+    /** Each market once per symbol, with those of the fetched views that list it. */
     markets: [...markets.values()].map(({ facts, views }) => ({ ...facts, views: [...views].sort() })),
     rejected: [...rejected.values()],
     observedAt,
+    /** Whether every list is complete and most of it is usable. Only then does an absent market count as removed. */
     complete: shortfalls.length + failed.length === 0,
+    /** The result of each view's list. */
     lists,
+    /** Lists that were fetched but are not complete, one clause each. */
     shortfalls,
+    /** Lists that nothing shows to be incomplete, and that are not known to be whole, one clause each. */
     doubts: lists.flatMap(({ view, doubt }) => (doubt === null ? [] : `view ${view}: ${doubt}`)),
+    /** Views whose list could not be fetched while another one could. `reason` is one clause. */
     failed: failed.map(({ view, error }) => ({ view, reason: error.reason })),
   };
 }

@@ -23,21 +23,14 @@ import { createListenError } from '../run/error-message.ts';
 import { type LastRunRecord, listLastRunRecords, listMonitorSamples } from '../run/last-runs.ts';
 import { type JobStatusBoard, pushTaskName, type ScheduleStatus } from './job-status.ts';
 
-/** The health and metrics port of a schedule. */
-export interface ScheduleMonitor {
-  recordRun(summary: Summary): void;
-  close(): void;
-}
-
 /** Maximum age of the cached archive status, in ms: reading a large manifest is slow, and requests may be frequent. */
 const cacheMsMax = 1000;
 
+/** The health and metrics port of a schedule. */
+export type ScheduleMonitor = Awaited<ReturnType<typeof openScheduleMonitor>>;
+
 /** Opens the port. Throws UsageError if that fails. */
-export async function openScheduleMonitor(
-  context: Context,
-  port: number,
-  board: JobStatusBoard,
-): Promise<ScheduleMonitor> {
+export async function openScheduleMonitor(context: Context, port: number, board: JobStatusBoard) {
   const { schedule, bucket, service } = context.settings;
   const { host } = schedule;
   const counts = openScheduleMetrics(bucket.url === null ? board.names : [...board.names, pushTaskName]);
@@ -64,7 +57,7 @@ export async function openScheduleMonitor(
   });
   context.log.info({ url: server.url }, 'serving health and metrics');
   return {
-    recordRun: ({ job, outcome }) => counts.recordRun(job, outcome),
+    recordRun: ({ job, outcome }: Summary) => counts.recordRun(job, outcome),
     close() {
       server.close();
       counts.close();

@@ -14,17 +14,7 @@ import { DamageError } from '../../base/errors.ts';
 import { listWholeBuffers, moveToCaller, openWorkerPool } from '../../base/worker-threads.ts';
 
 /** Threads that merge part files. The calling thread runs the tasks that the others have no room for. */
-export interface MergeThreads {
-  /** Number of threads, including the calling one. */
-  readonly count: number;
-  readonly parts: MergeWorkers;
-  /** Whether a thread can take another task. */
-  hasRoom(): boolean;
-  /** Runs a task on one of the other threads. `task`: name of an export of their module. */
-  run<T>(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<T>;
-  /** Terminates the threads, even during a task. */
-  close(): Promise<void>;
-}
+export type MergeThreads = Awaited<ReturnType<typeof openMergeThreads>>;
 
 /**
  * Tasks per thread: one that is running, and one that has already been sent to it, so that it is never idle. The calling thread
@@ -37,15 +27,13 @@ const tasksPerThread = 2;
  * @param count at least 2
  * @param entry module that the threads run, relative to `callerUrl` and without extension; it exports `mergePart` and `mergeSeriesOnThread`
  */
-export async function openMergeThreads(
-  count: number,
-  entry = './merge-workers',
-  callerUrl = import.meta.url,
-): Promise<MergeThreads> {
+export async function openMergeThreads(count: number, entry = './merge-workers', callerUrl = import.meta.url) {
   const pool = await openWorkerPool(entry, callerUrl, count - 1, { tasksPerThread });
   const tasksMax = (count - 1) * tasksPerThread;
   let running = 0;
+  /** Whether a thread can take another task. */
   const hasRoom = (): boolean => running < tasksMax;
+  /** Runs a task on one of the other threads. `task`: name of an export of their module. */
   async function run<T>(task: string, value: unknown, transfer: readonly ArrayBuffer[] = []): Promise<T> {
     running++;
     try {
@@ -55,6 +43,7 @@ export async function openMergeThreads(
     }
   }
   return {
+    /** Number of threads, including the calling one. */
     count,
     hasRoom,
     run,
@@ -71,7 +60,8 @@ export async function openMergeThreads(
         const transfer = listWholeBuffers(task.old === null ? [] : [task.old]);
         return requireIntact(await run<SeriesMergeResult | FoundDamage>('mergeSeriesOnThread', task, transfer));
       },
-    },
+    } satisfies MergeWorkers,
+    /** Terminates the threads, even during a task. */
     close: () => pool.close(),
   };
 }

@@ -17,18 +17,6 @@ export interface SymbolRow extends Omit<FoundSymbol, 'state' | 'not_collected'> 
   readonly is_active: boolean | null;
 }
 
-/** The symbols of one generation, prepared for search. */
-export interface SymbolTable {
-  readonly rows: readonly SymbolRow[];
-  /** The folded text of each row that words are searched in. */
-  readonly texts: readonly string[];
-  readonly bySymbol: ReadonlyMap<string, number>;
-  /** Row numbers in the order of each sort; of `ending`, by time, rows without an end last. */
-  readonly orders: Readonly<Record<SymbolSort, Uint32Array>>;
-  readonly sources: readonly Facet[];
-  readonly categories: readonly Facet[];
-}
-
 interface Facet {
   readonly name: string;
   readonly symbols: number;
@@ -53,8 +41,11 @@ export const foldText = (text: string): string =>
 export const toSearchText = ({ question, symbol, category, source, canonical_id }: SymbolRow): string =>
   foldText([question, symbol, category, source, canonical_id].filter((part) => part !== null).join('\n'));
 
+/** The symbols of one generation, prepared for search. */
+export type SymbolTable = ReturnType<typeof buildSymbolTable>;
+
 /** @param texts the result of `toSearchText` for each row */
-export function buildSymbolTable(rows: readonly SymbolRow[], texts: readonly string[]): SymbolTable {
+export function buildSymbolTable(rows: readonly SymbolRow[], texts: readonly string[]) {
   const sorted = rows.map((_, i) => i).sort((a, b) => compareUtf8(rows[a]!.symbol, rows[b]!.symbol));
   // Stable sorts: equal rows stay in the order of their symbols.
   const sortBy = (key: (row: SymbolRow) => number): Uint32Array => {
@@ -63,8 +54,10 @@ export function buildSymbolTable(rows: readonly SymbolRow[], texts: readonly str
   };
   return {
     rows,
+    /** The folded text of each row that words are searched in. */
     texts,
     bySymbol: new Map(rows.map(({ symbol }, i) => [symbol, i])),
+    /** Row numbers in the order of each sort; of `ending`, by time, rows without an end last. */
     orders: {
       name: Uint32Array.from(sorted),
       ticks: sortBy(({ ticks }) => -ticks),

@@ -28,14 +28,6 @@ export interface UserTokenSettings {
   readonly jwksFile: string | null;
 }
 
-/** Verifies user tokens (JWT, RFC 7519). */
-export interface UserTokenVerifier {
-  /** The user of a token that is valid at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
-  verify(token: string, nowMs: number): Promise<User | null>;
-  /** Whether a token that was not accepted would be valid if it were not revoked. Rejects with WorkspaceUnavailableError. */
-  isRevoked(token: string, nowMs: number): Promise<boolean>;
-}
-
 /** How far an issuer's clock may be ahead of ours, in seconds. It does not extend the expiry time. */
 const leewaySeconds = 30;
 const tokenCharsMax = 8_192;
@@ -56,6 +48,9 @@ interface TokenVerification {
   readonly key: Uint8Array | JWTVerifyGetKey;
 }
 
+/** Verifies user tokens (JWT, RFC 7519). */
+export type UserTokenVerifier = Awaited<ReturnType<typeof openUserTokenVerifier>>;
+
 /**
  * Opens the verifier that the settings configure; without a secret or key set it rejects every token.
  * @param isRevoked whether a token with a valid signature is revoked
@@ -66,7 +61,7 @@ export async function openUserTokenVerifier(
   clock: Clock,
   log: Log,
   isRevoked: (token: TokenIdentity) => Promise<boolean> = async () => false,
-): Promise<UserTokenVerifier> {
+) {
   const verification = await openTokenVerification(settings, clock, log);
   const cache = new LRUCache<string, VerifiedToken>({
     max: verifiedTokensMax,
@@ -100,11 +95,13 @@ export async function openUserTokenVerifier(
     return verified;
   };
   return {
-    async verify(token, nowMs) {
+    /** The user of a token that is valid at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
+    async verify(token: string, nowMs: number): Promise<User | null> {
       const verified = await verifyClaims(token, nowMs);
       return verified === null || (await isRevoked(verified.identity)) ? null : verified.user;
     },
-    async isRevoked(token, nowMs) {
+    /** Whether a token that was not accepted would be valid if it were not revoked. Rejects with WorkspaceUnavailableError. */
+    async isRevoked(token: string, nowMs: number): Promise<boolean> {
       const verified = await verifyClaims(token, nowMs);
       return verified !== null && (await isRevoked(verified.identity));
     },
