@@ -110,7 +110,7 @@ interface NightCounters {
   readonly tickHours: Set<number>;
   newestTick: number;
   /** Requested windows that are not covered. */
-  readonly missingWindows: (Window & { readonly symbol: string })[];
+  readonly missingWindows: (Window & { readonly symbol: string; readonly reason: string })[];
 }
 
 const createNightCounters = (): NightCounters => ({

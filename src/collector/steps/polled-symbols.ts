@@ -19,6 +19,7 @@ import { isSymbolOf } from '../../base/source-name.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import { hourMs, subtract, union, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
+import { staleReason, statedGapReason } from '../paging/fetch-steps.ts';
 import { needsPolling, type SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
 
@@ -115,10 +116,13 @@ export function noteTickTimes({ nightCounters: { tickHours }, nightCounters }: R
 
 /** Warns if no symbol has had a tick for far longer than ever. @param end of the poll, epoch ms */
 export function warnOfFrozenFeed({ archive, nightCounters, source, warnings }: Run, end: number): void {
-  const { tickHours, newestTick } = nightCounters;
+  const { tickHours, newestTick, missingWindows } = nightCounters;
   const times = recordFeedTimes(archive.state.db, tickHours, newestTick, source);
-  if (times === null || !isFeedFrozen(times, end)) return;
-  const silence = formatDuration(end - times.newestTick);
+  // Where the service says that it is behind, that is told already.
+  const behind = missingWindows.filter(({ reason }) => reason === staleReason || reason === statedGapReason);
+  const servedTo = behind.reduce((min, { from }) => Math.min(min, from), end);
+  if (times === null || !isFeedFrozen(times, servedTo)) return;
+  const silence = formatDuration(servedTo - times.newestTick);
   warnings.push({
     kind: 'frozen feed',
     text: `the feed seems frozen since ${formatMoment(times.newestTick)}: no symbol has had a tick for ${silence}, and never before for more than ${formatDuration(times.longestSilenceMs)}`,
