@@ -25,21 +25,15 @@ export async function openDatabase(sources: readonly DatasetFiles[], options: Qu
     () => true,
     () => false,
   );
-  const instance = await DuckDBInstance.create(':memory:', buildStartSettings(options));
+  const setup = buildSetupSql(sources, options.definitions ?? [], ownFolder);
+  const instance = await startDuckDB(options, setup).catch((error: unknown) => {
+    throw translateDuckDBError(error, published);
+  });
   // Each call has its own connection, so that calls do not end each other's results or change each other's settings.
   const connections = {
     acquire: () => instance.connect(),
     release: (connection: DuckDBConnection) => connection.closeSync(),
   };
-  try {
-    const connection = await instance.connect();
-    for (const statement of buildSetupSql(sources, options.definitions ?? [], ownFolder))
-      await connection.run(statement);
-    connection.closeSync();
-  } catch (error) {
-    instance.closeSync();
-    throw translateDuckDBError(error, published);
-  }
   return {
     ...createQuery(connections, published, ownFolder),
     async close() {
@@ -47,6 +41,20 @@ export async function openDatabase(sources: readonly DatasetFiles[], options: Qu
       if (hasScratch) await rm(ownFolder, { recursive: true, force: true });
     },
   };
+}
+
+/** Starts DuckDB and runs these statements on a connection of their own. */
+async function startDuckDB(options: QueryOptions, setup: readonly string[]): Promise<DuckDBInstance> {
+  const instance = await DuckDBInstance.create(':memory:', buildStartSettings(options));
+  try {
+    const connection = await instance.connect();
+    for (const sql of setup) await connection.run(sql);
+    connection.closeSync();
+    return instance;
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
 }
 
 /** Provides the connections for a query's calls. */
@@ -137,15 +145,7 @@ function interruptOnAbort(signal: AbortSignal, connection: DuckDBConnection): ()
 export async function createQueryEngine(folder: string, options: QueryOptions): Promise<QueryEngine> {
   const ownFolder = join(options.scratch, `query-${randomUUID()}`);
   await mkdir(options.scratch, { recursive: true });
-  const instance = await DuckDBInstance.create(':memory:', buildStartSettings(options));
-  try {
-    const connection = await instance.connect();
-    for (const sql of buildFolderSetupSql(folder, options.definitions ?? [], ownFolder)) await connection.run(sql);
-    connection.closeSync();
-  } catch (error) {
-    instance.closeSync();
-    throw error;
-  }
+  const instance = await startDuckDB(options, buildFolderSetupSql(folder, options.definitions ?? [], ownFolder));
   return {
     async openQuery(sources, definitions) {
       const published = new Set(sources.flatMap((source) => source.paths));

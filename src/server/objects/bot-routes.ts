@@ -8,7 +8,7 @@ import { ProblemError } from '../http/problem-details.ts';
 import type { App, ServiceContext } from '../http/service-context.ts';
 import { type BotWithStrategy, createBotStore } from '../workspace/bot-store.ts';
 import { createStrategyStore, type StrategyStore } from '../workspace/strategy-store.ts';
-import { createObjectId, type OwnerColumns, type StrategyRow } from '../workspace/tables.ts';
+import { createObjectId, type OwnerColumns } from '../workspace/tables.ts';
 import {
   createInvalidBodyError,
   createMissingObjectError,
@@ -19,20 +19,13 @@ import {
   requireAdded,
 } from './user-resource.ts';
 
-interface ResolvedBot {
-  readonly strategy: StrategyRow;
-  /** Without duplicates; null for every symbol that matches the filter. */
-  readonly symbols: readonly string[] | null;
-  readonly filter: { readonly categories: readonly string[]; readonly sources: readonly string[] };
-}
-
 /** Resolves the strategy and symbols of a bot request. @throws ProblemError 400 that names each invalid field */
 async function resolveBot(
   { archive }: ServiceContext,
   strategies: StrategyStore,
   owner: OwnerColumns,
   { strategy: requestedStrategy, symbols, filter }: BotRequest,
-): Promise<ResolvedBot> {
+) {
   const { name, version = null }: { name: string; version?: number | null } = requestedStrategy;
   const errors: Fault[] = [];
   const strategy = await strategies.find(owner, name, version);
@@ -52,6 +45,7 @@ async function resolveBot(
   const { categories = [], sources = [] } = filter ?? {};
   return {
     strategy,
+    /** Without duplicates; null for every symbol that matches the filter. */
     symbols: symbols === undefined ? null : [...new Set(symbols)],
     filter: { categories: [...new Set(categories)], sources: [...new Set(sources)] },
   };
