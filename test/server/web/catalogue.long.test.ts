@@ -47,11 +47,21 @@ describe('the catalogue page', needsBrowser, () => {
     expect(page.url()).not.toContain(service().key);
     expect(await page.evaluate('[localStorage.length, sessionStorage.length]')).toEqual([0, 1]);
     expect(await context.cookies()).toEqual([]);
+    // What was requested before is not shown after signing out.
+    await page.route('**/api/v1/export', async (route) => {
+      const response = await route.fetch();
+      await page.getByLabel('Market data key').waitFor();
+      await route.fulfill({ response });
+    });
     await page.reload();
+    const loaded = page.waitForEvent('requestfinished', (request) => request.url().endsWith('/api/v1/export'));
     await page.getByRole('button', { name: 'Sign out' }).click();
     await field.waitFor();
+    await loaded;
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve, 200))');
     expect(await page.evaluate('sessionStorage.length')).toBe(0);
     expect(await page.content()).not.toContain(rain);
+    expect(await page.getByRole('heading', { name: 'Coverage by day' }).count()).toBe(0);
   });
 
   test('shows the selected symbol, with links and the back button', async () => {

@@ -28,10 +28,13 @@ const archiveSection = getElementById('rest');
 let renderView: (view: View) => void = () => {};
 let disposeView: () => void = () => {};
 let chooseSymbol: (symbol: string) => void = () => {};
+/** The last view that was begun: what an earlier one loads is not shown, e.g. after signing out. */
+let viewNumber = 0;
 
 /** The view after signing out or without a key: the totals and the form, or the open archive. */
 function showSignIn(why: string | null = null): void {
   disposeView();
+  viewNumber++;
   [renderView, disposeView] = [() => {}, () => {}];
   archiveSection.replaceChildren();
   if (isCataloguePublic()) void loadArchive();
@@ -40,6 +43,7 @@ function showSignIn(why: string | null = null): void {
 
 /** The view of a reader: loads the manifest, which has the days and files. */
 async function loadArchive(): Promise<void> {
+  const own = ++viewNumber;
   // The list does not wait for the manifest, and nothing that is typed meanwhile is lost.
   chooseSymbol = (symbol) => updateView({ symbol, range: null });
   const isSymbolShown = getView().symbol !== null;
@@ -62,10 +66,10 @@ async function loadArchive(): Promise<void> {
   }
   try {
     const manifest = await fetchJson<Manifest>('/api/v1/export');
-    keepFocus(() => renderArchive(manifest, search));
+    if (own === viewNumber) keepFocus(() => renderArchive(manifest, search));
   } catch (error) {
     // If the key was rejected, the form is already shown.
-    if ((apiKeyStore.read() !== null || isCataloguePublic()) && !isAbortError(error))
+    if (own === viewNumber && (apiKeyStore.read() !== null || isCataloguePublic()) && !isAbortError(error))
       archiveSection.replaceChildren(renderError(toErrorMessage(error), () => void loadArchive()));
   } finally {
     delete archiveSection.dataset.loading;
