@@ -37,7 +37,7 @@ test.each([
     const { slices } = (await read({ symbol: 'S', from: day0, to: now, limit: 10_000 }))!;
     const [first, second] = [0, 1].map((i) => {
       const { t, p, from, to } = slices[i]!;
-      return [...t.subarray(from, to)].map((time, k) => [time - day0 - i * dayMs, p[from + k]!]);
+      return [...t.subarray(from, to)].map((time, k) => [time - day0 - i * dayMs, Math.round(p[from + k]! * 1000)]);
     });
     expect(second).toEqual(first);
     const round = first!.length - 1;

@@ -25,7 +25,7 @@ for (let round = 1; round <= rounds; round++) {
       rank: precedenceRanks.poll,
       rejected: [],
       covered: [],
-      ticks: { t: Float64Array.of(start, start + round), p: Float64Array.of(round, round) },
+      ticks: { t: Float64Array.of(start, start + round), p: Float64Array.of(round / 1000, round / 1000) },
     }),
   );
   appendTicks(archive.state, records);
