@@ -235,11 +235,17 @@ export async function suggestFlags(
   return guessFlags(sample, { ...given, renames: [], filters: [] })?.flags ?? [];
 }
 
+/** Lists and structs show nothing about a column, and DuckDB crashes on lists whose levels are invalid. */
+const isNested = ({ type }: RowColumn): boolean => /\[\d*\]$|^(STRUCT|MAP|UNION)\b/.test(type);
+
 async function sampleTable(reader: RowReader, file: RowFile, columns: readonly RowColumn[]): Promise<FileSample> {
+  const plain = columns.filter((column) => !isNested(column));
   const rows: (string | null)[][] = [];
-  for await (const texts of reader.readTexts(file, columns, { limit: sampleRows }))
-    for (let i = 0; i < (texts[0]?.length ?? 0); i++) rows.push(texts.map((column) => column[i]!));
-  return { names: columns.map(({ name }) => name), rows };
+  if (plain.length > 0)
+    for await (const texts of reader.readTexts(file, plain, { limit: sampleRows }))
+      for (let i = 0; i < texts[0]!.length; i++) rows.push(texts.map((column) => column[i]!));
+  // The values of the others are null.
+  return { names: [...plain, ...columns.filter(isNested)].map(({ name }) => name), rows };
 }
 
 const allNumbers = Symbol('all numbers');
