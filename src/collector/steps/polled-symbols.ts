@@ -118,9 +118,11 @@ export function noteTickTimes({ nightCounters: { tickHours }, nightCounters }: R
 export function warnOfFrozenFeed({ archive, nightCounters, source, warnings }: Run, end: number): void {
   const { tickHours, newestTick, missingWindows } = nightCounters;
   const times = recordFeedTimes(archive.state.db, tickHours, newestTick, source);
-  // Where the service says that it is behind, that is told already.
-  const behind = missingWindows.filter(({ reason }) => reason === staleReason || reason === statedGapReason);
-  const servedTo = behind.reduce((min, { from }) => Math.min(min, from), end);
+  // If the service states that it is behind, another warning says so. An older gap is no reason to expect no ticks.
+  const behind = missingWindows.filter(
+    ({ reason, to }) => to >= end && (reason === staleReason || reason === statedGapReason),
+  );
+  const servedTo = behind.length === 0 ? end : behind.reduce((max, { from }) => Math.max(max, from), 0);
   if (times === null || !isFeedFrozen(times, servedTo)) return;
   const silence = formatDuration(servedTo - times.newestTick);
   warnings.push({
