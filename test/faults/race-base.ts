@@ -170,7 +170,9 @@ function writeInput(folder: string, box: Sandbox, symbols: readonly string[]): v
     return { from, to: from + dayMs };
   };
   const lines = symbols.flatMap((symbol) =>
-    rowsOf(box.readTruth(symbol, day(2))).map(({ t, p }, i) => `${symbol},${t},${i % 7 === 0 ? p / (2 + (i % 3)) : p}\n`),
+    rowsOf(box.readTruth(symbol, day(2))).map(
+      ({ t, p }, i) => `${symbol},${t},${i % 7 === 0 ? p / (2 + (i % 3)) : p}\n`,
+    ),
   );
   put('rows.csv', `symbol,t,p\n${lines.join('')}`);
   symbols.forEach((symbol, i) => {
