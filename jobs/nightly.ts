@@ -19,7 +19,7 @@ export const job: Job<NightlyFlags> = {
     return runJob(context, 'nightly', { usesUpstream: true, pushes: true }, async (run) => {
       await pollMarketLists(run);
       warnOfUnmatchedSelectors(run);
-      await pollTicks(run, end, []);
+      await pollTicks(run, end, [], true);
       // The service has only current order books, so a poll of a past day skips them.
       if (day === null || day + dayMs > end) await pollConfiguredBooks(run);
       const damage = await recheckCoverage(run, end);

@@ -111,46 +111,6 @@ function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string,
 }
 
 /**
- * Finds, for each symbol, the contiguous inferred windows at the end of its coverage, published or journaled; sorted
- * and disjoint. A window fetched before `sinceMs` (epoch ms) ends the series, and earlier windows are left out: the list of a
- * symbol that has only such windows is empty.
- * @param symbol reads only this symbol
- */
-export function findInferredTails(db: Database, sinceMs: number, symbol?: string): Map<string, CoveredWindow[]> {
-  const ofSymbol = symbol === undefined ? '' : 'and symbol = ?1';
-  const values = symbol === undefined ? [] : [symbol];
-  // If later records withdraw parts of a window, only its last remaining part is used.
-  const rows = db.iterate<CoverageRow & { record_id: number }>(
-    `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from coverage
-     where evidence = 'inferred' ${ofSymbol}
-     union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_coverage
-     where evidence = 'inferred' ${ofSymbol} order by symbol, t_from, t_to`,
-    ...values,
-  );
-  const withdrawn = Map.groupBy(
-    db.all<{ symbol: string; from: number; to: number; record: number } & Record<string, never>>(
-      'select symbol, t_from as "from", t_to as "to", record_id as record from journal_withdrawn',
-    ),
-    ({ symbol: name }) => name,
-  );
-  const out = new Map<string, CoveredWindow[]>();
-  for (const row of rows) {
-    const list = out.get(row.symbol) ?? [];
-    const last = list.at(-1);
-    const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.record_id) ?? [];
-    const covered = toCoveredWindow(row);
-    const remaining = later.length === 0 ? covered : subtract([covered], later).at(-1);
-    if (remaining === undefined) continue;
-    const window = { ...covered, from: remaining.from, to: remaining.to };
-    if (window.fetchedAt < sinceMs || (last !== undefined && last.to < window.from)) list.length = 0;
-    const from = Math.max(window.from, list.at(-1)?.to ?? window.from);
-    if (window.fetchedAt >= sinceMs && from < window.to) list.push({ ...window, from });
-    out.set(row.symbol, list);
-  }
-  return out;
-}
-
-/**
  * Finds the windows of a symbol whose days cannot be complete: covered by inference alone, or proved only by a response that
  * came so soon after the window that late ticks may follow it.
  * @param settleMs how long after the end of a window a response is final

@@ -1,17 +1,13 @@
+import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { subtract, type Window } from '../../base/window.ts';
+import type { Edge } from '../proof/proven.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
 import { defaultFetchOptions, staleReason, statedGapReason } from './fetch-steps.ts';
-import {
-  claimEmptyResponse,
-  type EmptyResponse,
-  type FetchContext,
-  type FetchOutcome,
-  type FetchPlan,
-  fetchSymbol,
-} from './fetch-symbol.ts';
+import { claimWindow, type EmptyResponse, type FetchOutcome, type FetchPlan, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
+import { cutClaim, findSupports, type ProofContext, proveEdges } from './prove-coverage.ts';
 import type { ServerBehavior } from './server-behavior.ts';
 
 export interface FetchFailure extends Window {
@@ -38,12 +34,13 @@ export interface TickCollectOutcome {
    * Windows at the end of a poll for which the service has no data yet. They do not count as a failure of the symbol.
    */
   readonly behind: readonly FetchFailure[];
+  /** What empty responses support, on the way to three nights. */
+  readonly supports: readonly EmptyWindow[];
   /** Why the collection stopped early: the credential was refused, or the upstream was unreachable or failed for too long. */
   readonly stopError: UpstreamError | null;
 }
 
-export interface TickCollectContext extends FetchContext {
-  readonly concurrency: number;
+export interface TickCollectContext extends ProofContext {
   /** Makes all appended records durable. */
   drain(): Promise<void>;
   /** The durable coverage of a symbol. */
@@ -78,6 +75,8 @@ class TickCollection {
   readonly #lost: FetchFailure[] = [];
   readonly #reached = new Set<string>();
   readonly #presumed: { readonly symbol: string; readonly window: Window }[] = [];
+  readonly #edges: Edge[] = [];
+  readonly #answeredEmpty: EmptyResponse[] = [];
   #empties: EmptyResponse[] = [];
   #stopError: UpstreamError | null = null;
 
@@ -88,6 +87,8 @@ class TickCollection {
     this.#breaker = breaker;
     this.#context = {
       ...context,
+      append: (record) =>
+        context.append({ ...record, covered: record.covered.flatMap((w) => cutClaim(w, context.settleMs)) }),
       upstream: {
         ticks: async (query, signal) => {
           const page = await breaker.trackRequest(() => context.upstream.ticks(query, signal));
@@ -115,6 +116,9 @@ class TickCollection {
     });
     await this.#judgeEmpties();
     await context.drain();
+    if (this.#stopError === null && !context.signal.aborted)
+      await proveEdges(context, this.#edges, this.#answeredEmpty);
+    await context.drain();
     // There may have been no second symbol to try.
     if (this.#breaker.countResponses() === 0) this.#stopError ??= this.#breaker.getUnreachableError();
   }
@@ -135,6 +139,7 @@ class TickCollection {
       const outcome = await task(ownEmpties);
       for (const window of outcome.presumed) this.#presumed.push({ symbol, window });
       for (const window of outcome.lost) this.#lost.push({ symbol, ...window });
+      for (const edge of outcome.edges) this.#edges.push(edge);
       this.#reached.add(symbol);
     } catch (error) {
       if (signal.aborted && error === signal.reason) return;
@@ -160,10 +165,11 @@ class TickCollection {
     const knownSymbols = this.#plans.filter(({ tail }) => tail !== undefined && tail.knownTick !== null).length;
     const isOutage =
       symbolsWithoutKnownTick.size >= outageSymbolsMin && symbolsWithoutKnownTick.size * 2 >= knownSymbols;
-    for (const empty of batch) {
-      if (isOutage) this.#lost.push({ symbol: empty.symbol, from: empty.from, to: empty.to, reason: outageReason });
-      else await claimEmptyResponse(this.#context, empty, this.#context.behavior.oldestTick);
+    for (const { symbol, from, to, observedAt } of batch) {
+      if (isOutage) this.#lost.push({ symbol, from, to, reason: outageReason });
+      else await claimWindow(this.#context, symbol, { from, to }, observedAt, 'inferred');
     }
+    if (!isOutage) for (const empty of batch) this.#answeredEmpty.push(empty);
   }
 
   /** Call it after `fetchAll`: coverage is final only then. */
@@ -199,6 +205,7 @@ class TickCollection {
         from: windows.reduce((latest, { to }) => Math.max(latest, to), Number.NEGATIVE_INFINITY),
       })),
       behind: [...behind],
+      supports: findSupports(context, this.#answeredEmpty),
       stopError: this.#stopError,
     };
   }

@@ -1,4 +1,5 @@
 import { intersect, type Window } from '../../base/window.ts';
+import { summarizeShown } from '../proof/shown.ts';
 import { defaultFetchOptions, type FetchOptions, type FetchStep } from './fetch-steps.ts';
 import { fetchWindow } from './fetch-window.ts';
 import type { Observation } from './observation.ts';
@@ -129,7 +130,7 @@ function countRequests(
 ): number {
   const inhabited = intersect([window], [lifetime])[0] ?? window;
   const times = placeTicks(inhabited, count, options.knownTick);
-  const steps = fetchWindow(behavior, window, { ...defaultFetchOptions, ...options, inferred: [] });
+  const steps = fetchWindow(behavior, window, { ...defaultFetchOptions, ...options });
   let requests = 0;
   let observation: Observation | undefined;
   for (;;) {
@@ -192,6 +193,7 @@ function modelResponse(
     isTruncatedLow: false,
     isTruncatedHigh: false,
     gaps: [],
+    shown: summarizeShown(window, times),
   };
 }
 

@@ -194,7 +194,7 @@ const isOutside = (t: number, other: number, side: WindowSide): boolean => (side
  * Whether a page contains only ticks in one millisecond, and so many that they may fill a page: paging cannot continue
  * past them. A page that also shows a tick beyond the far end of the window was not truncated before it.
  */
-export function isCrowded({ largestPage }: FetchProgress, o: Observation, t: number, side: WindowSide): boolean {
+function isCrowded({ largestPage }: FetchProgress, o: Observation, t: number, side: WindowSide): boolean {
   const { times, count, received, countBefore, countAfter, window, firstRequested, last } = o;
   if (times.length !== 1 || times[0] !== t || countBefore + countAfter > 1) return false;
   // A tick before the requested window shows nothing: some servers always add one.

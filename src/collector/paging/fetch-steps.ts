@@ -1,5 +1,6 @@
-import type { CoveredWindow, Evidence } from '../../archive/format/coverage.ts';
+import type { Evidence } from '../../archive/format/coverage.ts';
 import { hourMs, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import type { Edge } from '../proof/proven.ts';
 import type { Observation } from './observation.ts';
 import type { ServerBehavior, WindowSide } from './server-behavior.ts';
 
@@ -19,13 +20,15 @@ export type FetchStep =
   | { readonly kind: 'withdraw'; readonly window: Window }
   /** `isTooOld`: the server states, or shows by a refusal, that its history starts at or after the end of the window. */
   | { readonly kind: 'gap'; readonly window: Window; readonly reason: string; readonly isTooOld?: boolean }
+  /** An end of what a response showed. Whether it is proven is judged when all symbols of the run were requested. */
+  | ({ readonly kind: 'edge' } & Omit<Edge, 'symbol'>)
   /** Considered complete only because of its page size. It is fetched again if page sizes turn out to be unreliable. */
   | { readonly kind: 'presumed'; readonly window: Window };
 
 export type FetchSteps<T = void> = Generator<FetchStep, T, Observation | null | undefined>;
 
 export interface FetchOptions {
-  /** `next`: the window after the last tick stays inferred, and the next poll confirms it without an extra request. */
+  /** `next`: the window after the last tick gets no second request, unless the page looks truncated. */
   readonly confirm: 'now' | 'next';
   /**
    * Last tick of the symbol in the archive, epoch ms. A page that ends before it, in a window that ends after it, was
@@ -34,19 +37,9 @@ export interface FetchOptions {
   readonly lastTick: number | null;
   /** Last known tick of the symbol, epoch ms: requests begin there. Null: no known tick is close enough. */
   readonly knownTick: number | null;
-  /**
-   * Adjoining inferred windows up to the end of coverage, in order. A page that contains the known tick confirms them; a
-   * page with further ticks in them withdraws them.
-   */
-  readonly inferred: readonly CoveredWindow[];
-  /**
-   * End of the coverage, epoch ms, if the end is proven and everything from the known tick on is covered. A page with the known
-   * tick and no ticks between them proves that again. Absent or null otherwise.
-   */
-  readonly coveredTo?: number | null;
 }
 
-export const defaultFetchOptions: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null, inferred: [] };
+export const defaultFetchOptions: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null };
 
 export const contradictionReason = 'the responses of the service contradict each other';
 export const crowdedReason = 'more ticks in one millisecond than a page holds';
@@ -90,8 +83,6 @@ export interface FetchProgress {
   hasClaimed: boolean;
   /** Number of elements in the largest page of this fetch. */
   largestPage: number;
-  /** Whether a page contains ticks in a window that earlier polls inferred to be empty. */
-  isTailContradicted: boolean;
   /** Windows that the service states as gaps, and windows of pages with too many rejected elements. */
   readonly excludedWindows: Window[];
 }

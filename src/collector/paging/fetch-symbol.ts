@@ -1,4 +1,4 @@
-import type { CoveredWindow } from '../../archive/format/coverage.ts';
+import type { CoveredWindow, Evidence } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
@@ -7,6 +7,8 @@ import { emptyTicks } from '../../base/ticks.ts';
 import { intersect, isEmpty, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Origin, TickRequestPurpose } from '../../contract/raw-page.ts';
+import type { Edge } from '../proof/proven.ts';
+import type { Night } from '../proof/shown.ts';
 import {
   type FetchOptions,
   type FetchStep,
@@ -39,6 +41,8 @@ export interface FetchContext {
   readonly pageLimit: number;
   readonly futureSkewMs: number;
   readonly signal: AbortSignal;
+  /** What the responses of this run and source show. */
+  readonly night: Night;
   /** Makes a response durable. Resolves when the next one may be appended. */
   append(record: TickRecord): Promise<void>;
   onPage(ticks: number): void;
@@ -54,6 +58,7 @@ export interface EmptyResponse extends Window {
 
 export interface FetchOutcome {
   readonly empties: readonly EmptyResponse[];
+  readonly edges: readonly Edge[];
   /** Windows considered complete only because of their page sizes. */
   readonly presumed: readonly Window[];
   /** Windows that the service does not serve, with the reason. */
@@ -75,6 +80,7 @@ export async function fetchSymbol(
   windows: readonly FetchPlan[],
   empties: EmptyResponse[] = [],
 ): Promise<FetchOutcome> {
+  const edges: Edge[] = [];
   const presumed: Window[] = [];
   const lost: UnservedWindow[] = [];
   const responses: SymbolResponses = { responses: 0, refusal: null };
@@ -91,6 +97,7 @@ export async function fetchSymbol(
       const requestOptions = request.from === from ? options : { ...options, knownTick: null };
       const refusal = await fetchOneWindow(context, symbol, request, requestOptions, responses, {
         empties,
+        edges,
         presumed,
         lost,
       });
@@ -104,11 +111,12 @@ export async function fetchSymbol(
   }
   // Every request was refused, so the refusal concerns the symbol and not the windows.
   if (responses.responses === 0 && responses.refusal !== null) throw responses.refusal;
-  return { empties, presumed, lost: joinUnservedWindows(lost) };
+  return { empties, edges, presumed, lost: joinUnservedWindows(lost) };
 }
 
 interface MutableFetchOutcome {
   readonly empties: EmptyResponse[];
+  readonly edges: Edge[];
   readonly presumed: Window[];
   readonly lost: UnservedWindow[];
 }
@@ -140,7 +148,10 @@ async function fetchOneWindow(
     else if (step.kind === 'gap')
       outcome.lost.push({ ...step.window, reason: step.reason, ...(step.isTooOld && { isTooOld: true }) });
     else if (step.kind === 'presumed') outcome.presumed.push(step.window);
-    else if (step.kind === 'pause') await clock.sleep(pauseMs);
+    else if (step.kind === 'edge') {
+      const { kind: _, ...edge } = step;
+      outcome.edges.push({ symbol, ...edge });
+    } else if (step.kind === 'pause') await clock.sleep(pauseMs);
     else if (step.kind === 'empty') {
       const { window, observedAt, lacksKnownTick } = step;
       outcome.empties.push({ symbol, from: window.from, to: window.to, observedAt, lacksKnownTick });
@@ -154,6 +165,8 @@ async function fetchOneWindow(
         continue;
       }
       const { observation, record, gaps } = response;
+      context.night.note(symbol, observation.shown);
+      if (isFirst && options.knownTick !== null) context.night.noteKnown(observation.times.length === 0);
       journal.hold(record);
       responses.responses++;
       for (const window of gaps) outcome.lost.push(toStatedGap(window));
@@ -217,11 +230,17 @@ export async function requestWindow(
   const step = { window, side: 'recheck', isExact: false } as const;
   const response = await sendPageRequest(context, symbol, step, Math.min(context.pageLimit, context.behavior.limit));
   if (response instanceof UpstreamError) return null;
+  context.night.note(symbol, response.observation.shown);
   await context.append(response.record);
   return response.observation;
 }
 
-const createEmptyRecord = (context: FetchContext, symbol: string, window: Window, observedAt: number): TickRecord => ({
+export const createEmptyRecord = (
+  context: Pick<FetchContext, 'runId' | 'origin'>,
+  symbol: string,
+  window: Window,
+  observedAt: number,
+): TickRecord => ({
   runId: context.runId,
   symbol,
   requestedWindow: { from: window.from, to: window.to },
@@ -261,21 +280,16 @@ function openRecordBuffer(context: FetchContext, symbol: string, request: Window
   };
 }
 
-/** Makes durable the coverage that an empty response proves. */
-export async function claimEmptyResponse(
+/** Makes durable what a response covers, of which nothing else is known. */
+export async function claimWindow(
   context: FetchContext,
-  empty: EmptyResponse,
-  oldestTick: number,
+  symbol: string,
+  window: Window,
+  observedAt: number,
+  evidence: Evidence,
 ): Promise<void> {
-  const { symbol, from, to, observedAt, lacksKnownTick } = empty;
-  const base = { fetchedAt: observedAt };
-  // The server has never returned older ticks than this, so older windows may have expired there.
-  const since = lacksKnownTick ? to : Math.max(from, Math.min(to, oldestTick));
-  const covered = [
-    { from, to: since, evidence: 'inferred' as const, ...base },
-    { from: since, to, evidence: 'confirmed' as const, ...base },
-  ].filter((window) => !isEmpty(window));
-  if (covered.length > 0) await context.append({ ...createEmptyRecord(context, symbol, empty, observedAt), covered });
+  const covered = [{ from: window.from, to: window.to, fetchedAt: observedAt, evidence }];
+  if (!isEmpty(window)) await context.append({ ...createEmptyRecord(context, symbol, window, observedAt), covered });
 }
 
 /**

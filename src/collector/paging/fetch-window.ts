@@ -1,6 +1,7 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
-import { floorToDay, intersectTwo, isEmpty, isWithin, minuteMs, subtract, type Window } from '../../base/window.ts';
-import { fetchSide, findMedianTick, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
+import { intersectTwo, isEmpty, minuteMs, subtract, type Window } from '../../base/window.ts';
+import { pageCapMin } from '../proof/proven.ts';
+import { fetchSide, findMedianTick, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
   claim,
   contradictionReason,
@@ -66,7 +67,6 @@ export function* fetchWindow(behavior: ServerBehavior, window: Window, options: 
     hasClaimed: false,
     excludedWindows: [],
     largestPage: 0,
-    isTailContradicted: false,
   };
   while (progress.pending.length > 0) {
     const next = progress.pending.shift()!;
@@ -116,7 +116,7 @@ function* fetchPending(progress: FetchProgress, w: PendingWindow): FetchSteps {
     yield createGapStep(w, formatNoneUsable(o.received, o.rejectedReason));
     return;
   }
-  if (o.countBefore > 1 || o.countAfter > 1) return yield* processPageIgnoringWindow(progress, w, o, knownTick);
+  if (o.countBefore > 1 || o.countAfter > 1) return yield* processPageIgnoringWindow(progress, w, o);
   if (isEmpty(o.claimableWindow)) {
     yield createGapStep({ from: w.from, to: Math.min(w.to, o.observedAt) }, noResponseReason);
     return;
@@ -124,13 +124,7 @@ function* fetchPending(progress: FetchProgress, w: PendingWindow): FetchSteps {
   if (hasTooManyRejected(o)) yield* excludePage(progress, o, requestedWindow);
   if (o.times.length > 0) {
     const isAnchored = knownTick !== null && includesTime(o.times, knownTick);
-    const isFree = isAnchored && isEmpty(findContradictedTail(progress, o));
-    return yield* processPage(
-      progress,
-      isFree ? w : { ...w, from: requestedWindow.from },
-      o,
-      isAnchored ? knownTick : null,
-    );
+    return yield* processPage(progress, { ...w, from: requestedWindow.from }, o, isAnchored ? knownTick : null);
   }
   const covered = intersectTwo(o.claimableWindow, w);
   if (o.count > 2 && o.received >= smallPageShare * behavior.largestPage) yield createGapStep(covered, crowdedReason);
@@ -145,39 +139,23 @@ function* fetchPending(progress: FetchProgress, w: PendingWindow): FetchSteps {
  * Handles a response that ignores from/to: a run of ticks anywhere in time. It covers the range from its first to its last
  * tick, extended to its own timestamp if the last tick is close to it.
  */
-function* processPageIgnoringWindow(
-  progress: FetchProgress,
-  w: PendingWindow,
-  o: Observation,
-  knownTick: number | null,
-): FetchSteps {
+function* processPageIgnoringWindow(progress: FetchProgress, w: PendingWindow, o: Observation): FetchSteps {
   const isFresh = o.countAfter === 0 && o.last! >= o.observedAt - freshMsMax;
   const run = { from: o.first!, to: isFresh ? o.observedAt : o.last! + 1 };
   const covered = intersectTwo(run, { from: w.from, to: Math.min(w.to, o.observedAt) });
-  // The page may be truncated anywhere, including after the known tick.
-  if (knownTick !== null && includesTime(o.times, knownTick)) yield* confirmEarlier(progress, o, knownTick, o.last!);
   yield* claim(progress, covered, 'inferred', o.observedAt);
   for (const rest of subtract([{ from: w.from, to: Math.min(w.to, o.observedAt) }], [covered]))
     yield createGapStep(rest, ignoredWindowReason);
 }
 
-function* processPage(
-  progress: FetchProgress,
-  planned: PendingWindow,
-  o: Observation,
-  knownTick: number | null,
-): FetchSteps {
+function* processPage(progress: FetchProgress, w: PendingWindow, o: Observation, knownTick: number | null): FetchSteps {
   const { behavior, options } = progress;
-  yield* withdrawTail(progress, planned, findContradictedTail(progress, o));
-  if (knownTick !== null && !isCrowded(progress, o, knownTick, 'high')) yield* confirmEarlier(progress, o, knownTick);
-  const canWait = !planned.isPart && !progress.isTailContradicted && !leavesDayUnproven(progress, o, knownTick);
-  const mode = options.confirm === 'next' && canWait ? 'next' : 'now';
+  const mode = options.confirm === 'next' && !w.isPart ? 'next' : 'now';
   const ends: Partial<Record<WindowSide, SideResult>> = {};
   const widest = { from: 0, to: 0 };
   noteWidestGap(widest, o);
   // If the page was truncated after the window's start, late ticks before its first tick would be missed.
-  const isLowFree = knownTick !== null && !(o.times[0]! > planned.from && looksTruncated(behavior, o, 'low'));
-  const w = isLowFree ? planned : { ...planned, from: Math.min(planned.from, knownTick ?? planned.from) };
+  const isLowFree = knownTick !== null && !looksTruncated(behavior, o, 'low');
   for (const side of orderSides(behavior)) {
     const end =
       side === 'low' && isLowFree ? createKnownLowResult(w, o) : yield* fetchSide(progress, w, o, side, mode, widest);
@@ -206,23 +184,9 @@ function* processPage(
       );
     }
   }
-  yield* claimBetween(progress, w, o, low, high);
+  yield* claimBetween(progress, w, low, high);
   progress.idleRequests = 0;
 }
-
-/**
- * Whether the end of a past day would stay inferred: the page begins before the known tick and ends with it, so that it may be
- * truncated there (see `confirmEarlier`), and midnight lies between this tick and the end of the coverage.
- */
-const leavesDayUnproven = (
-  { options: { inferred } }: FetchProgress,
-  { times }: Observation,
-  knownTick: number | null,
-): boolean =>
-  knownTick !== null &&
-  times.length > 1 &&
-  times.at(-1) === knownTick &&
-  knownTick < floorToDay(inferred.at(-1)?.to ?? knownTick);
 
 const orderSides = ({ side }: ServerBehavior): readonly WindowSide[] =>
   side === 'latest' ? ['high', 'low'] : ['low', 'high'];
@@ -237,13 +201,7 @@ const createKnownLowResult = (w: Window, o: Observation): SideResult => ({
 });
 
 /** Claims what both sides allow, turns the rest into gaps, and queues what no page covers. */
-function* claimBetween(
-  progress: FetchProgress,
-  w: PendingWindow,
-  first: Observation,
-  low: SideResult,
-  high: SideResult,
-): FetchSteps {
+function* claimBetween(progress: FetchProgress, w: PendingWindow, low: SideResult, high: SideResult): FetchSteps {
   const covered = {
     from: isUnresolved(low) ? low.page.times[0]! : low.edge,
     to: isUnresolved(high) ? high.page.times.at(-1)! + 1 : high.edge,
@@ -266,19 +224,29 @@ function* claimBetween(
     progress.excludedWindows.push(window);
     yield createGapStep(window, formatRejectedReason(hasTooManyRejected(low.page) ? low.page : high.page));
   }
-  if (low.outcome === 'confirmed' && high.outcome === 'confirmed') {
-    yield* claim(progress, inW(covered), 'confirmed', observedAt);
-  } else {
-    yield* claim(progress, inW(covered), 'inferred', observedAt);
-    // The page may be truncated within the millisecond at its other end. Further pages overlap each other up to the first one.
-    if (low.outcome === 'confirmed' && low.repeatedTick !== null) {
-      const to = low.page === first ? Math.min(low.repeatedTick + 1, low.page.times.at(-1)!) : first.times.at(-1)!;
-      yield* claim(progress, inW({ from: covered.from, to }), 'confirmed', observedAt);
-    }
-    if (high.outcome === 'confirmed' && high.repeatedTick !== null) {
-      const from = Math.max(high.repeatedTick, high.page.times[0]! + 1);
-      yield* claim(progress, inW({ from, to: covered.to }), 'confirmed', observedAt);
-    }
+  yield* claim(progress, inW(covered), 'inferred', observedAt);
+  // A page may be truncated within the millisecond at its end, unless a second one repeated it.
+  yield* claim(
+    progress,
+    inW({
+      from: low.page.times[0]! + (low.outcome === 'confirmed' ? 0 : 1),
+      to: high.page.times.at(-1)! + (high.outcome === 'confirmed' ? 1 : 0),
+    }),
+    'confirmed',
+    observedAt,
+  );
+  for (const [side, { outcome, page, repeatedTick }] of [
+    ['before', low],
+    ['after', high],
+  ] as const) {
+    if (outcome !== 'confirmed' && outcome !== 'inferred') continue;
+    const window = inW(
+      side === 'after'
+        ? { from: page.times.at(-1)! + Number(outcome === 'confirmed'), to: covered.to }
+        : { from: covered.from, to: page.times[0]! + Number(outcome !== 'confirmed') },
+    );
+    const isUncapped = outcome === 'confirmed' || (repeatedTick === null && page.received < pageCapMin);
+    if (!isEmpty(window)) yield { kind: 'edge', side, window, shown: page.shown, isUncapped, observedAt };
   }
   // Nothing before a known tick was checked: earlier claims there stay as they are.
   if (low.outcome === 'confirmed' && low.repeatedTick === null && w.from < covered.from)
@@ -343,66 +311,6 @@ function* splitWindow(
   const bounds = [w.from, ...cutsHere, w.to];
   const parts = bounds.slice(1).map((to, i) => ({ from: bounds[i]!, to, isPart: true }));
   progress.pending.unshift(...parts);
-}
-
-/**
- * The inferred window that a page contradicts: the page has ticks in it after the last known tick. These are late
- * ticks, or an earlier page was truncated. The window starts where the contradicted response's coverage starts; older
- * responses are not affected. Empty if there is no contradiction.
- */
-function findContradictedTail(
-  { options: { knownTick, lastTick, inferred } }: FetchProgress,
-  { times }: Observation,
-): Window {
-  const last = knownTick ?? lastTick ?? Number.NEGATIVE_INFINITY;
-  const first = inferred.find((w) => times.some((t) => t > last && isWithin(t, w)));
-  if (first === undefined) return { from: 0, to: 0 };
-  const { from } = inferred.find(({ fetchedAt }) => fetchedAt === first.fetchedAt)!;
-  return { from: Math.max(from, last + 1), to: inferred.at(-1)!.to };
-}
-
-/**
- * Withdraws the window that a page contradicts, once, so that no later poll confirms it even if this fetch fails.
- * Fetches the part of it that lies outside the current window.
- */
-function* withdrawTail(progress: FetchProgress, w: PendingWindow, window: Window): FetchSteps {
-  if (progress.isTailContradicted || isEmpty(window)) return;
-  progress.isTailContradicted = true;
-  yield { kind: 'withdraw', window };
-  for (const rest of subtract([window], [w, ...progress.pending])) progress.pending.push({ ...rest, isPart: true });
-}
-
-/**
- * Confirms what earlier polls left inferred, and proves again what they proved before it was final: the page contains the known
- * tick and no new ticks after it.
- */
-function* confirmEarlier(
-  progress: FetchProgress,
-  o: Observation,
-  knownTick: number,
-  last = Number.POSITIVE_INFINITY,
-): FetchSteps {
-  const { inferred, coveredTo = null } = progress.options;
-  const newest = Math.max(...inferred.map(({ fetchedAt }) => fetchedAt));
-  const to = Math.min(inferred.at(-1)?.to ?? coveredTo ?? knownTick, last + 1);
-  const isLate = o.times.some((t) => t > knownTick && t < to);
-  // A page that begins before the known tick may be truncated right after it, like the page of the previous poll, or within
-  // its millisecond.
-  const mayBeCut = o.times.at(-1) === knownTick && o.times.length > 1;
-  const until = Math.min(isLate ? knownTick + 1 : mayBeCut ? knownTick : to, o.observedAt);
-  // Of what no poll may confirm, nothing is known of the earlier response either.
-  if (newest !== o.generatedAt && (inferred.length > 0 || coveredTo !== null)) {
-    const seenAgainTo = inferred.length === 0 ? until : Math.min(until, knownTick + 1);
-    yield* claim(progress, { from: o.times[0]!, to: seenAgainTo }, 'confirmed', o.observedAt);
-  }
-  for (const earlier of inferred) {
-    // The last poll had a reason for not confirming what an earlier poll left inferred.
-    if (earlier.fetchedAt === o.generatedAt || earlier.fetchedAt !== newest) continue;
-    const part = { from: earlier.from, to: Math.min(earlier.to, until) };
-    const seenAgain = Math.max(part.from, Math.min(part.to, o.times[0]!));
-    yield* claim(progress, { from: part.from, to: seenAgain }, 'confirmed', earlier.fetchedAt);
-    yield* claim(progress, { from: seenAgain, to: part.to }, 'confirmed', o.observedAt);
-  }
 }
 
 const includesTime = (times: Float64Array, t: number): boolean => times[findFirstAtOrAfter(times, t)] === t;

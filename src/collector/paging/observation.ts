@@ -2,6 +2,7 @@ import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, isWithin, minuteMs, type Window } from '../../base/window.ts';
 import type { TickPage } from '../../client/upstream.ts';
+import { type Shown, summarizeShown } from '../proof/shown.ts';
 
 /** What one response shows about its requested window. Times are epoch milliseconds. */
 export interface Observation {
@@ -45,6 +46,8 @@ export interface Observation {
   readonly isTruncatedHigh: boolean;
   /** Windows for which the service states that it has no data. */
   readonly gaps: readonly Window[];
+  /** What it shows as a witness, and of its own edges. */
+  readonly shown: Shown;
 }
 
 /** The parameters of a request, and its time. Times are epoch milliseconds. */
@@ -93,6 +96,7 @@ export function observePage(
     isFull: page.received >= limit,
     rejected: rejected.length,
     gaps: page.gaps,
+    shown: summarizeShown(window, times),
     rejectedReason: rejected[0]?.reason ?? '',
     generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
     isTruncatedLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,

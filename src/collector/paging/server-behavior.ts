@@ -1,4 +1,5 @@
 import type { Window } from '../../base/window.ts';
+import { pageCapMin } from '../proof/proven.ts';
 
 /** The side of a window that a truncated page keeps. */
 type TruncationSide = 'earliest' | 'latest';
@@ -107,9 +108,6 @@ export const createServerBehavior = (
   sizeSearchesLeft: 4,
   ...known,
 });
-
-/** A page with fewer ticks is not truncated, because no server has such a small page cap. */
-const pageCapMin = 4;
 
 /** A page counts as truncated if it has at least this share of the smallest truncated page, because page caps vary. */
 const truncatedShare = 0.8;

@@ -59,9 +59,9 @@ import {
   readNamedSymbolFacts,
   warnOfFrozenFeed,
 } from './polled-symbols.ts';
+import { claimRepeated, coverUnprovenTails, createProofAccess } from './proof-step.ts';
 import { publishJournal } from './publish-step.ts';
 import { applySelectionRules } from './selection-step.ts';
-import { coverUnsettledTails } from './settled-ticks-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
 /** A backfill also requests this before and after the lifetime of a symbol: the times that lists state are not exact. */
@@ -167,8 +167,9 @@ const formatListDoubts = (doubts: readonly string[]): string =>
 
 /**
  * Polls ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market lists.
+ * @param isNight whether the poll begins early enough to prove what no earlier one proved
  */
-export async function pollTicks(run: Run, end: number, chosen: readonly string[]): Promise<void> {
+export async function pollTicks(run: Run, end: number, chosen: readonly string[], isNight = false): Promise<void> {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
@@ -180,7 +181,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   if (context.settings.source.views.length === 0) applySelectionRules(run);
   const { plans: planned, fetchedLateSymbols, collectedEnds } = planTickPolls(run, nowMs, end, chosen);
   notePlanningTime(run, nowMs);
-  const plans = await coverUnsettledTails(run, planned);
+  const plans = isNight ? await coverUnprovenTails(run, planned) : planned;
   if (fetchedLateSymbols.length > 0)
     run.warnings.push({
       kind: 'possibly downsampled',
@@ -188,7 +189,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
     });
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
   const newSymbols = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
-  const { done } = await collectPlans(run, plans, 'poll');
+  const { done } = await collectPlans(run, plans, 'poll', { isNight });
   for (const symbol of done) if (collectedEnds.has(symbol)) recordCollectedEnd(db, symbol, end);
   setFirstSeen(db, newSymbols, nowMs);
   if (done.length > 0) warnOfFrozenFeed(run, end);
@@ -251,6 +252,8 @@ interface CollectOptions {
    * compared with narrower ones.
    */
   readonly isRecheck?: boolean;
+  /** Whether empty responses count for this night. */
+  readonly isNight?: boolean;
 }
 
 /**
@@ -261,7 +264,11 @@ export async function collectPlans(
   run: Run,
   plans: readonly SymbolPlan[],
   origin: Origin,
-  { journalTicksMax = run.context.settings.publish.journalTicksMax, isRecheck = false }: CollectOptions = {},
+  {
+    journalTicksMax = run.context.settings.publish.journalTicksMax,
+    isRecheck = false,
+    isNight = false,
+  }: CollectOptions = {},
 ): Promise<Pick<TickCollectOutcome, 'done'>> {
   const symbols = { ...run.symbols };
   run.symbols.planned += plans.length;
@@ -303,6 +310,7 @@ export async function collectPlans(
         futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
         getCoverage: (symbol) => readSymbolCoverage(db, symbol),
+        ...createProofAccess(run),
         onPage(count) {
           run.hasUpstreamResponded = true;
           run.pages++;
@@ -321,6 +329,7 @@ export async function collectPlans(
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
+    if (isNight) await claimRepeated(run, collected.supports, sink);
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);
     if (isRecheck) Object.assign(run.symbols, symbols);
     return collected;

@@ -59,6 +59,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     origin: 'backfill',
     signal: context.signal,
     append: sink.append,
+    night: run.night,
     behavior: createServerBehavior(readOldestServedTick(db, run.source), readKnownPageCaps<KnownPages>(db, run.source)),
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: getFutureSkewMs(context),

@@ -15,8 +15,8 @@ import type { SymbolPlan } from '../paging/plan.ts';
 import { countReproofRequests } from '../rechecks/recheck-plan.ts';
 import type { Run } from '../run/run.ts';
 import { collectPlans } from './poll-steps.ts';
+import { type FindLastTick, openLastTickFinder } from './proof-step.ts';
 import { isNewNight } from './recheck-step.ts';
-import { type FindLastTick, openLastTickFinder } from './settled-ticks-step.ts';
 
 /** A covered window that no later poll proves, and when it was last fetched, epoch ms. */
 interface UnprovenWindow extends Window {
@@ -133,6 +133,6 @@ async function planReproof(
     symbol,
     windows: [{ from: knownTick ?? from, to }],
     isFirst: false,
-    tail: { lastTick: null, knownTick, inferred: [], confirm: 'now' },
+    tail: { lastTick: null, knownTick, confirm: 'now' },
   };
 }

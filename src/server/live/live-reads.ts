@@ -2,13 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Archive } from '../../archive/archive.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
-import {
-  findInferredTails,
-  readEvidenceSince,
-  readKnownPageCaps,
-  readOldestServedTick,
-  readSymbolCoverage,
-} from '../../archive/journal/coverage-store.ts';
+import { readKnownPageCaps, readOldestServedTick, readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readJournalLoad } from '../../archive/journal/journal-books.ts';
@@ -352,14 +346,12 @@ function planTicks(
   if (readRecheckHistory(db, context.settings.sourceName).caughtAt !== null)
     return {
       covered,
-      planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' } }, known },
+      planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, confirm: 'now' } }, known },
     };
-  const inferred = findInferredTails(db, readEvidenceSince(db), symbol).get(symbol);
   const withTail = addTail(
     plan,
     includeJournaledTicks(db, published),
     coverage,
-    inferred,
     { ...rules, overlapMs: 0 },
     poll.confirm,
   );

@@ -11,6 +11,7 @@ import {
 } from '../../../src/collector/paging/collect-ticks.ts';
 import type { SymbolPlan } from '../../../src/collector/paging/plan.ts';
 import { createServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
+import { Night, noSilences } from '../../../src/collector/proof/shown.ts';
 
 const hour = 3_600_000;
 const start = Date.UTC(2026, 6, 1);
@@ -87,6 +88,11 @@ async function runCollect(scenario: Given): Promise<Done> {
     },
     getCoverage: (symbol) => covered.get(symbol) ?? [],
     onSymbol: (done) => void progress.push(done),
+    night: new Night(),
+    settleMs: Number.POSITIVE_INFINITY,
+    knownSilences: noSilences,
+    getKnownTicks: () => ({ first: null, last: null, count: 0 }),
+    findTick: async () => null,
   };
   return { ...(await collectTicks(context, scenario.plans)), requests, covered, progress, claims };
 }
@@ -458,21 +464,13 @@ describe('empty responses', () => {
   const polled = (count: number): SymbolPlan[] =>
     plansOf(count).map((plan) => ({
       ...plan,
-      tail: { lastTick: null, knownTick: start + 1, inferred: [], confirm: 'next' as const },
+      tail: { lastTick: null, knownTick: start + 1, confirm: 'next' as const },
     }));
   const evidenceOf = ({ claims }: Done) => claims.map(({ evidence }) => evidence);
 
-  test('confirm their windows from the oldest known tick on', async () => {
-    const oldestTick = start + 6 * hour;
-    const { claims } = await runCollect({
-      answer: () => page([]),
-      plans: plansOf(1),
-      behavior: createServerBehavior(oldestTick),
-    });
-    expect(claims).toEqual([
-      { from: start, to: oldestTick, evidence: 'inferred', fetchedAt: later },
-      { from: oldestTick, to: window.to, evidence: 'confirmed', fetchedAt: later },
-    ]);
+  test('prove nothing alone', async () => {
+    const { claims } = await runCollect({ answer: () => page([]), plans: plansOf(1) });
+    expect(claims).toEqual([{ ...window, evidence: 'inferred', fetchedAt: later }]);
   });
 
   test('for half of the symbols with known ticks, at least three, are an outage', async () => {

@@ -59,6 +59,7 @@ describe('a lost window', () => {
 
   test('is not reported for an empty plan, and does not affect other symbols', async () => {
     expect(await fetchSymbol(createScriptedContext(() => ({})).context, 'S', [])).toEqual({
+      edges: [],
       empties: [],
       presumed: [],
       lost: [],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { claimEmptyResponse, fetchSymbol } from '../../../src/collector/paging/fetch-symbol.ts';
+import { fetchSymbol } from '../../../src/collector/paging/fetch-symbol.ts';
 import {
   createScriptedContext,
   every,
@@ -42,7 +42,7 @@ describe('a request', () => {
       },
     ]);
     const empties = [{ symbol: 'S', ...window, observedAt: later - 5, lacksKnownTick: false }];
-    expect([pages, outcome]).toEqual([[0], { empties, presumed: [], lost: [] }]);
+    expect([pages, outcome]).toEqual([[0], { edges: [], empties, presumed: [], lost: [] }]);
   });
 
   test('has the largest limit that the server is known to accept', async () => {
@@ -74,7 +74,11 @@ describe('a request', () => {
       expect(all).toContain(meaning!.asked.from);
       expect([meaning!.asked.to, to]).toEqual([window.to, window.to]);
     }
-    expect(records.flatMap(({ covered }) => covered).at(-1)).toMatchObject({ ...window, evidence: 'confirmed' });
+    expect(records.flatMap(({ covered }) => covered).at(-1)).toMatchObject({
+      from: all[0],
+      to: all.at(-1)! + 1,
+      evidence: 'confirmed',
+    });
     // Three pages, two confirmations, and the end checks of an unknown server.
     expect(queries.length).toBeLessThanOrEqual(3 + 2 + 4);
   });
@@ -111,26 +115,7 @@ describe('a request', () => {
       { from: all.at(-1)! + 1, to: window.to, reason },
     ]);
     expect([...records[0]!.ticks.t]).toEqual(all);
-    expect(records.flatMap(({ covered }) => covered.map(({ evidence }) => evidence))).not.toContain('confirmed');
-  });
-});
-
-describe('an empty response', () => {
-  const empty = { symbol: 'S', ...window, observedAt: later, lacksKnownTick: false };
-
-  test('confirms its window from the oldest known tick on, and infers it before', async () => {
-    const { context, records } = createScriptedContext(() => ({}));
-    const oldest = start + 10 * minute;
-    await claimEmptyResponse(context, empty, oldest);
-    expect(records.flatMap(({ covered }) => covered)).toEqual([
-      { from: start, to: oldest, evidence: 'inferred', fetchedAt: later },
-      { from: oldest, to: window.to, evidence: 'confirmed', fetchedAt: later },
-    ]);
-  });
-
-  test('confirms nothing if the known tick is missing', async () => {
-    const { context, records } = createScriptedContext(() => ({}));
-    await claimEmptyResponse(context, { ...empty, lacksKnownTick: true }, start);
-    expect(records.flatMap(({ covered }) => covered)).toMatchObject([{ ...window, evidence: 'inferred' }]);
+    const proven = records.flatMap(({ covered }) => covered.filter(({ evidence }) => evidence === 'confirmed'));
+    expect(proven).toMatchObject([{ to: all.at(-1) }]);
   });
 });

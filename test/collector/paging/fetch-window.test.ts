@@ -1,7 +1,6 @@
 /** Drives the generator that decides what to request and what to claim. */
 import { describe, expect, test } from 'vitest';
-import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
-import { intersect, subtract, type Window } from '../../../src/base/window.ts';
+import { intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import type { TickPage } from '../../../src/client/upstream.ts';
 import {
   crowdedReason,
@@ -46,18 +45,18 @@ function drive(
   }
   const of = <K extends FetchStep['kind']>(kind: K) =>
     steps.filter((step) => step.kind === kind) as Extract<FetchStep, { kind: K }>[];
-  const proven = of('claim').filter(({ evidence }) => evidence !== 'inferred');
   return {
     steps,
     of,
     requests,
     behavior,
-    proven: subtract(
-      proven.map((step) => step.window),
-      [],
-    ),
+    proven: union(steps.flatMap((step) => (isShownWhole(step) ? [step.window] : []))),
   };
 }
+
+/** What the pages prove, and the ends that no row cap cut: whether these are proven is up to other responses. */
+const isShownWhole = (step: FetchStep): step is Extract<FetchStep, { kind: 'claim' | 'edge' }> =>
+  (step.kind === 'claim' && step.evidence !== 'inferred') || (step.kind === 'edge' && step.isUncapped);
 
 const all = every(minute, 40);
 const whole = ({ window: w }: Request): ScriptedResponse => ({ times: selectTicks(all, w) });
@@ -65,7 +64,7 @@ const whole = ({ window: w }: Request): ScriptedResponse => ({ times: selectTick
 function computeRemainingClaims(steps: readonly FetchStep[]): Window[] {
   let out: Window[] = [];
   for (const step of steps) {
-    if (step.kind === 'claim' && step.evidence !== 'inferred') out = subtract([...out, step.window], []);
+    if (isShownWhole(step)) out = subtract([...out, step.window], []);
     if (step.kind === 'withdraw') out = subtract(out, [step.window]);
   }
   return out;
@@ -161,41 +160,35 @@ describe('a window', () => {
     expect(fine.of('gap').filter(({ reason }) => reason.includes('were rejected'))).toEqual([]);
   });
 
-  test('is not confirmed by two responses with the same time', () => {
+  test('has no confirmed ends by two responses with the same time', () => {
     const frozen = drive((request) => ({ ...whole(request), generatedAt: later }));
     expect(frozen.of('pause').length).toBeGreaterThan(0);
-    expect(frozen.proven).toEqual([]);
-    expect(frozen.of('claim').map((step) => [step.evidence, step.window])).toEqual([['inferred', window]]);
+    expect(frozen.proven).toEqual([{ from: all[0]! + 1, to: all.at(-1) }]);
+    expect(frozen.of('edge').map(({ isUncapped }) => isUncapped)).toEqual([false, false]);
   });
 });
 
 describe('a poll from a known tick', () => {
   const knownTick = all[10]!;
-  const inferred: CoveredWindow[] = [
-    { from: start, to: knownTick + minute / 2, fetchedAt: later - minute, origin: 'poll', evidence: 'inferred' },
-  ];
-  const options: FetchOptions = { confirm: 'next', lastTick: knownTick, knownTick, inferred };
-  const earlier = (steps: readonly FetchStep[]) => intersect(computeRemainingClaims(steps), inferred);
+  const options: FetchOptions = { confirm: 'next', lastTick: knownTick, knownTick };
 
-  test("confirms the previous poll's inferred window with one request", () => {
+  test('proves what lies between it and the last tick with one request, and leaves the end to be judged', () => {
     const { behavior: known } = drive(whole);
     expect(known.largestWhole).toBe(all.length);
-    const { steps, of } = drive(whole, options);
-    expect(earlier(steps)).toEqual([{ from: start, to: inferred[0]!.to }]);
-    expect(of('claim').at(-1)!.evidence).toBe('inferred');
-    expect(of('request')[0]!.window.from).toBe(Math.min(window.from, knownTick));
-  });
-
-  test('confirms neither a window with a late tick nor one without the known tick', () => {
     const late = knownTick + minute / 4;
-    const { steps } = drive(
+    const { of } = drive(
       ({ window: w }) => ({ times: selectTicks([...all.slice(0, 11), late, ...all.slice(11)], w) }),
       options,
     );
-    const first = steps.filter(({ kind }) => kind === 'claim')[0] as Extract<FetchStep, { kind: 'claim' }>;
-    expect(first).toMatchObject({ evidence: 'confirmed', window: { to: knownTick + 1 } });
-    const withoutKnownTick = drive(() => ({}), options);
-    expect(withoutKnownTick.of('claim')).toEqual([]);
-    expect(withoutKnownTick.of('empty')).toMatchObject([{ lacksKnownTick: true }]);
+    expect(of('request')[0]!.window.from).toBe(Math.min(window.from, knownTick));
+    expect(of('edge')).toMatchObject([
+      { side: 'after', isUncapped: false, window: { from: all.at(-1), to: window.to } },
+    ]);
+  });
+
+  test('says that an empty response lacks it', () => {
+    const { of } = drive(() => ({}), options);
+    expect(of('claim')).toEqual([]);
+    expect(of('empty')).toMatchObject([{ lacksKnownTick: true }]);
   });
 });

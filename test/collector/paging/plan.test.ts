@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { computeLifetime } from '../../../src/archive/completeness/symbol-lifetime.ts';
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
-import { dayMs, intersect, subtract, union, type Window } from '../../../src/base/window.ts';
+import { dayMs, floorToDay, intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import {
   addTail,
-  beginAtTick,
+  beginAtAnchor,
   extendToLostWindows,
-  findUnsettledStart,
+  findUnprovenStart,
   needsPolling,
   planBackfill,
   planPoll,
@@ -153,7 +153,6 @@ describe('a poll', () => {
 
 describe('a poll after one that proved its end too soon', () => {
   const settleMs = hour;
-  const wide = { ...rules, overlapMs: hour };
   const covered = (from: number, to: number, evidence: CoveredWindow['evidence'], fetchedAt = to): CoveredWindow => ({
     from,
     to,
@@ -163,51 +162,37 @@ describe('a poll after one that proved its end too soon', () => {
   });
   const last = end - dayMs;
   const begin = end - 5 * dayMs;
-  const planAfter = (responses: CoveredWindow[], lastTick: number, usedRules = wide) => {
-    const inferred = responses.filter(({ evidence }) => evidence === 'inferred');
+  const since = end - 7 * dayMs;
+  const planAfter = (responses: CoveredWindow[], lastTick: number) => {
     const facts = { ...polled, lastTick };
-    const tail = inferred.length === 0 ? undefined : inferred;
-    return addTail(planPoll(facts, union(responses), end, usedRules), facts, union(responses), tail, wide, 'next');
+    return addTail(planPoll(facts, union(responses), end, rules), facts, union(responses), rules, 'next');
   };
+  const findStart = (responses: CoveredWindow[], lastTick = last - minute): number | null =>
+    findUnprovenStart(planAfter(responses, lastTick), responses, settleMs, since)?.start ?? null;
 
-  test('begins at the tick before the stretch that is not final', () => {
-    for (const evidence of ['inferred', 'confirmed'] as const) {
-      const responses = [covered(begin, last, evidence)];
-      const plan = planAfter(responses, last - 20 * minute);
-      expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - hour);
-      const earlier = last - 3 * hour;
-      expect(beginAtTick(plan, earlier, responses).windows).toEqual([{ from: earlier, to: end }]);
-    }
+  test('begins where the coverage is no longer proven for good', () => {
+    expect(findStart([covered(begin, last, 'confirmed')])).toBe(last - hour);
+    expect(findStart([covered(begin, last, 'inferred')])).toBe(begin);
+    expect(
+      findStart([covered(begin, last - 9 * hour, 'confirmed', last), covered(last - 9 * hour, last, 'inferred')]),
+    ).toBe(last - 9 * hour);
+    expect(findStart([covered(begin - 9 * dayMs, last, 'inferred')])).toBe(since);
   });
 
-  test('begins as planned if the known tick, the overlap or a later response makes it early enough', () => {
+  test('begins as planned if all is proven, or nothing new is polled', () => {
+    const proven = [covered(begin, last, 'confirmed', last + hour)];
+    expect(findStart(proven)).toBeNull();
+    expect(findStart([covered(begin, end, 'inferred')])).toBeNull();
+  });
+
+  test('begins at the tick before, or at midnight if it is far', () => {
     const responses = [covered(begin, last, 'inferred')];
-    expect(findUnsettledStart(planAfter(responses, last - hour), responses, settleMs)).toBeNull();
-    expect(findUnsettledStart(planAfter(responses, last - 2 * hour), responses, settleMs)).toBeNull();
-    const later = [covered(begin, last, 'confirmed', last + hour)];
-    expect(findUnsettledStart(planAfter(later, last - minute), later, settleMs)).toBeNull();
-    const plan = planAfter(responses, last - minute, { ...wide, overlapMs: 3 * hour });
-    expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - hour);
-    // The window begins before that tick already.
-    expect(beginAtTick(plan, last - 2 * hour, responses)).toBe(plan);
-  });
-
-  test('looks at what an earlier response left open in the overlap', () => {
-    const responses = [
-      covered(begin, last - 2 * hour, 'confirmed', last),
-      covered(last - 2 * hour, last - 90 * minute, 'confirmed', last - 90 * minute),
-      covered(last - 90 * minute, last, 'inferred'),
-    ];
-    const plan = planAfter(responses, last - minute, { ...wide, overlapMs: 3 * hour });
-    expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - 2 * hour);
-  });
-
-  test('does not begin before a gap, or without a known tick', () => {
-    const responses = [covered(begin, last - 4 * hour, 'confirmed', last), covered(last - 3 * hour, last, 'inferred')];
     const plan = planAfter(responses, last - minute);
-    expect(beginAtTick(plan, last - 5 * hour, responses)).toBe(plan);
-    const { tail: _, ...withoutTail } = plan;
-    expect(findUnsettledStart(withoutTail, responses, settleMs)).toBeNull();
+    const at = (tick: number | null) => beginAtAnchor(plan, { start: last - hour, earliest: begin }, tick, 0);
+    expect(at(last - 3 * hour).windows).toEqual([{ from: last - 3 * hour, to: end }]);
+    expect(at(last - 3 * hour).tail!.knownTick).toBe(last - minute);
+    const midnight = floorToDay(last - hour);
+    for (const far of [last - 3 * dayMs, null]) expect(at(far).windows).toEqual([{ from: midnight, to: end }]);
   });
 });
 

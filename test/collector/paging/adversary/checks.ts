@@ -1,8 +1,7 @@
 /** Runs one drawn server against one archive. Returns the errors as text, with the seed; empty if there are none. */
-import { type CoveredWindow, isProven, overlayCoverage } from '../../../../src/archive/format/coverage.ts';
 import type { SymbolFacts } from '../../../../src/archive/format/market.ts';
 import { subtract, union } from '../../../../src/base/window.ts';
-import { addTail, beginAtTick, findUnsettledStart, type SymbolPlan } from '../../../../src/collector/paging/plan.ts';
+import { addTail, beginAtAnchor, findUnprovenStart, type SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import { getKnownPages, type KnownPages } from '../../../../src/collector/paging/server-behavior.ts';
 import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
 import { type MemoryArchive, openMemoryArchive } from './lake.ts';
@@ -68,7 +67,7 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     const before = [...(lake.times.get(symbol) ?? [])].filter((t) => t <= from);
     const knownTick = before.length === 0 ? null : Math.max(...before);
     const windows = [{ from: knownTick ?? from, to: from + 1 + random.int(6 * hourMs) }];
-    return { symbol, windows, isFirst: false, tail: { lastTick: null, knownTick, inferred: [], confirm: 'now' } };
+    return { symbol, windows, isFirst: false, tail: { lastTick: null, knownTick, confirm: 'now' } };
   });
   await collectNight(lake, service, hand, plans, 'backfill', oldestTick, known, seed % 2 === 0);
   return findFalseClaims(lake, service, truth, traits).map((message) => `${name}, fetched again: ${message}`);
@@ -89,22 +88,7 @@ export function planPoll(
   const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
   const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs };
   const facts = { lastTick } as SymbolFacts;
-  const tail = inferredTail(coverage);
-  const withTail = addTail(plan, facts, union(coverage), tail.length === 0 ? undefined : tail, rules, confirm);
-  const unsettled = settleMs === 0 ? null : findUnsettledStart(withTail, coverage, settleMs);
-  const earlier = [...(lake.times.get(symbol) ?? [])].filter((t) => unsettled !== null && t <= unsettled);
-  return earlier.length === 0 ? withTail : beginAtTick(withTail, Math.max(...earlier), coverage);
-}
-
-/** The inferred windows that adjoin each other up to the end of coverage. */
-function inferredTail(coverage: readonly CoveredWindow[]): CoveredWindow[] {
-  const windows = overlayCoverage(coverage);
-  let first = windows.length;
-  while (
-    first > 0 &&
-    !isProven(windows[first - 1]!) &&
-    (first === windows.length || windows[first - 1]!.to === windows[first]!.from)
-  )
-    first--;
-  return windows.slice(first);
+  const withTail = addTail(plan, facts, union(coverage), rules, confirm);
+  const begin = findUnprovenStart(withTail, coverage, settleMs, start);
+  return begin === null ? withTail : beginAtAnchor(withTail, begin, lake.findTick(symbol, begin.start), 0);
 }

@@ -8,6 +8,7 @@ import {
   type KnownPages,
   type ServerBehavior,
 } from '../../../../src/collector/paging/server-behavior.ts';
+import { noSilences, Night as Responses } from '../../../../src/collector/proof/shown.ts';
 import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
 import type { MemoryArchive } from './lake.ts';
 import type { Adversary, ManualTime, Row, Traits } from './server.ts';
@@ -54,6 +55,11 @@ export async function collectNight(
       onPage: () => {},
       concurrency: 3,
       drain: async () => {},
+      night: new Responses(),
+      settleMs: 0,
+      knownSilences: noSilences,
+      getKnownTicks: (symbol) => lake.knownTicks(symbol),
+      findTick: async (symbol, at) => lake.findTick(symbol, at),
       getCoverage: lake.coverageOf,
       onSymbol: () => {},
     },

@@ -11,6 +11,7 @@ import { isWithin, type Window } from '../../../../src/base/window.ts';
 import { type FetchContext, requestWindow } from '../../../../src/collector/paging/fetch-symbol.ts';
 import type { SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import { createServerBehavior } from '../../../../src/collector/paging/server-behavior.ts';
+import { Night } from '../../../../src/collector/proof/shown.ts';
 import {
   createDemotion,
   type RecheckNightContext,
@@ -212,6 +213,7 @@ function contextOf(
     signal: new AbortController().signal,
     append: lake.append,
     onPage: () => {},
+    night: new Night(),
   };
   const record = (symbol: string, windows: readonly Window[]): TickRecord => ({
     runId: 'run',

@@ -1,0 +1,200 @@
+import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
+import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
+import { UpstreamError } from '../../base/errors.ts';
+import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
+import { dayMs, hourMs, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
+import { boundEdge, type Edge, findSupport, pageCapMin, proveEdge } from '../proof/proven.ts';
+import { type Night, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
+import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
+import type { Observation } from './observation.ts';
+
+/** What the archive knows of a symbol's ticks, published or journaled. Times in epoch ms. */
+export interface KnownTicks {
+  readonly first: number | null;
+  readonly last: number | null;
+  readonly count: number;
+}
+
+export interface ProofContext extends FetchContext {
+  readonly night: Night;
+  readonly concurrency: number;
+  /** How long after its end a response must be generated to prove a window, in ms. */
+  readonly settleMs: number;
+  /** The longest silences of the last night. */
+  readonly knownSilences: Silences;
+  getKnownTicks(symbol: string): KnownTicks;
+  /** The last known tick at or before a time, epoch ms; null if none is found. */
+  findTick(symbol: string, at: number): Promise<number | null>;
+}
+
+/** Requests per collection that show how far the server reaches. */
+const yardsticksMax = 3;
+
+/**
+ * Proves the ends of what the responses of a run showed, by what its other responses show: after all symbols were requested,
+ * and once more after requests for what is still unproven. Appends what is proven.
+ */
+export async function proveEdges(
+  context: ProofContext,
+  edges: readonly Edge[],
+  empties: readonly EmptyResponse[],
+): Promise<void> {
+  let open = await claimProven(context, edges);
+  if (open.length === 0 && empties.length === 0) return;
+  await requestSilences(context);
+  const begun = [...open.map(({ shown }) => shown), ...empties].map(({ from }) => from);
+  const from = begun.reduce((min, t) => Math.min(min, t), Number.POSITIVE_INFINITY);
+  for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, from, i)) break;
+  open = await claimProven(context, open);
+  const again: Edge[] = [];
+  await forEachConcurrent(
+    context.concurrency,
+    open.filter((edge) => deservesLook(context, edge)),
+    async (edge) => {
+      context.signal.throwIfAborted();
+      again.push(...(await lookAgain(context, edge)));
+    },
+  );
+  await claimProven(context, again);
+}
+
+/** The last UTC midnight at least `settleMs` before a response: later ticks may still come late. */
+const computeCut = (observedAt: number, settleMs: number): number =>
+  Math.floor((observedAt - settleMs) / dayMs) * dayMs;
+
+/** Splits a claim at the cut of its response: what is later is only inferred, between two ticks as well. */
+export function cutClaim<T extends Omit<CoveredWindow, 'origin'>>(claim: T, settleMs: number): T[] {
+  if (!isProven(claim)) return [claim];
+  const cut = Math.max(claim.from, computeCut(claim.fetchedAt, settleMs));
+  const pieces = [
+    { ...claim, to: Math.min(claim.to, cut) },
+    { ...claim, from: cut, evidence: 'inferred' as const },
+  ];
+  return pieces.filter((piece) => !isEmpty(piece));
+}
+
+/** The part of an edge that a response of its time can prove. */
+function findProvable({ window, observedAt }: Edge, settleMs: number): Window {
+  return intersectTwo(window, { from: Number.NEGATIVE_INFINITY, to: computeCut(observedAt, settleMs) });
+}
+
+/** Claims what is proven of each edge. Resolves to those of which a part is not. */
+async function claimProven(context: ProofContext, edges: readonly Edge[]): Promise<Edge[]> {
+  const open: Edge[] = [];
+  for (const edge of edges) {
+    const proven = proveEdge(edge, bound(context, edge));
+    const provable = findProvable(edge, context.settleMs);
+    const isWhole = proven.from <= provable.from && proven.to >= provable.to;
+    if (!isEmpty(provable) && !isWhole) open.push(edge);
+    if (isEmpty(proven) || (await hasKnownTick(context, edge, proven))) continue;
+    await claimWindow(context, edge.symbol, proven, edge.observedAt, 'confirmed');
+  }
+  return open;
+}
+
+const bound = ({ night, getKnownTicks }: ProofContext, edge: Edge) =>
+  boundEdge(
+    edge,
+    night.witness(edge.symbol, edge.shown),
+    Math.max(night.countTicks(edge.symbol), getKnownTicks(edge.symbol).count),
+  );
+
+/** Whether the archive has a tick that the response did not show beyond its edge. */
+async function hasKnownTick(context: ProofContext, { symbol, side, shown }: Edge, window: Window): Promise<boolean> {
+  const beyond = side === 'after' ? { from: shown.last! + 1, to: window.to } : { from: window.from, to: shown.first! };
+  const { last } = context.getKnownTicks(symbol);
+  if (last === null || last < beyond.from) return false;
+  const tick = await context.findTick(symbol, beyond.to - 1);
+  return tick !== null && tick >= beyond.from;
+}
+
+/** Whether one more request from the shown tick on can prove more: the server reaches further, and bridges the silence. */
+function deservesLook(context: ProofContext, edge: Edge): boolean {
+  const provable = findProvable(edge, context.settleMs);
+  const { reach, bridge } = bound(context, edge);
+  const { from, to } = edge.window;
+  const possible = intersectTwo(
+    provable,
+    edge.side === 'after' ? { from, to: Math.min(reach, bridge) } : { from: Math.max(reach, bridge), to },
+  );
+  return !isEmpty(possible);
+}
+
+/** Requests an edge again, from its tick on: a response of few ticks, hours and days. */
+async function lookAgain(context: ProofContext, { symbol, side, window, shown }: Edge): Promise<Edge[]> {
+  const tick = side === 'after' ? shown.last! : shown.first!;
+  const requested = side === 'after' ? { from: tick, to: window.to } : { from: window.from, to: tick + 1 };
+  const o = await requestMore(context, symbol, requested);
+  if (o === null || !o.times.includes(tick) || o.countBefore > 1 || o.countAfter > 1) return [];
+  const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
+  await claimWindow(context, symbol, { from: o.times[0]!, to: o.times.at(-1)! + 1 }, o.observedAt, 'confirmed');
+  // What it shows beyond the edge may be cut by rows; that it shows fewer ticks than before means that it is not.
+  const isUncapped = o.received < pageCapMin || (outermost === tick && o.received < shown.count);
+  const rest =
+    side === 'after'
+      ? { from: outermost + 1, to: Math.min(window.to, o.observedAt) }
+      : { from: window.from, to: outermost };
+  return isEmpty(rest) ? [] : [{ symbol, side, window: rest, shown: o.shown, isUncapped, observedAt: o.observedAt }];
+}
+
+/**
+ * Requests the longest silences that the last night showed, where this one shows none as long: how far the server answers across
+ * a silence between two ticks, and how much emptiness it passes before a first tick and after a last one.
+ */
+async function requestSilences(context: ProofContext): Promise<void> {
+  const { night, clock, knownSilences } = context;
+  const to = clock.nowMs();
+  for (const kind of ['bridge', 'lead', 'trail'] as const) {
+    const silence = pickLonger(night.silences, knownSilences)[kind];
+    if (silence === null || silence === night.silences[kind]) continue;
+    const from = kind === 'lead' ? Math.ceil(silence.from / dayMs) * dayMs : silence.from;
+    await requestMore(context, silence.symbol, { from, to });
+  }
+}
+
+/**
+ * Requests a symbol with few ticks, and one since midnight, from the time of the earliest request whose response is not judged up to
+ * now. Resolves to whether nothing more is to be shown so.
+ */
+async function requestReach(context: ProofContext, from: number, nth: number): Promise<boolean> {
+  const { night, clock } = context;
+  const to = clock.nowMs();
+  const midnight = Math.floor((to - hourMs) / dayMs) * dayMs;
+  const isLate = ({ shown }: { readonly shown: Shown }): boolean => shown.last! >= midnight;
+  if (night.shown.some((one) => one.shown.from <= from && isLate(one))) return true;
+  const late = night.shown.filter(isLate).sort((a, b) => countPerDay(a.shown) - countPerDay(b.shown))[nth];
+  if (late === undefined) return true;
+  const o = await requestMore(context, late.symbol, { from, to });
+  return o !== null && o.times.length > 0 && isLate(o);
+}
+
+const countPerDay = ({ count, from, to }: Shown): number => count / Math.max(hourMs, to - from);
+
+/** Sends a request that only proves more. Resolves to null if it failed: what is collected stays as it is. */
+async function requestMore(context: ProofContext, symbol: string, window: Window): Promise<Observation | null> {
+  try {
+    return await requestWindow(context, symbol, window);
+  } catch (error) {
+    if (error instanceof UpstreamError && error.failure !== 'credential') return null;
+    throw error;
+  }
+}
+
+/** What empty responses support. */
+export function findSupports(
+  { night, getKnownTicks }: Pick<ProofContext, 'night' | 'getKnownTicks'>,
+  empties: readonly EmptyResponse[],
+): EmptyWindow[] {
+  if (night.isSick()) return [];
+  return empties.flatMap(({ symbol, observedAt, from, to }) => {
+    const known = getKnownTicks(symbol);
+    const witnessed = night.witness(symbol, { from, to });
+    // A store of each symbol's last rows has nothing before the oldest one.
+    const isKept = known.first === null || witnessed.mostTicks >= 2 * known.count;
+    const since = isKept ? from : Math.max(from, known.first!);
+    const support = findSupport({ from: since, to }, observedAt, witnessed);
+    const hasKnown =
+      support !== null && known.last !== null && known.last >= support.from && (known.first ?? known.last) < support.to;
+    return support === null || hasKnown ? [] : [{ symbol, observedAt, ...support }];
+  });
+}
