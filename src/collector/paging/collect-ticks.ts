@@ -43,8 +43,6 @@ export interface TickCollectOutcome {
 export interface TickCollectContext extends ProofContext {
   /** Makes all appended records durable. */
   drain(): Promise<void>;
-  /** The durable coverage of a symbol. */
-  getCoverage(symbol: string): Window[];
   /** A symbol is finished; `done` are. */
   onSymbol(done: number, symbol: string): void;
 }

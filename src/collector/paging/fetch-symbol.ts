@@ -198,10 +198,11 @@ async function sendPageRequest(
     isExact,
   }: Pick<Extract<FetchStep, { kind: 'request' }>, 'window' | 'isExact'> & { side: TickRequestPurpose['kind'] },
   limit: number,
+  sent: Window = window,
 ): Promise<{ observation: Observation; record: TickRecord; gaps: Window[] } | UpstreamError> {
   const { behavior, clock, signal, origin } = context;
   // `isExact` omits the one-millisecond margin at each end that the server is known to include.
-  const requested = toRequestedWindow(behavior, window, isExact);
+  const requested = toRequestedWindow(behavior, sent, isExact);
   const sentAt = clock.nowMs();
   const purpose: TickRequestPurpose = { origin, asked: { from: window.from, to: window.to }, kind: side };
   const query = { symbol, ...requested, limit, askedAt: sentAt, meaning: purpose };
@@ -221,14 +222,17 @@ async function sendPageRequest(
 /**
  * Requests a window once and makes the ticks durable, without a claim. Returns null if the server may have refused the
  * request because of its size or the age of the window. Rejects with UpstreamError.
+ * @param sent a longer window to request, of which the rest only shows how far the server reaches
  */
 export async function requestWindow(
   context: FetchContext,
   symbol: string,
   window: Window,
+  sent: Window = window,
 ): Promise<Observation | null> {
   const step = { window, side: 'recheck', isExact: false } as const;
-  const response = await sendPageRequest(context, symbol, step, Math.min(context.pageLimit, context.behavior.limit));
+  const limit = Math.min(context.pageLimit, context.behavior.limit);
+  const response = await sendPageRequest(context, symbol, step, limit, sent);
   if (response instanceof UpstreamError) return null;
   context.night.note(symbol, response.observation.shown);
   await context.append(response.record);

@@ -96,7 +96,7 @@ export function observePage(
     isFull: page.received >= limit,
     rejected: rejected.length,
     gaps: page.gaps,
-    shown: summarizeShown(window, times),
+    shown: summarizeRequested(page, window, requested, times, futureMs),
     rejectedReason: rejected[0]?.reason ?? '',
     generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
     isTruncatedLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,
@@ -104,6 +104,21 @@ export function observePage(
       times.length > 0 && page.to !== null && isAtTick(page.to, times.at(-1)!) && page.to < requested.to - 1,
   };
   return { observation, ticks, rejected };
+}
+
+/** A request may be longer than the window of which its ticks are kept: what it shows is of all of it. */
+function summarizeRequested(
+  { t, p }: TickColumns,
+  window: Window,
+  requested: Window,
+  times: Float64Array,
+  futureMs: number,
+): Shown {
+  // Requests have a margin of a millisecond at each end.
+  const sent = { from: Math.min(window.from, requested.from + 1), to: Math.max(window.to, requested.to) };
+  if (sent.from === window.from && sent.to === window.to) return summarizeShown(window, times);
+  const inside = t.filter((time, i) => isWithin(time, sent) && findTickFlaw(time, p[i]!, futureMs) === undefined);
+  return summarizeShown(sent, listDistinctTimes(inside));
 }
 
 /** Number of distinct prices at one time. */

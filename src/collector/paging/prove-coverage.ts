@@ -2,7 +2,7 @@ import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { dayMs, hourMs, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
+import { dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { boundEdge, type Edge, findSupport, pageCapMin, proveEdge } from '../proof/proven.ts';
 import { type Night, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
@@ -22,6 +22,8 @@ export interface ProofContext extends FetchContext {
   readonly settleMs: number;
   /** The longest silences of the last night. */
   readonly knownSilences: Silences;
+  /** The durable coverage of a symbol. */
+  getCoverage(symbol: string): Window[];
   getKnownTicks(symbol: string): KnownTicks;
   /** The last known tick at or before a time, epoch ms; null if none is found. */
   findTick(symbol: string, at: number): Promise<number | null>;
@@ -42,9 +44,8 @@ export async function proveEdges(
   let open = await claimProven(context, edges);
   if (open.length === 0 && empties.length === 0) return;
   await requestSilences(context);
-  const begun = [...open.map(({ shown }) => shown), ...empties].map(({ from }) => from);
-  const from = begun.reduce((min, t) => Math.min(min, t), Number.POSITIVE_INFINITY);
-  for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, from, i)) break;
+  const needed = findNeededReach(open, empties);
+  for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, needed, i)) break;
   open = await claimProven(context, open);
   const again: Edge[] = [];
   await forEachConcurrent(
@@ -124,7 +125,7 @@ function deservesLook(context: ProofContext, edge: Edge): boolean {
 async function lookAgain(context: ProofContext, { symbol, side, window, shown }: Edge): Promise<Edge[]> {
   const tick = side === 'after' ? shown.last! : shown.first!;
   const requested = side === 'after' ? { from: tick, to: window.to } : { from: window.from, to: tick + 1 };
-  const o = await requestMore(context, symbol, requested);
+  const o = await requestMore(context, symbol, requested, requested);
   if (o === null || !o.times.includes(tick) || o.countBefore > 1 || o.countAfter > 1) return [];
   const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
   await claimWindow(context, symbol, { from: o.times[0]!, to: o.times.at(-1)! + 1 }, o.observedAt, 'confirmed');
@@ -152,28 +153,62 @@ async function requestSilences(context: ProofContext): Promise<void> {
   }
 }
 
+/** The time across which open edges and empty responses need a witness, and whether they need one that shows a tick before it. */
+interface NeededReach extends Window {
+  readonly isFromStart: boolean;
+}
+
+const findNeededReach = (open: readonly Edge[], empties: readonly EmptyResponse[]): NeededReach => {
+  const all = [...open.map(({ side, shown, window }) => ({ side, from: shown.from, to: window.to })), ...empties];
+  return {
+    from: all.reduce((min, { from }) => Math.min(min, from), Number.POSITIVE_INFINITY),
+    to: all.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
+    isFromStart: open.some(({ side }) => side === 'before'),
+  };
+};
+
 /**
- * Requests a symbol with few ticks, and one since midnight, from the time of the earliest request whose response is not judged up to
- * now. Resolves to whether nothing more is to be shown so.
+ * Requests a symbol with few ticks that has one near the end of the needed time: for a whole time that has passed (of a backfill) one
+ * day more at its end, and where nothing before the first ticks was ever shown, one day more at its start. Resolves to whether
+ * nothing more is to be shown so.
  */
-async function requestReach(context: ProofContext, from: number, nth: number): Promise<boolean> {
+async function requestReach(context: ProofContext, needed: NeededReach, nth: number): Promise<boolean> {
   const { night, clock } = context;
-  const to = clock.nowMs();
-  const midnight = Math.floor((to - hourMs) / dayMs) * dayMs;
-  const isLate = ({ shown }: { readonly shown: Shown }): boolean => shown.last! >= midnight;
-  if (night.shown.some((one) => one.shown.from <= from && isLate(one))) return true;
-  const late = night.shown.filter(isLate).sort((a, b) => countPerDay(a.shown) - countPerDay(b.shown))[nth];
-  if (late === undefined) return true;
-  const o = await requestMore(context, late.symbol, { from, to });
-  return o !== null && o.times.length > 0 && isLate(o);
+  const now = clock.nowMs();
+  const latest = Math.min(needed.to, Math.floor((now - hourMs) / dayMs) * dayMs);
+  const isLate = ({ last }: Shown): boolean => last! >= latest;
+  const isEarly = ({ first }: Shown): boolean => first! <= needed.from;
+  const isShown = (isReached: (shown: Shown) => boolean): boolean => night.shown.some(({ shown }) => isReached(shown));
+  const isEnough =
+    isShown((shown) => shown.from <= needed.from && isLate(shown)) &&
+    (!needed.isFromStart || isShown((shown) => shown.to >= needed.to && isEarly(shown)));
+  if (isEnough) return true;
+  const byLast = [...night.shown].sort(
+    (a, b) => Number(isLate(b.shown)) - Number(isLate(a.shown)) || countPerDay(a.shown) - countPerDay(b.shown),
+  );
+  const symbol = [...new Set(byLast.map((one) => one.symbol))][nth];
+  if (symbol === undefined) return true;
+  await requestMore(context, symbol, {
+    from: needed.isFromStart ? needed.from - dayMs : needed.from,
+    to: Math.min(now, needed.to + dayMs),
+  });
+  return false;
 }
 
 const countPerDay = ({ count, from, to }: Shown): number => count / Math.max(hourMs, to - from);
 
-/** Sends a request that only proves more. Resolves to null if it failed: what is collected stays as it is. */
-async function requestMore(context: ProofContext, symbol: string, window: Window): Promise<Observation | null> {
+/**
+ * Sends a request that only proves more. Resolves to null if it failed: what is collected stays as it is.
+ * @param kept of which part the ticks are kept; default: what is covered already, so that no lifetime grows by them
+ */
+async function requestMore(
+  context: ProofContext,
+  symbol: string,
+  window: Window,
+  kept = intersect([window], context.getCoverage(symbol)).at(-1) ?? { from: window.to, to: window.to },
+): Promise<Observation | null> {
   try {
-    return await requestWindow(context, symbol, window);
+    return await requestWindow(context, symbol, kept, window);
   } catch (error) {
     if (error instanceof UpstreamError && error.failure !== 'credential') return null;
     throw error;
