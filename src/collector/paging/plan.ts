@@ -164,7 +164,7 @@ export const computeProofStart = (nowMs: number, lookbackMs: number): number =>
   floorToDay(nowMs - lookbackMs) - 3 * dayMs;
 
 /** A poll begins at a known tick if it is at most this long before what it has to prove, in ms; or else at midnight. */
-const anchorMsMax = 2 * dayMs;
+export const anchorMsMax = 2 * dayMs;
 
 /**
  * Lets the last window of a poll begin where the coverage is no longer proven: at the last tick before, because between two ticks

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { isProven } from '../../../src/archive/format/coverage.ts';
 import { readCurrentCoverageOf, readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
-import { subtract, union } from '../../../src/base/window.ts';
+import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
+import { intersect, subtract, union } from '../../../src/base/window.ts';
 import type { BackfillPlan } from '../../../src/collector/steps/estimate-step.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
@@ -36,7 +37,7 @@ test('backfill --recheck inferred plans only the inferred windows of the range',
   archive.close();
 });
 
-test('a day that was proved soon after midnight becomes complete on that day with --recheck inferred', async () => {
+test('what a night soon after midnight could not prove, --recheck inferred proves, but for what lies before a first tick', async () => {
   // Ten minutes after midnight, no response about the last hour is final.
   const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 100 }, [...fewFiles, 'poll.confirm=now'], {
     runs: true,
@@ -54,5 +55,17 @@ test('a day that was proved soon after midnight becomes complete on that day wit
   const window = { from: midnight - 2 * dayMs, to: midnight };
   const how = { window, symbols: [], force: false, allKnown: true, recheckInferred: true, showPlan: null };
   expect((await backfill.run(await nights.contextAt(nowMs), how)).exit_code).toBe(0);
-  expect(await stateOf(midnight - dayMs)).toBe('complete');
+  // A young symbol has no earlier tick to begin at: whether the service kept all of its ticks, later nights show.
+  expect(await stateOf(midnight - dayMs)).toBe('provisional');
+  const archive = openConfiguredArchive(await nights.contextAt(nowMs), false);
+  const { db } = archive.state;
+  let young = 0;
+  for (const { symbol, firstTick } of readAllSymbols(db)) {
+    const covered = readCurrentCoverageOf(db, [symbol]).get(symbol)!;
+    const unproven = subtract(intersect(covered, [{ from: midnight - dayMs, to: midnight }]), covered.filter(isProven));
+    young += unproven.length;
+    expect(unproven.map(({ to }) => to)).toEqual(unproven.map(() => firstTick));
+  }
+  expect(young).toBe(3);
+  archive.close();
 });
