@@ -24,8 +24,8 @@ import { rejectedShareMax } from '../paging/fetch-steps.ts';
 import { type Observation, observePage, resolveObservedAt } from '../paging/observation.ts';
 import { type MarketsPoll, type MarketsPollContext, marketsLimit, pollMarkets } from '../paging/poll-markets.ts';
 import { cutClaim } from '../paging/prove-coverage.ts';
-import { boundEdge, type Edge, pageCapMin, proveEdge } from '../proof/proven.ts';
-import { Night } from '../proof/shown.ts';
+import { boundEdge, type Edge, proveEdge } from '../proof/proven.ts';
+import { Night, pageCapMin } from '../proof/shown.ts';
 import type { PriceScale } from './import-rows.ts';
 
 /** A raw response of the tick route whose request was for ticks. */

@@ -193,7 +193,7 @@ function modelResponse(
     isTruncatedLow: false,
     isTruncatedHigh: false,
     gaps: [],
-    shown: summarizeShown(window, times),
+    shown: summarizeShown(window, times, times.length),
   };
 }
 

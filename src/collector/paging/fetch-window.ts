@@ -1,6 +1,6 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { intersectTwo, isEmpty, minuteMs, subtract, type Window } from '../../base/window.ts';
-import { pageCapMin } from '../proof/proven.ts';
+import { pageCapMin } from '../proof/shown.ts';
 import { fetchSide, findMedianTick, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
   claim,

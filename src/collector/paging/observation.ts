@@ -108,7 +108,7 @@ export function observePage(
 
 /** A request may be longer than the window of which its ticks are kept: what it shows is of all of it. */
 function summarizeRequested(
-  { t, p }: TickColumns,
+  page: TickPage,
   window: Window,
   requested: Window,
   times: Float64Array,
@@ -116,9 +116,10 @@ function summarizeRequested(
 ): Shown {
   // Requests have a margin of a millisecond at each end.
   const sent = { from: Math.min(window.from, requested.from + 1), to: Math.max(window.to, requested.to) };
-  if (sent.from === window.from && sent.to === window.to) return summarizeShown(window, times);
-  const inside = t.filter((time, i) => isWithin(time, sent) && findTickFlaw(time, p[i]!, futureMs) === undefined);
-  return summarizeShown(sent, listDistinctTimes(inside));
+  if (sent.from === window.from && sent.to === window.to) return summarizeShown(window, times, page.received);
+  const isUsable = (t: number, i: number): boolean => findTickFlaw(t, page.p[i]!, futureMs) === undefined;
+  const inside = page.t.filter((t, i) => isWithin(t, sent) && isUsable(t, i));
+  return summarizeShown(sent, listDistinctTimes(inside), page.received);
 }
 
 /** Number of distinct prices at one time. */

@@ -3,8 +3,8 @@ import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
-import { boundEdge, type Edge, findSupport, pageCapMin, proveEdge } from '../proof/proven.ts';
-import { type Night, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
+import { boundEdge, type Edge, findSupport, proveEdge } from '../proof/proven.ts';
+import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
 import type { Observation } from './observation.ts';
 
@@ -148,8 +148,12 @@ async function requestSilences(context: ProofContext): Promise<void> {
   for (const kind of ['bridge', 'lead', 'trail'] as const) {
     const silence = pickLonger(night.silences, knownSilences)[kind];
     if (silence === null || silence === night.silences[kind]) continue;
-    const from = kind === 'lead' ? Math.ceil(silence.from / dayMs) * dayMs : silence.from;
-    await requestMore(context, silence.symbol, { from, to });
+    // Few ticks, which no row cap cuts: up to the first one after a silence, or from the last one before it.
+    const window =
+      kind === 'lead'
+        ? { from: Math.ceil(silence.from / dayMs) * dayMs, to: silence.to + 1 }
+        : { from: silence.from, to };
+    await requestMore(context, silence.symbol, window);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Window } from '../../base/window.ts';
-import { pageCapMin } from '../proof/proven.ts';
+import { pageCapMin } from '../proof/shown.ts';
 
 /** The side of a window that a truncated page keeps. */
 type TruncationSide = 'earliest' | 'latest';

@@ -18,9 +18,6 @@ export interface Edge {
   readonly observedAt: number;
 }
 
-/** No page cap of a server is smaller. */
-export const pageCapMin = 4;
-
 /** How far each condition allows an edge to be proven, epoch ms; the window's end if it does not limit it. */
 type Bounds = Readonly<Record<'rows' | 'reach' | 'bridge' | 'span' | 'files' | 'kept', number>>;
 

@@ -20,6 +20,8 @@ export interface Shown extends Window {
   readonly last: number | null;
   /** Distinct times of ticks, and the UTC hours and days in which they lie. */
   readonly count: number;
+  /** Elements of the response, usable or not. */
+  readonly received: number;
   readonly hours: number;
   readonly days: number;
   /** The greatest distances between two adjacent ticks, and the two ticks that are the furthest apart; null: fewer than two. */
@@ -27,8 +29,8 @@ export interface Shown extends Window {
   readonly gap: Window | null;
 }
 
-/** Summarizes a response. @param times distinct, ascending */
-export function summarizeShown({ from, to }: Window, times: Float64Array): Shown {
+/** Summarizes a response. @param times distinct, ascending @param received its elements, usable or not */
+export function summarizeShown({ from, to }: Window, times: Float64Array, received: number): Shown {
   let [ms, hours, days, hourCount, dayCount] = [0, 0, 0, 0, 0];
   let [hour, day] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
   let before: number | null = null;
@@ -51,6 +53,7 @@ export function summarizeShown({ from, to }: Window, times: Float64Array): Shown
     first: times[0] ?? null,
     last: times.at(-1) ?? null,
     count: times.length,
+    received,
     hours: hourCount,
     days: dayCount,
     bridge: { ms, hours, days },
@@ -109,11 +112,17 @@ const measures = {
   spanMs: ({ first, last }: Shown) => last! - first!,
   hours: ({ hours }: Shown) => hours,
   days: ({ days }: Shown) => days,
-  hoursBefore: ({ from, first }: Shown) => Math.max(0, hourOf(first!) - Math.ceil(from / hourMs)),
-  daysBefore: ({ from, first }: Shown) => Math.max(0, dayOf(first!) - Math.ceil(from / dayMs)),
-  hoursAfter: ({ to, last }: Shown) => Math.max(0, hourOf(to) - hourOf(last!) - 1),
-  daysAfter: ({ to, last }: Shown) => Math.max(0, dayOf(to) - dayOf(last!) - 1),
+  hoursBefore: (shown: Shown) => (mayBeCapped(shown) ? 0 : hourOf(shown.first!) - Math.ceil(shown.from / hourMs)),
+  daysBefore: (shown: Shown) => (mayBeCapped(shown) ? 0 : dayOf(shown.first!) - Math.ceil(shown.from / dayMs)),
+  hoursAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : hourOf(shown.to) - hourOf(shown.last!) - 1),
+  daysAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : dayOf(shown.to) - dayOf(shown.last!) - 1),
 };
+
+/** No page cap of a server is smaller. */
+export const pageCapMin = 4;
+
+/** Whether a row cap may have cut a response, so that what it lacks at an end is not known to be empty. */
+const mayBeCapped = ({ received }: Shown): boolean => received >= pageCapMin;
 
 type Measure = keyof typeof measures;
 
@@ -158,8 +167,8 @@ export class Night {
     const { from, to, first, last, gap } = shown;
     this.silences = pickLonger(this.silences, {
       bridge: gap === null ? null : { symbol, ...gap },
-      lead: { symbol, from, to: first! },
-      trail: { symbol, from: last!, to },
+      lead: mayBeCapped(shown) ? null : { symbol, from, to: first! },
+      trail: mayBeCapped(shown) ? null : { symbol, from: last!, to },
     });
     for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
     this.#mostTicks.note(shown.count, symbol);
