@@ -35,7 +35,9 @@ export function computeLifetime(
 ): Window {
   const seenFrom = Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, coverage[0]?.from ?? Number.POSITIVE_INFINITY);
   const opened = facts.opensAt ?? Math.min(seenFrom, facts.firstSeen - lookbackMs);
-  const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(seenFrom, facts.servedFrom));
+  // Ticks of the day on which the history of the service begins do not make that day whole.
+  const coveredFrom = coverage[0]?.from ?? Number.POSITIVE_INFINITY;
+  const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(coveredFrom, facts.servedFrom));
   const resolvedAt = findResolutionTime(facts);
   // A symbol known only from files or backfills is not polled. Nothing beyond its stored ticks is expected.
   const isPast = !facts.listed && !isWatched(facts) && facts.polledFrom === null && facts.lastTick !== null;

@@ -1,13 +1,20 @@
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { subtract, type Window } from '../../base/window.ts';
+import { intersect, subtract, type Window } from '../../base/window.ts';
 import type { Edge } from '../proof/proven.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
 import { defaultFetchOptions, staleReason, statedGapReason } from './fetch-steps.ts';
-import { claimWindow, type EmptyResponse, type FetchOutcome, type FetchPlan, fetchSymbol } from './fetch-symbol.ts';
+import {
+  claimWindow,
+  createEmptyRecord,
+  type EmptyResponse,
+  type FetchOutcome,
+  type FetchPlan,
+  fetchSymbol,
+} from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
-import { cutClaim, findSupports, type ProofContext, proveEdges } from './prove-coverage.ts';
+import { cutClaim, findHorizon, findSupports, type ProofContext, proveEdges } from './prove-coverage.ts';
 import type { ServerBehavior } from './server-behavior.ts';
 
 export interface FetchFailure extends Window {
@@ -28,14 +35,16 @@ export interface TickCollectOutcome {
   readonly unknown: readonly string[];
   /** Failures without a failed request: the service states, or shows, that it has no data for the window. */
   readonly notServed: ReadonlySet<FetchFailure>;
-  /** Symbols whose history on the service begins after the requested start. `from`: where it begins, epoch ms. */
-  readonly shortHistories: readonly { readonly symbol: string; readonly from: number }[];
+  /** Symbols whose history on the service begins after the requested start `since`. `from`: where it begins, epoch ms. */
+  readonly shortHistories: readonly { readonly symbol: string; readonly since: number; readonly from: number }[];
   /**
    * Windows at the end of a poll for which the service has no data yet. They do not count as a failure of the symbol.
    */
   readonly behind: readonly FetchFailure[];
   /** What empty responses support, on the way to three nights. */
   readonly supports: readonly EmptyWindow[];
+  /** The oldest tick that the service showed, if it has nothing older of any symbol, epoch ms. */
+  readonly oldest: number | null;
   /** Why the collection stopped early: the credential was refused, or the upstream was unreachable or failed for too long. */
   readonly stopError: UpstreamError | null;
 }
@@ -77,12 +86,20 @@ class TickCollection {
   readonly #answeredEmpty: EmptyResponse[] = [];
   #empties: EmptyResponse[] = [];
   #stopError: UpstreamError | null = null;
+  /** What no response covered before, of the first polls and backfills. */
+  readonly #wanted = new Map<string, readonly Window[]>();
+  #oldest: number | null = null;
 
   constructor(context: TickCollectContext, plans: readonly SymbolPlan[]) {
     const breaker = createCircuitBreaker(context.clock);
     this.#plans = plans;
     this.#byName = new Map(plans.map((plan) => [plan.symbol, plan]));
     this.#breaker = breaker;
+    for (const { symbol, windows, isFirst, tail } of plans) {
+      if (!isFirst && tail !== undefined) continue;
+      const uncovered = isFirst ? windows : subtract(windows, context.getCoverage(symbol));
+      if (uncovered.length > 0) this.#wanted.set(symbol, uncovered);
+    }
     this.#context = {
       ...context,
       append: (record) =>
@@ -114,8 +131,10 @@ class TickCollection {
     });
     await this.#judgeEmpties();
     await context.drain();
-    if (this.#stopError === null && !context.signal.aborted)
+    if (this.#stopError === null && !context.signal.aborted) {
       await proveEdges(context, this.#edges, this.#answeredEmpty);
+      await this.#expire();
+    }
     await context.drain();
     // There may have been no second symbol to try.
     if (this.#breaker.countResponses() === 0) this.#stopError ??= this.#breaker.getUnreachableError();
@@ -170,6 +189,24 @@ class TickCollection {
     if (!isOutage) for (const empty of batch) this.#answeredEmpty.push(empty);
   }
 
+  /** Withdraws what was claimed before the horizon of the service, of windows that nothing covered before. */
+  async #expire(): Promise<void> {
+    const context = this.#context;
+    const wanted = [...this.#wanted].filter(([symbol]) => this.#answered.has(symbol) && !this.#failed.has(symbol));
+    const from = wanted.reduce((min, [, windows]) => Math.min(min, windows[0]!.from), Number.POSITIVE_INFINITY);
+    const horizon = wanted.length === 0 ? null : await findHorizon(context, from);
+    if (horizon === null) return;
+    this.#oldest = horizon.oldest;
+    for (const [symbol, windows] of wanted) {
+      const withdrawn = intersect(windows, [{ from: Number.NEGATIVE_INFINITY, to: horizon.from }]);
+      if (withdrawn.length === 0) continue;
+      const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
+      await context.append({ ...createEmptyRecord(context, symbol, span, context.clock.nowMs()), withdrawn });
+      for (const window of withdrawn)
+        this.#lost.push({ symbol, from: window.from, to: window.to, reason: horizonReason, isTooOld: true });
+    }
+  }
+
   /** Call it after `fetchAll`: coverage is final only then. */
   summarize(): TickCollectOutcome {
     const context = this.#context;
@@ -200,10 +237,12 @@ class TickCollection {
       notServed,
       shortHistories: [...Map.groupBy(beforeHistory, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
         symbol,
+        since: windows.reduce((earliest, { from }) => Math.min(earliest, from), Number.POSITIVE_INFINITY),
         from: windows.reduce((latest, { to }) => Math.max(latest, to), Number.NEGATIVE_INFINITY),
       })),
       behind: [...behind],
       supports: findSupports(context, this.#answeredEmpty),
+      oldest: this.#oldest,
       stopError: this.#stopError,
     };
   }
@@ -220,6 +259,9 @@ const pendingEmptiesMax = 4096;
  * assumed to have lost their data.
  */
 const outageSymbolsMin = 3;
+
+/** Reason for a window before the oldest tick that the service showed of any symbol. */
+const horizonReason = 'the service has nothing as old of any symbol';
 
 export const outageReason = 'the service returns no ticks for many symbols that had ticks';
 

@@ -59,6 +59,32 @@ export async function proveEdges(
   await claimProven(context, again);
 }
 
+/** So many symbols must show nothing older. */
+const horizonSymbols = 3;
+
+/**
+ * Looks for the oldest tick that the service shows in this run, if none is near the start of what is wanted: the fullest symbols
+ * are asked for the time before it, with that tick as the end. Resolves to the next midnight, because the horizon moves on, or to
+ * null: there is none, or none is known. A refusal, a failure and few symbols show none.
+ * @param wanted start of the windows that were requested, epoch ms
+ */
+export async function findHorizon(
+  context: ProofContext,
+  wanted: number,
+): Promise<{ readonly from: number; readonly oldest: number } | null> {
+  const { night } = context;
+  const oldest = night.shown.reduce((min, { shown }) => Math.min(min, shown.first!), Number.POSITIVE_INFINITY);
+  const symbols = new Set(night.shown.map(({ symbol }) => symbol));
+  if (symbols.size < horizonSymbols || oldest - wanted <= dayMs) return null;
+  const fullest = [...symbols].sort((a, b) => night.countTicks(b) - night.countTicks(a)).slice(0, horizonSymbols);
+  for (const symbol of fullest) {
+    const before = { from: wanted, to: oldest };
+    const o = await requestMore(context, symbol, before, before);
+    if (o === null || o.received > 0) return null;
+  }
+  return { from: Math.ceil(oldest / dayMs) * dayMs, oldest };
+}
+
 /** The last UTC midnight at least `settleMs` before a response: later ticks may still come late. */
 const computeCut = (observedAt: number, settleMs: number): number =>
   Math.floor((observedAt - settleMs) / dayMs) * dayMs;

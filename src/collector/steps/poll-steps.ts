@@ -35,7 +35,7 @@ import {
 } from '../../archive/journal/symbol-store.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
-import { formatDay, formatIsoUtc } from '../../base/time.ts';
+import { formatDay, formatIsoUtc, formatMinute } from '../../base/time.ts';
 import { dayMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
@@ -330,7 +330,10 @@ export async function collectPlans(
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
     if (isNight) await claimRepeated(run, collected.supports, sink);
-    recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);
+    recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected, {
+      isAsked: origin === 'backfill',
+      isFirstNight: plans.every(({ isFirst }) => isFirst),
+    });
     if (isRecheck) Object.assign(run.symbols, symbols);
     return collected;
   } catch (error) {
@@ -350,8 +353,15 @@ function keepUncoveredFailures({ archive }: Run, collected: TickCollectOutcome):
   return { ...collected, failures, notServed: new Set(), behind: [] };
 }
 
+interface CollectedFor {
+  /** Whether somebody asked for these windows: what expired of them is a failure. */
+  readonly isAsked: boolean;
+  /** Whether nothing was collected of the symbols before. */
+  readonly isFirstNight: boolean;
+}
+
 /** Adds the results of a collection to the run. Throws the error that stopped it if the run cannot continue. */
-function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
+function recordCollectedTicks(run: Run, collected: TickCollectOutcome, how: CollectedFor): void {
   const { context, archive } = run;
   run.symbols.done += collected.done.length;
   run.symbols.failed += collected.failed.length;
@@ -367,7 +377,7 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
     if (!suspended.has(failure.symbol)) run.failures.push(failure);
   if (!run.usesOtherUpstream) {
     recordRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
-    recordOwedWindows(run, collected);
+    recordOwedWindows(run, collected, how);
   }
   if (collected.behind.length > 0) {
     const since = formatIsoUtc(collected.behind.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY));
@@ -390,24 +400,34 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
 
 /**
  * Records the windows that the collection could not fetch, and where the history of the service starts. A lifetime
- * begins there, or when the symbol was first seen if that is earlier. If it was first seen before that start, the
- * window in between has expired.
+ * begins there, or when the symbol was first seen if that is earlier. If it was first seen before that start, or if somebody asked
+ * for it, the window in between has expired.
  */
-function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }: TickCollectOutcome): void {
+function recordOwedWindows(
+  run: Run,
+  { done, failures, failed, shortHistories, oldest }: TickCollectOutcome,
+  { isAsked, isFirstNight }: CollectedFor,
+): void {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
   const expired: FetchFailure[] = [];
-  for (const { symbol, from } of shortHistories) {
+  for (const { symbol, since: requestedFrom, from } of shortHistories) {
     const facts = readSymbol(db, symbol);
     if (facts === undefined) continue;
     recordServedFrom(db, symbol, Math.min(from, facts.firstSeen));
-    const since = Math.max(facts.firstSeen, facts.opensAt ?? facts.firstSeen);
+    const start = isAsked ? requestedFrom : facts.firstSeen;
+    const since = Math.max(start, facts.opensAt ?? start);
     const reason = `expired: the service has no ticks before ${formatIsoUtc(from)}`;
     if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
   }
   for (const failure of expired) run.failures.push({ ...failure, kind: 'expired' });
-  if (shortHistories.length > expired.length) {
+  if (oldest !== null && (isFirstNight || isAsked)) {
+    const kept = formatCount(Math.max(1, Math.round((nowMs - oldest) / dayMs)), 'day');
+    run.warnings.push(
+      `Nothing older than ${formatMinute(oldest)} UTC from any symbol: the service seems to keep ${kept}. What is before has expired.`,
+    );
+  } else if (oldest === null && shortHistories.length > expired.length) {
     const names = shortHistories
       .map(({ symbol }) => symbol)
       .filter((name) => !expired.some(({ symbol }) => symbol === name));

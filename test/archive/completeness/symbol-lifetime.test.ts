@@ -29,12 +29,12 @@ describe("a symbol's lifetime", () => {
     expect(of({ firstTick: 20, firstSeen: 30 }, { from: 15, to: 16 }).from).toBe(15);
   });
 
-  test("starts at the server's history, unless earlier data is known", () => {
+  test("starts at the server's history, unless something earlier is covered", () => {
     expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70 }).from).toBe(70);
     expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 40 }).from).toBe(50);
     expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70 }, { from: 60, to: 65 }).from).toBe(60);
     expect(of({ firstSeen: 90, servedFrom: 86 }).from).toBe(86);
-    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70, firstTick: 55 }).from).toBe(55);
+    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70, firstTick: 55 }).from).toBe(70);
   });
 
   test('starts a lookback ago and has no end for a symbol named by hand', () => {
