@@ -73,11 +73,6 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
     '2 symbols are accepted as a gap',
     `there is nothing left to do; to list the windows: oddslake gaps ${range}`,
   ],
-  'not settled': [
-    'coverage of 1 symbol is not settled: fetched within settle_minutes',
-    'coverage of 2 symbols is not settled: fetched within settle_minutes',
-    `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
-  ],
   inferred: [
     'coverage of 1 symbol is inferred',
     'coverage of 2 symbols is inferred',
@@ -132,7 +127,7 @@ test('lists past days that are not complete, the newest first, and joins those w
   );
   expect(days.map(({ date }) => date)).toEqual(['2026-11-23', '2026-11-21', '2026-11-19', '2026-11-18']);
   expect(groupOpenDays(days).map(formatOpenDays)).toEqual([
-    '2026-11-23 incomplete: not settled yet',
+    '2026-11-23 incomplete: not proven yet',
     '2026-11-21 incomplete: 1 of 3 symbols covered',
     '2026-11-18 to 2026-11-19 provisional: coverage of 2 symbols is inferred',
   ]);

@@ -278,18 +278,19 @@ describe('archive', () => {
     expect((await namesWith('archive.part_rows=1')).size).toBeGreaterThan(1);
   });
 
-  test('settle_minutes is how late an answer about a day must come to be final', async () => {
+  test('settle_hours is how old a day must be at least for a night to prove it', async () => {
     const dayEnd = Math.floor(now / dayMs - 1) * dayMs;
-    const day = new Date(dayEnd - 1).toISOString().slice(0, 10);
-    const box = await sandbox({ nowMs: dayEnd + 20 * minuteMs, markets: 4 });
-    const days = ['source.first_lookback_days=4', 'poll.overlap_minutes=60'];
-    for (const [minutes, state] of [
-      [10, 'provisional'],
-      [30, 'incomplete'],
+    const box = await sandbox({ nowMs: dayEnd + 3 * 60 * minuteMs, markets: 12 });
+    for (const [hours, provenTo] of [
+      [2, dayEnd],
+      [4, dayEnd - dayMs],
+      [24, dayEnd - dayMs],
+      [28, dayEnd - 2 * dayMs],
     ] as const) {
       const output = folder();
-      await job('nightly', box.url, output, ...set(`archive.settle_minutes=${minutes}`, ...days));
-      expect(manifestOf(output).days[day]?.state, `${minutes}`).toBe(state);
+      await job('nightly', box.url, output, ...set(`poll.settle_hours=${hours}`, 'source.first_lookback_days=4'));
+      const proven = coverageOf(output).filter(({ evidence }) => evidence !== 'inferred');
+      expect(Math.max(...proven.map(({ to }) => to)), `${hours}`).toBe(provenTo);
     }
   });
 });

@@ -104,14 +104,14 @@ source: 4
     const config = write(`upstream:
   base_url: https://a:secret-1@example.org
   api_key_file: none.key
-poll: {overlap_minutes: 30}
+  retry_delay_seconds_min: 300
 notify: {webhook_url: "ftp://secret-2"}
 service: {tokens: {secret: secret-3}}
 `);
     const { problems } = await check({ config });
     expect(problems.map(({ key }) => key)).toEqual([
       'upstream.base_url',
-      'poll.overlap_minutes',
+      'upstream.retry_delay_seconds_min',
       'notify.webhook_url',
       'service.tokens.secret',
       null,
@@ -121,8 +121,8 @@ service: {tokens: {secret: secret-3}}
   });
 
   test('does not compare a default with a value because the other value is invalid', async () => {
-    const config = write('poll: {overlap_minutes: 30}\narchive: {settle_minutes: soon}\n');
-    expect((await check({ config })).problems.map(({ key }) => key)).toEqual(['archive.settle_minutes']);
+    const config = write('poll: {settle_hours: soon}\n');
+    expect((await check({ config })).problems.map(({ key }) => key)).toEqual(['poll.settle_hours']);
   });
 
   test('checks the settings of sources', async () => {

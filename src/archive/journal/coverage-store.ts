@@ -2,10 +2,9 @@ import { pushTo } from '../../base/push-to.ts';
 import { intersect, subtract, union, type Window } from '../../base/window.ts';
 import {
   type CoveredWindow,
-  computeSettledWindows,
   isProven,
-  joinFinalWindows,
-  overlayLayers,
+  joinProvenWindows,
+  overlayCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
 import { type Database, evidenceSinceKey, getMeta, setMeta, toSourceKey } from './database.ts';
@@ -23,7 +22,7 @@ interface CoverageRow extends WindowRow {
 export const readSymbolCoverage = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
   union(readCurrentCoverageWhere(db, 'symbol = ?1', [symbol, believedMs], 'and fetched_at <= ?2').get(symbol) ?? []);
 
-/** Reads the published coverage of one symbol, one window per response, in the layers of `overlayLayers`. */
+/** Reads the published coverage of one symbol, one window per response, sorted and disjoint. */
 export const readPublishedCoverage = (db: Database, symbol: string): CoveredWindow[] =>
   readPublishedCoverageWhere(db, 'symbol = ?', symbol).get(symbol) ?? [];
 
@@ -48,7 +47,7 @@ function readPublishedCoverageWhere(
   ...values: (string | number)[]
 ): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
-  const sql = `select * from coverage where ${where} order by symbol, t_from, evidence`;
+  const sql = `select * from coverage where ${where} order by symbol, t_from`;
   for (const row of readRows<CoverageRow>(db, sql, values)) pushTo(out, row.symbol, toCoveredWindow(row));
   return out;
 }
@@ -111,16 +110,13 @@ function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string,
 }
 
 /**
- * Finds the windows of a symbol whose days cannot be complete: covered by inference alone, or proved only by a response that
- * came so soon after the window that late ticks may follow it.
- * @param settleMs how long after the end of a window a response is final
+ * Finds the covered windows of a symbol that are not proven, and that a response of today could prove.
+ * @param cutMs no response proves what is later, epoch ms
  */
-export function findUnprovenOf(db: Database, symbol: string, settleMs: number, nowMs: number): Window[] {
+export function findUnprovenOf(db: Database, symbol: string, cutMs: number): Window[] {
   const covered = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
-  const proven = covered.filter(isProven);
-  // No response can be final yet for what is younger.
-  const young = intersect(union(proven), [{ from: nowMs - settleMs, to: Number.POSITIVE_INFINITY }]);
-  return subtract(union(covered), union([...computeSettledWindows(proven, settleMs), ...young]));
+  const unproven = subtract(union(covered), union(covered.filter(isProven)));
+  return intersect(unproven, [{ from: Number.NEGATIVE_INFINITY, to: cutMs }]);
 }
 
 /** Removes the coverage of a symbol in some windows. Must run inside the publish's transaction. */
@@ -138,12 +134,7 @@ export function retractCoverage(db: Database, symbol: string, windows: readonly 
 }
 
 /** Overlays newly published coverage on that of a symbol. Must run inside the publish's transaction. */
-export function overlayPublishedCoverage(
-  db: Database,
-  symbol: string,
-  added: readonly CoveredWindow[],
-  settleMs: number,
-): void {
+export function overlayPublishedCoverage(db: Database, symbol: string, added: readonly CoveredWindow[]): void {
   if (added.length === 0) return;
   const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
   const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
@@ -157,19 +148,14 @@ export function overlayPublishedCoverage(
       to,
     ).get(symbol) ?? [];
   for (const window of near) deleteCoverage(db, symbol, window);
-  insertCoverage(db, symbol, joinOldCoverage(overlayLayers([...near, ...added]), settleMs));
+  insertCoverage(db, symbol, joinOldCoverage(overlayCoverage([...near, ...added])));
 }
 
-/** Joins the windows of one symbol that are final and old enough. Takes and returns layers of `overlayLayers`. */
-export const joinOldCoverage = (sorted: readonly CoveredWindow[], settleMs: number): CoveredWindow[] =>
-  joinFinalWindows(sorted, settleMs, findNewestResponse(sorted) - separateResponsesMs);
-
-/** Finds when the latest response for a symbol was fetched, epoch ms. */
-export const findNewestResponse = (covered: readonly CoveredWindow[]): number =>
-  covered.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
-
-/** Whether a covered window may have been joined with adjacent ones. `newest` is the symbol's latest response. */
-export const canBeJoined = ({ to }: Window, newest: number): boolean => to <= newest - separateResponsesMs;
+/** Joins the proven windows of one symbol that are old enough: they no longer show how late ticks are. */
+export function joinOldCoverage(sorted: readonly CoveredWindow[]): CoveredWindow[] {
+  const newest = sorted.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
+  return joinProvenWindows(sorted, newest - separateResponsesMs);
+}
 
 /** Inserts covered windows of a symbol that has none in these windows. */
 export function insertCoverage(db: Database, symbol: string, covered: readonly CoveredWindow[]): void {
@@ -185,8 +171,8 @@ export function insertCoverage(db: Database, symbol: string, covered: readonly C
     );
 }
 
-const deleteCoverage = (db: Database, symbol: string, { from, evidence }: CoveredWindow): void => {
-  db.run('delete from coverage where symbol = ? and t_from = ? and evidence = ?', symbol, from, evidence);
+const deleteCoverage = (db: Database, symbol: string, { from }: Window): void => {
+  db.run('delete from coverage where symbol = ? and t_from = ?', symbol, from);
 };
 
 /**
@@ -257,7 +243,7 @@ export interface CoverageExtent {
   readonly to: number;
 }
 
-/** Computes the extent of each symbol's published coverage. Layers overlap; each moment counts once. */
+/** Computes the extent of each symbol's published coverage. */
 export function computeCoverageExtents(db: Database): Map<string, CoverageExtent> {
   const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
     'select symbol, t_from, t_to from coverage order by symbol, t_from',
@@ -267,8 +253,8 @@ export function computeCoverageExtents(db: Database): Map<string, CoverageExtent
     const previous = out.get(symbol);
     if (previous === undefined) out.set(symbol, { windows: 1, ms: t_to - t_from, from: t_from, to: t_to });
     else {
-      const ms = previous.ms + Math.max(0, t_to - Math.max(t_from, previous.to));
-      out.set(symbol, { windows: previous.windows + 1, ms, from: previous.from, to: Math.max(previous.to, t_to) });
+      const ms = previous.ms + t_to - t_from;
+      out.set(symbol, { windows: previous.windows + 1, ms, from: previous.from, to: t_to });
     }
   }
   return out;

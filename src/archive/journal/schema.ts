@@ -1,5 +1,5 @@
 /** A state of any other schema is refused. Every change of the tables raises it. */
-export const schemaVersion = 12;
+export const schemaVersion = 13;
 
 /**
  * The state database, one SQLite file in WAL mode with full sync. Days are UTC midnights in epoch milliseconds, other times
@@ -110,11 +110,10 @@ create table empty_windows (
   symbol text not null, observed_at integer not null, t_from integer not null, t_to integer not null,
   primary key (symbol, observed_at, t_from)
 ) without rowid;
--- Published coverage of ticks, one window per response. Two layers, proven and inferred: windows of a symbol overlap only
--- across the layers.
+-- Published coverage of ticks, one window per response; the windows of a symbol are disjoint.
 create table coverage (
   symbol text not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
-  origin text not null, evidence text not null, primary key (symbol, t_from, evidence)
+  origin text not null, evidence text not null, primary key (symbol, t_from)
 ) without rowid;
 -- Rank and observation time of the published rows of a dataset, by symbol and UTC day. windows: packed, see
 -- precedence-store.ts.

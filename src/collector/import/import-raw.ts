@@ -5,7 +5,7 @@ import { UpstreamError } from '../../base/errors.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { UnreadableResponseError } from '../../client/response-body.ts';
-import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
+import { getFutureSkewMs, getSettleMs } from '../../context/open-configured.ts';
 import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';
@@ -153,7 +153,7 @@ export class RawReplay {
       this.#replayers.get(run) ??
       createPageReplayer({
         futureSkewMs: this.#futureSkewMs,
-        settleMs: getLingerRules(context).settleMs,
+        settleMs: getSettleMs(context),
         countKnown: (symbol) => readSymbol(archive.state.db, symbol)?.ticks ?? 0,
       });
     this.#replayers.set(run, replayer);

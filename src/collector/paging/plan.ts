@@ -1,11 +1,13 @@
 import {
+  allCovered,
   computeCursor,
   computeLifetime,
+  findProvenEnd,
   isLive,
   type LifetimeRules,
   type LingerRules,
 } from '../../archive/completeness/symbol-lifetime.ts';
-import { type CoveredWindow, computeSettledWindows, isProven } from '../../archive/format/coverage.ts';
+import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import {
   covers,
@@ -131,30 +133,27 @@ export function addTail(
 }
 
 /** Where the unproven end of a symbol's coverage begins, and the first covered time, epoch ms. */
-export interface UnprovenEnd {
+interface UnprovenEnd {
   readonly start: number;
   readonly earliest: number;
 }
 
 /**
- * Finds where the unproven end of a symbol's coverage begins: after the last window that is proven for good. Null if a
+ * Finds where the unproven end of a symbol's coverage begins: after its last proven window. Null if a
  * poll's last window begins there as planned, or the poll brings nothing new.
  * @param responses coverage of the symbol, published or journaled
- * @param settleMs how long after the end of a window a response is final
  * @param since nothing before is read again, epoch ms
  */
 export function findUnprovenStart(
   { windows, tail }: SymbolPlan,
   responses: readonly CoveredWindow[],
-  settleMs: number,
   since: number,
 ): UnprovenEnd | null {
   const lastWindow = windows.at(-1);
   const covered = union(responses).filter(({ from }) => lastWindow !== undefined && from < lastWindow.to);
   if (lastWindow === undefined || tail === undefined || covered.length === 0) return null;
   if (covered.at(-1)!.to >= lastWindow.to) return null;
-  const settled = computeSettledWindows(responses.filter(isProven), settleMs);
-  const proven = settled.reduce((max, { to }) => Math.max(max, to), covered[0]!.from);
+  const proven = responses.filter(isProven).reduce((max, { to }) => Math.max(max, to), covered[0]!.from);
   const start = Math.max(since, proven);
   return start < lastWindow.from ? { start, earliest: covered[0]!.from } : null;
 }
@@ -198,13 +197,24 @@ export function extendToLostWindows(plan: SymbolPlan, lost: readonly Window[]): 
   return touched.length === 0 ? plan : { ...plan, windows: union([...plan.windows, ...touched]) };
 }
 
-/** Whether market lists still require a symbol to be polled at `nowMs`. */
+/**
+ * Whether market lists still require a symbol to be polled at `nowMs`.
+ * @param readResponses its coverage with evidence, which few symbols need
+ */
 export const needsPolling = (
   facts: SymbolFacts,
   coverage: readonly Window[],
+  readResponses: () => readonly CoveredWindow[],
   nowMs: number,
   rules: LingerRules,
-): boolean => isLive(facts, computeCursor(facts, coverage, rules), nowMs, rules);
+): boolean =>
+  isLive(facts, allCovered, nowMs, rules) ||
+  isLive(
+    facts,
+    { cursor: computeCursor(facts, coverage, rules), provenTo: findProvenEnd(facts, readResponses()) },
+    nowMs,
+    rules,
+  );
 
 interface BackfillRules extends LifetimeRules {
   /** Margin around a symbol's lifetime, in ms. */

@@ -18,7 +18,7 @@ export interface KnownTicks {
 export interface ProofContext extends FetchContext {
   readonly night: Night;
   readonly concurrency: number;
-  /** How long after its end a response must be generated to prove a window, in ms. */
+  /** Age, in ms, at which the ticks that the server has are taken to be final; see `computeCut`. */
   readonly settleMs: number;
   /** The longest silences of the last night. */
   readonly knownSilences: Silences;
@@ -86,7 +86,7 @@ export async function findHorizon(
 }
 
 /** The last UTC midnight at least `settleMs` before a response: later ticks may still come late. */
-const computeCut = (observedAt: number, settleMs: number): number =>
+export const computeCut = (observedAt: number, settleMs: number): number =>
   Math.floor((observedAt - settleMs) / dayMs) * dayMs;
 
 /** Splits a claim at the cut of its response: what is later is only inferred, between two ticks as well. */

@@ -38,7 +38,13 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { formatDay, formatIsoUtc, formatMinute } from '../../base/time.ts';
 import { dayMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
+import {
+  getConfiguredSymbols,
+  getFutureSkewMs,
+  getLingerRules,
+  getOverlapMs,
+  getSettleMs,
+} from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import { nameVariables } from '../../settings/layers.ts';
 import { requireUpstream } from '../../settings/settings.ts';
@@ -46,6 +52,7 @@ import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../pag
 import { openTickJournalWriter } from '../paging/journal-writer.ts';
 import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
+import { computeCut } from '../paging/prove-coverage.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
 import { measureCoveredShare } from '../run/covered-share.ts';
 import { createJobFailure } from '../run/judge-run.ts';
@@ -201,7 +208,7 @@ export interface BackfillScope {
   readonly force: boolean;
   /** Also fetch outside the lifetime of a symbol. */
   readonly allKnown: boolean;
-  /** Treat windows without final proof as not covered; see `findUnprovenOf`. */
+  /** Treat windows without proof as not covered; see `findUnprovenOf`. */
   readonly recheckInferred?: boolean;
 }
 
@@ -220,25 +227,22 @@ export function createBackfillPlans(
     chosen.length === 0
       ? readAllSymbols(db, run.source).filter((facts) => isRequestDue(facts, nowMs))
       : readNamedSymbolFacts(db, chosen, nowMs);
-  const { lookbackMs } = getLingerRules(context);
   const configured = getConfiguredSymbols(context);
-  const isNamed = (symbol: string): boolean => chosen.length > 0 || configured?.has(symbol) === true;
   const plans = symbols
     .map((facts) => {
       const rules = {
         ...options,
+        ...getLingerRules(context),
         lifetimeMarginMs,
-        lookbackMs,
-        named: isNamed(facts.symbol),
+        named: chosen.length > 0 || configured?.has(facts.symbol) === true,
         chosen: chosen.length > 0,
       };
       const covered = readCoverageWithoutLost(db, facts.symbol, nowMs + getFutureSkewMs(context));
       const proven =
         options.recheckInferred === true
-          ? subtract(covered, findUnprovenOf(db, facts.symbol, getLingerRules(context).settleMs, nowMs))
+          ? subtract(covered, findUnprovenOf(db, facts.symbol, computeCut(nowMs, getSettleMs(context))))
           : covered;
-      const plan = planBackfill(facts, proven, window, rules);
-      return extendToLostWindows(plan, readLostTicks(db, facts.symbol));
+      return extendToLostWindows(planBackfill(facts, proven, window, rules), readLostTicks(db, facts.symbol));
     })
     .filter((plan) => plan.windows.length > 0);
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };

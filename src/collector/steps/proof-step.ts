@@ -14,11 +14,11 @@ import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { covers, dayMs, floorToDay, union, type Window } from '../../base/window.ts';
-import { getLingerRules } from '../../context/open-configured.ts';
+import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
 import { createEmptyRecord } from '../paging/fetch-symbol.ts';
 import type { JournalWriter } from '../paging/journal-writer.ts';
 import { anchorMsMax, beginAtAnchor, computeProofStart, findUnprovenStart, type SymbolPlan } from '../paging/plan.ts';
-import type { ProofContext } from '../paging/prove-coverage.ts';
+import { cutClaim, type ProofContext } from '../paging/prove-coverage.ts';
 import { findRepeated } from '../proof/proven.ts';
 import { noSilences, type Silences } from '../proof/shown.ts';
 import type { Run } from '../run/run.ts';
@@ -61,20 +61,20 @@ async function findLastTick(readTicks: ReadTicks, symbol: string, at: number, si
 }
 
 /**
- * Lets each poll begin early enough to prove again what is not proven for good: where the last jobs fetched it less than
- * `settle_minutes` after it, or nothing showed that they reached it.
+ * Lets each poll begin early enough to prove what is not proven yet: what the last jobs fetched after the cut of their
+ * responses, and where nothing showed that they reached it.
  */
 export async function coverUnprovenTails(
   run: Pick<Run, 'context' | 'archive' | 'source'>,
   plans: readonly SymbolPlan[],
 ): Promise<SymbolPlan[]> {
   const { state } = run.archive;
-  const { settleMs, lookbackMs } = getLingerRules(run.context);
+  const { lookbackMs } = getLingerRules(run.context);
   const since = computeProofStart(run.context.clock.nowMs(), lookbackMs);
   const findTick = openLastTickFinder(run, lookbackMs);
   const starts = plans.flatMap((plan, i) => {
     const responses = readCurrentCoverageOf(state.db, [plan.symbol]).get(plan.symbol) ?? [];
-    const end = findUnprovenStart(plan, responses, settleMs, since);
+    const end = findUnprovenStart(plan, responses, since);
     return end === null ? [] : [{ i, plan, end, part: computePartNumber(plan.symbol, state.identity.parts) }];
   });
   const out = [...plans];
@@ -122,11 +122,11 @@ export function createProofAccess(
   run: Pick<Run, 'context' | 'archive' | 'night' | 'source'>,
 ): Pick<ProofContext, 'night' | 'settleMs' | 'knownSilences' | 'getKnownTicks' | 'findTick'> {
   const { db } = run.archive.state;
-  const { settleMs, lookbackMs } = getLingerRules(run.context);
+  const { lookbackMs } = getLingerRules(run.context);
   let findTick: FindLastTick | undefined;
   return {
     night: run.night,
-    settleMs,
+    settleMs: getSettleMs(run.context),
     knownSilences: readSilences(run),
     getKnownTicks(symbol) {
       const facts = readSymbol(db, symbol);
@@ -152,7 +152,9 @@ export async function claimRepeated(run: Run, supports: readonly EmptyWindow[], 
     const repeated = findRepeated(readEmptyWindows(db, symbol));
     if (repeated.length === 0) continue;
     const fetchedAt = own.reduce((min, { observedAt }) => Math.min(min, observedAt), Number.POSITIVE_INFINITY);
-    const covered = repeated.map((window) => ({ ...window, fetchedAt, evidence: 'repeated' as const }));
+    const covered = repeated.flatMap((window) =>
+      cutClaim({ ...window, fetchedAt, evidence: 'repeated' as const }, getSettleMs(context)),
+    );
     const span = { from: repeated[0]!.from, to: repeated.at(-1)!.to };
     await sink.append({ ...createEmptyRecord({ runId: run.id, origin: 'poll' }, symbol, span, fetchedAt), covered });
   }

@@ -1,5 +1,5 @@
-import { computeLifetime, isLive } from '../../archive/completeness/symbol-lifetime.ts';
-import { type CoveredWindow, computeSettledWindows, isProven, overlayLayers } from '../../archive/format/coverage.ts';
+import { computeLifetime, findProvenEnd, isLive } from '../../archive/completeness/symbol-lifetime.ts';
+import { type CoveredWindow, isProven, overlayCoverage } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import {
   readCurrentCoverageIn,
@@ -10,8 +10,9 @@ import {
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readKnownSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { covers, intersect, subtract, union, type Window } from '../../base/window.ts';
-import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
+import { getLingerRules, getOverlapMs, getSettleMs } from '../../context/open-configured.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
+import { computeCut } from '../paging/prove-coverage.ts';
 import { countReproofRequests } from '../rechecks/recheck-plan.ts';
 import type { Run } from '../run/run.ts';
 import { collectPlans } from './poll-steps.ts';
@@ -74,25 +75,25 @@ function findUnprovenForGood({ context, archive, source }: Run): UnprovenWindow[
   const nowMs = context.clock.nowMs();
   const rules = getLingerRules(context);
   const overlapMs = getOverlapMs(context, readRecheckHistory(db, source));
-  const recent = { from: nowMs - rules.lookbackMs, to: nowMs - rules.settleMs };
+  const recent = { from: nowMs - rules.lookbackMs, to: computeCut(nowMs, getSettleMs(context)) };
   const servedSince = { from: readOldestServedTick(db, source), to: Number.POSITIVE_INFINITY };
   const configured = new Set(context.settings.symbols);
   const covered = readCurrentCoverageIn(db, recent);
-  const isPolledAgain = (facts: SymbolFacts, coveredTo: number): boolean =>
-    configured.size > 0 ? configured.has(facts.symbol) : isLive(facts, coveredTo, nowMs, rules);
+  const isPolledAgain = (facts: SymbolFacts, cursor: number, provenTo: number): boolean =>
+    configured.size > 0 ? configured.has(facts.symbol) : isLive(facts, { cursor, provenTo }, nowMs, rules);
   const out: UnprovenWindow[] = [];
   for (const facts of readKnownSymbols(db, covered.keys(), source)) {
     const { symbol } = facts;
     const responses = covered.get(symbol);
     if (responses === undefined || facts.suspendedAt !== null) continue;
-    const settled = computeSettledWindows(responses.filter(isProven), rules.settleMs);
-    const unproven = intersect(intersect(subtract(union(responses), settled), [recent]), [servedSince]);
+    const proven = responses.filter(isProven);
+    const unproven = intersect(intersect(subtract(union(responses), proven), [recent]), [servedSince]);
     if (unproven.length === 0) continue;
     const coverage = readSymbolCoverage(db, symbol);
     const lifetime = computeLifetime(facts, coverage, rules);
     const coveredTo = coverage.at(-1)?.to ?? Number.NEGATIVE_INFINITY;
     // The next poll proves the end of the coverage.
-    const to = isPolledAgain(facts, coveredTo)
+    const to = isPolledAgain(facts, coveredTo, findProvenEnd(facts, responses))
       ? Math.min(lifetime.to, findTailStart(readCurrentCoverageOf(db, [symbol]).get(symbol)!), coveredTo - overlapMs)
       : lifetime.to;
     const windows = intersect(unproven, [{ from: lifetime.from, to }]);
@@ -110,7 +111,7 @@ function findUnprovenForGood({ context, archive, source }: Run): UnprovenWindow[
 
 /** Finds where the inferred windows begin that adjoin each other up to the end of the coverage; infinite without them. */
 function findTailStart(responses: readonly CoveredWindow[]): number {
-  const inferred = overlayLayers(responses).filter((w) => !isProven(w));
+  const inferred = overlayCoverage(responses).filter((w) => !isProven(w));
   const end = responses.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY);
   const last = union(inferred).at(-1);
   return last?.to === end ? last.from : Number.POSITIVE_INFINITY;

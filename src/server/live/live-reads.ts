@@ -322,6 +322,7 @@ function planTicks(
   const lost = readLostTicks(db, symbol);
   const coverage = readCoverageWithoutLost(db, symbol, nowMs + getFutureSkewMs(context), lost);
   const rules = getLingerRules(context);
+  const overlapMs = poll.overlapMinutes * 60_000;
   const endsAt = computeLifetime(published, coverage, rules).to;
   const activeMs =
     published.firstTick === null || published.lastTick === null ? 0 : published.lastTick - published.firstTick;
@@ -329,14 +330,14 @@ function planTicks(
     coveredTo: coverage.at(-1)?.to ?? null,
     opensAt: published.opensAt,
     // Only lists tell when a symbol ended. Its last ticks may come a little later.
-    endsAt: published.listed ? endsAt + rules.settleMs : Number.POSITIVE_INFINITY,
+    endsAt: published.listed ? endsAt + overlapMs : Number.POSITIVE_INFINITY,
     lostTo: lost.at(-1)?.to ?? null,
     ticksPerMs: activeMs > 0 ? published.ticks / activeMs : null,
   };
   const window = planTail(tailFacts, to, nowMs, {
     maxAgeMs: service.live.maxAgeSeconds * 1000,
     pageLimit: poll.pageLimit,
-    overlapMs: Math.min(overlapMsMax, poll.overlapMinutes * 60_000),
+    overlapMs: Math.min(overlapMsMax, overlapMs),
   });
   const covered = tailFacts.coveredTo;
   if (window === null) return { covered, planned: null };

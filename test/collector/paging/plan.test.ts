@@ -17,7 +17,7 @@ import { factsOf } from '../../archive/format/facts.ts';
 const end = Date.UTC(2026, 6, 10);
 const hour = 3_600_000;
 const minute = 60_000;
-const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs, settleMs: hour };
+const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs };
 const polled = factsOf({ polledFrom: end - 5 * dayMs, opensAt: end - 5 * dayMs });
 const until = (to: number): Window[] => [{ from: end - 5 * dayMs, to }];
 
@@ -143,16 +143,22 @@ describe('a poll', () => {
     );
   });
 
-  test('is wanted for a live symbol, and not for one that is resolved and covered', () => {
-    expect(needsPolling(polled, [], end, rules)).toBe(true);
+  test('is wanted for a live symbol, and not for one that is resolved and proven to its end', () => {
+    const nothing = () => [];
+    expect(needsPolling(polled, [], nothing, end, rules)).toBe(true);
     const resolved = factsOf({ opensAt: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
-    expect(needsPolling(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
-    expect(needsPolling(resolved, [{ from: 0, to: end }], end, rules)).toBe(false);
+    const covered = [{ from: 0, to: end }];
+    const to = (at: number, evidence: CoveredWindow['evidence']) => () => [
+      { from: 0, to: at, fetchedAt: end, origin: 'poll' as const, evidence },
+    ];
+    expect(needsPolling(resolved, [{ from: 0, to: end - 3 * hour }], to(end, 'confirmed'), end, rules)).toBe(true);
+    expect(needsPolling(resolved, covered, to(end, 'inferred'), end, rules)).toBe(true);
+    expect(needsPolling(resolved, covered, to(end - 3 * hour, 'confirmed'), end, rules)).toBe(true);
+    expect(needsPolling(resolved, covered, to(end - 2 * hour, 'confirmed'), end, rules)).toBe(false);
   });
 });
 
-describe('a poll after one that proved its end too soon', () => {
-  const settleMs = hour;
+describe('a poll after one that did not prove its end', () => {
   const covered = (from: number, to: number, evidence: CoveredWindow['evidence'], fetchedAt = to): CoveredWindow => ({
     from,
     to,
@@ -168,10 +174,9 @@ describe('a poll after one that proved its end too soon', () => {
     return addTail(planPoll(facts, union(responses), end, rules), facts, union(responses), rules, 'next');
   };
   const findStart = (responses: CoveredWindow[], lastTick = last - minute): number | null =>
-    findUnprovenStart(planAfter(responses, lastTick), responses, settleMs, since)?.start ?? null;
+    findUnprovenStart(planAfter(responses, lastTick), responses, since)?.start ?? null;
 
-  test('begins where the coverage is no longer proven for good', () => {
-    expect(findStart([covered(begin, last, 'confirmed')])).toBe(last - hour);
+  test('begins where the coverage is no longer proven', () => {
     expect(findStart([covered(begin, last, 'inferred')])).toBe(begin);
     expect(
       findStart([covered(begin, last - 9 * hour, 'confirmed', last), covered(last - 9 * hour, last, 'inferred')]),
@@ -180,7 +185,7 @@ describe('a poll after one that proved its end too soon', () => {
   });
 
   test('begins as planned if all is proven, or nothing new is polled', () => {
-    const proven = [covered(begin, last, 'confirmed', last + hour)];
+    const proven = [covered(begin, last, 'confirmed')];
     expect(findStart(proven)).toBeNull();
     expect(findStart([covered(begin, end, 'inferred')])).toBeNull();
   });

@@ -1,6 +1,6 @@
 /** Runs the nightly of the product against a drawn server, night after night, on an archive in memory. */
-import { isLive, type LingerRules } from '../../../src/archive/completeness/symbol-lifetime.ts';
-import { type CoveredWindow, overlayLayers, withdrawCoverage } from '../../../src/archive/format/coverage.ts';
+import { findProvenEnd, isLive, type LingerRules } from '../../../src/archive/completeness/symbol-lifetime.ts';
+import { type CoveredWindow, overlayCoverage, withdrawCoverage } from '../../../src/archive/format/coverage.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../../../src/archive/format/market.ts';
 import type { EmptyWindow } from '../../../src/archive/journal/empty-responses.ts';
 import type { TickRecord } from '../../../src/archive/journal/journal.ts';
@@ -14,6 +14,7 @@ import {
   planPoll,
   type SymbolPlan,
 } from '../../../src/collector/paging/plan.ts';
+import { computeCut, cutClaim } from '../../../src/collector/paging/prove-coverage.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../../../src/collector/paging/server-behavior.ts';
 import { findRepeated } from '../../../src/collector/proof/proven.ts';
 import { Night, noSilences, type Silences } from '../../../src/collector/proof/shown.ts';
@@ -24,9 +25,9 @@ import { day, hour, type Listed, type World } from './world.ts';
 const rules: LingerRules & { overlapMs: number } = {
   lookbackMs: 7 * day,
   lingerMs: 7 * day,
-  settleMs: 24 * hour,
   overlapMs: hour,
 };
+const settleMs = 24 * hour;
 const pageLimit = 5000;
 const concurrency = 4;
 const memoryMs = 9 * day;
@@ -122,10 +123,11 @@ export class Archive {
       const excluded = union([...coverage, ...held.expired]);
       const planned = planPoll(facts, excluded, now, rules, held.owed);
       if (!isPolled(held, excluded, now)) continue;
-      const confirm = isLive(facts, now, now, rules) ? 'next' : 'now';
+      const afterPoll = { cursor: now, provenTo: computeCut(now, settleMs) };
+      const confirm = isLive(facts, afterPoll, now, rules) ? 'next' : 'now';
       const plan = addTail(planned, { ...facts, lastTick: times.at(-1) ?? null }, coverage, rules, confirm);
       if (plan.windows.length === 0) continue;
-      const start = findUnprovenStart(plan, held.coverage, rules.settleMs, computeProofStart(now, rules.lookbackMs));
+      const start = findUnprovenStart(plan, held.coverage, computeProofStart(now, rules.lookbackMs));
       const last = held.times.at(-1) ?? null;
       const tick = start === null || (last !== null && last <= start.start) ? last : findTick(held, start.start);
       plans.push(start === null ? plan : beginAtAnchor(plan, start, tick, bridgeMs));
@@ -156,7 +158,7 @@ export class Archive {
         behavior,
         night,
         knownSilences: memory.silences,
-        settleMs: rules.settleMs,
+        settleMs,
         pageLimit,
         futureSkewMs: 60_000,
         signal: new AbortController().signal,
@@ -193,7 +195,7 @@ export class Archive {
       const { coverage, empties } = this.held.get(symbol)!;
       const fetchedAt = Math.min(...own.map(({ observedAt }) => observedAt));
       for (const { from, to } of findRepeated(empties))
-        coverage.push({ from, to, fetchedAt, evidence: 'repeated', origin: 'poll' });
+        coverage.push(...cutClaim({ from, to, fetchedAt, evidence: 'repeated', origin: 'poll' } as const, settleMs));
     }
   }
 
@@ -236,14 +238,14 @@ const createHeld = (listed: Listed, now: number): Held => ({
 });
 
 /** Whether the lists still require it, as needsPolling says of the coverage so far. */
-function isPolled({ facts }: Held, coverage: readonly Window[], now: number): boolean {
-  const end = coverage.at(-1)?.to ?? Number.NEGATIVE_INFINITY;
-  return isLive(facts, end, now, rules);
+function isPolled({ facts, coverage: responses }: Held, coverage: readonly Window[], now: number): boolean {
+  const cursor = coverage.at(-1)?.to ?? Number.NEGATIVE_INFINITY;
+  return isLive(facts, { cursor, provenTo: findProvenEnd(facts, responses) }, now, rules);
 }
 
 /** What a publish makes of the journal. */
 function publish(held: Held): void {
-  held.coverage = overlayLayers(held.coverage);
+  held.coverage = overlayCoverage(held.coverage);
   const { times } = held;
   held.facts = {
     ...held.facts,

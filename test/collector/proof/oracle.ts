@@ -81,15 +81,11 @@ function findFalse({ listed, times, coverage }: Held, service: Service): Found[]
   return out;
 }
 
-/** The share of whole days of symbols' lives that windows prove which were fetched a settling time after them. */
+/** The share of whole days of symbols' lives that are proven. */
 function countProven(archive: Archive, firstNight: number, cut: number): number {
   let [days, proven] = [0, 0];
   for (const { listed, facts, coverage } of archive.held.values()) {
-    const windows = coverage
-      .filter(({ evidence }) => evidence !== 'inferred')
-      .map(({ from, to, fetchedAt }) => ({ from, to: Math.min(to, fetchedAt - settle) }))
-      .filter(({ from, to }) => from < to)
-      .sort((a, b) => a.from - b.from);
+    const windows = coverage.filter(({ evidence }) => evidence !== 'inferred').sort((a, b) => a.from - b.from);
     const begin = Math.max(firstNight - 7 * day, listed.isOpeningListed ? listed.opensAt : facts.firstSeen - 7 * day);
     const end = Math.min(cut, listed.endsAt);
     for (let from = midnightOf(begin + day - 1); from + day <= end; from += day) {

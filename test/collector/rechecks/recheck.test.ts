@@ -45,7 +45,6 @@ function dayOf(isStored: (t: number) => boolean, traits: Partial<Traits> = {}, i
   };
   const context: RecheckNightContext = {
     symbols: [{ symbol: 'A', ticks: times.size }],
-    settleMs: hourMs,
     endMs: end,
     random: createRandom(1),
     nowMs: () => hand.nowMs,

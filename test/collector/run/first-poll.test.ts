@@ -12,7 +12,7 @@ import { openConfiguredArchive, toCompletenessRules } from '../../../src/context
 import { answer, day0, dayMs, hourMs, opened } from '../../archive/scratch.ts';
 import { fewFiles, firstNight, type Nights, startNights } from './nights.ts';
 
-const rules = { overlapMs: hourMs, lookbackMs: 3 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
+const rules = { overlapMs: hourMs, lookbackMs: 3 * dayMs, lingerMs: 7 * dayMs };
 
 test('the next poll requests the earlier pages of an interrupted first poll', () => {
   const { state } = opened();

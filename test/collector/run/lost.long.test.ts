@@ -79,7 +79,7 @@ test('reports thinned ticks as a failure once, then as a warning, and does not r
   expect(night.requests).toBeLessThanOrEqual(lake.requests + 4);
   expect(night.reached).toBe(at(2));
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
-  const rules = { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs };
+  const rules = { lookbackMs: 0, lingerMs: 7 * dayMs };
   const judged = { namedSymbols: new Set(symbols), views: [], lifetimeRules: rules };
   const status = await withArchive(nights, at(2), (archive) => readStatus(archive, judged, at(2)));
   expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2, accepted: 0 });

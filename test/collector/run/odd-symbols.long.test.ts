@@ -191,7 +191,7 @@ describe('symbols of any name', () => {
       {
         namedSymbols: null,
         views: [],
-        lifetimeRules: { lookbackMs: 7 * 86_400_000, lingerMs: 7 * 86_400_000, settleMs: 3_600_000 },
+        lifetimeRules: { lookbackMs: 7 * 86_400_000, lingerMs: 7 * 86_400_000 },
       },
       box.nowMs,
     );

@@ -47,12 +47,9 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
   let known: Partial<KnownPages> = {};
   for (const hours of [5, 9, 13, 19, 25, 26]) {
     hand.nowMs = start + hours * hourMs;
-    // Some polls begin at the tick before what the last poll proved too soon, and some confirm their end at once.
-    const settleMs = seed % 4 === 0 ? 0 : overlapMs;
+    // Some polls confirm their end at once.
     const confirm = hours === 26 || (seed + hours) % 7 === 0 ? 'now' : 'next';
-    const plans = [...truth.keys()].map((symbol) =>
-      planPoll(lake, symbol, hand.nowMs, overlapMs, { settleMs, confirm }),
-    );
+    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs, confirm));
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
     known = getKnownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
@@ -73,22 +70,22 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
   return findFalseClaims(lake, service, truth, traits).map((message) => `${name}, fetched again: ${message}`);
 }
 
-/** Plans a poll: from the cursor, with the overlap, and the gaps before it; with `settleMs`, from an earlier tick. */
+/** Plans a poll: from the last tick before what is not proven, at least from the cursor with the overlap, and the gaps before. */
 export function planPoll(
   lake: MemoryArchive,
   symbol: string,
   nowMs: number,
   overlapMs = hourMs / 6,
-  { settleMs = 0, confirm = 'next' }: { readonly settleMs?: number; readonly confirm?: 'now' | 'next' } = {},
+  confirm: 'now' | 'next' = 'next',
 ): SymbolPlan {
   const coverage = lake.coverageOf(symbol);
   const uncovered = subtract([{ from: start, to: nowMs }], coverage);
   const windows = uncovered.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
   const lastTick = lake.lastTick(symbol);
   const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
-  const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs };
+  const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0 };
   const facts = { lastTick } as SymbolFacts;
   const withTail = addTail(plan, facts, union(coverage), rules, confirm);
-  const begin = findUnprovenStart(withTail, coverage, settleMs, start);
+  const begin = findUnprovenStart(withTail, coverage, start);
   return begin === null ? withTail : beginAtAnchor(withTail, begin, lake.findTick(symbol, begin.start), 0);
 }

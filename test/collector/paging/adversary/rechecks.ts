@@ -1,5 +1,5 @@
 /** Simulates nights with rechecks against one drawn server: when claimed ticks were missing, and when that was found. */
-import { type CoveredWindow, computeSettledWindows } from '../../../../src/archive/format/coverage.ts';
+import { type CoveredWindow, isProven } from '../../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import {
   computeOverlapMs,
@@ -37,7 +37,7 @@ interface Simulated {
    */
   readonly firstMissing: number | null;
   readonly firstFound: number | null;
-  /** Settled ticks that were claimed and missing, after each night. */
+  /** Ticks that were claimed as proven and missing, after each night. */
   readonly missing: readonly number[];
   readonly nights: readonly RecheckNightOutcome[];
   /** Requests of the polls, and all other requests. */
@@ -50,7 +50,7 @@ interface Simulated {
 const dayMs = 24 * hourMs;
 /** If a server omits nothing for this many nights, the simulation ends. */
 const nightsUndue = 4;
-const configured = { overlapMs: hourMs, settleMs: hourMs, boundMs: dayMs, share: 0.01 };
+const configured = { overlapMs: hourMs, boundMs: dayMs, share: 0.01 };
 
 function drawServer(random: Random, kind: Misbehavior): Traits {
   const traits = drawTraits(random, kind === 'sampling' || kind === 'joining' ? kind : 'contiguous');
@@ -171,7 +171,7 @@ const plain = ({ tail: _, ...plan }: SymbolPlan): SymbolPlan => plan;
 
 const ticksOf = (lake: MemoryArchive): number => [...lake.times.values()].reduce((sum, { size }) => sum + size, 0);
 
-/** Usable ticks that the server shows by now, inside of settled coverage and missing in the archive. */
+/** Usable ticks that the server shows by now, inside of proven coverage and missing in the archive. */
 function missingOf(
   lake: MemoryArchive,
   truth: ReadonlyMap<string, readonly Row[]>,
@@ -180,7 +180,7 @@ function missingOf(
 ): number[] {
   return [...truth].flatMap(([symbol, rows]) => {
     const storedTimes = lake.times.get(symbol) ?? new Set();
-    const claimed = computeSettledWindows(lake.coverageOf(symbol), configured.settleMs);
+    const claimed = lake.coverageOf(symbol).filter(isProven);
     return rows
       .filter((row) => isUsable(row, traits) && row.seenFrom <= nowMs && !storedTimes.has(row.t))
       .filter(({ t }) => claimed.some((w) => isWithin(t, w)))
@@ -229,7 +229,6 @@ function contextOf(
   });
   return {
     symbols: symbols.map((symbol) => ({ symbol, ticks: lake.times.get(symbol)?.size ?? 0 })),
-    settleMs: configured.settleMs,
     endMs,
     random: drawn.share,
     getCoverage: (symbol) => lake.coverageOf(symbol).toSorted((a, b) => a.from - b.from),
