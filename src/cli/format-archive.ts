@@ -149,7 +149,7 @@ export function formatGaps(list: GapList, style = plainStyle): string {
     gaps.length === 0
       ? `no gaps ${windowText}`
       : `${formatCount(gaps.length, 'gap')} of ${formatCount(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${windowText}`;
-  const provisionalText = `${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} ${windows === 1 ? 'is' : 'are'} provisional: covered by inference, not confirmed yet`;
+  const provisionalText = `${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} ${windows === 1 ? 'is' : 'are'} provisional: covered by inference, not proven yet`;
   const { excluded = 0, forgotten = 0 } = notCollected;
   const notCollectedText = `${formatCount(excluded + forgotten, 'symbol')} not collected, of which nothing is expected: ${formatNumber(excluded)} excluded, ${formatNumber(forgotten)} forgotten`;
   const formatGap = (gap: Gap): string =>

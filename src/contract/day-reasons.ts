@@ -146,13 +146,13 @@ function suggestDayAction(first: string, last: string, reasons: readonly DayReas
   const range = `--from ${first} --to ${addDays(last, 1)}`;
   const hasAny = (...names: readonly DayReasonName[]): boolean => reasons.some(({ reason }) => names.includes(reason));
   if (hasAny('damaged')) return 'to repair the file: oddslake verify --repair';
-  if (hasAny('not over')) return 'the first night after its end completes it';
+  if (hasAny('not over')) return 'the nights after its end complete it';
   const isUnproven = hasAny('inferred');
   const command = `oddslake backfill ${isUnproven ? '--recheck inferred ' : ''}${range}`;
   if (hasAny('failed', 'never asked')) return `the next night fetches them, or: ${command}`;
   // A list of a past day cannot be fetched any more.
   if (hasAny('lists incomplete')) return `the day stays incomplete; to list its gaps: oddslake gaps ${range}`;
-  if (isUnproven) return `nights confirm recent windows; to confirm all of them: ${command}`;
+  if (isUnproven) return `nights prove recent windows; to request what can be proven by now: ${command}`;
   if (hasAny('lists unproven')) return 'the day stays provisional, because its lists cannot be fetched any more';
   if (hasAny('suspended')) return 'to request suspended symbols now: oddslake symbols retry';
   if (hasAny('lost')) return 'to restore lost ticks: oddslake verify --repair';

@@ -30,7 +30,7 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
   'not over': [
     'the day was not over at the last publish',
     'the day was not over at the last publish',
-    'the first night after its end completes it',
+    'the nights after its end complete it',
   ],
   damaged: ['1 symbol in damaged files', '2 symbols in damaged files', 'to repair the file: oddslake verify --repair'],
   failed: [
@@ -76,7 +76,7 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
   inferred: [
     'coverage of 1 symbol is inferred',
     'coverage of 2 symbols is inferred',
-    `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
+    `nights prove recent windows; to request what can be proven by now: oddslake backfill --recheck inferred ${range}`,
   ],
 };
 

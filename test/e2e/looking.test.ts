@@ -39,7 +39,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     state: 'provisional',
     reasons: [{ reason: 'inferred', symbols: expect.any(Number) }],
     next_action: expect.stringMatching(
-      /^nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from /,
+      /^nights prove recent windows; to request what can be proven by now: oddslake backfill --recheck inferred --from /,
     ),
   });
   const counted = { open_days: openDays, open_days_count: openDaysCount };

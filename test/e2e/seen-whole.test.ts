@@ -83,7 +83,7 @@ async function seenLake(options: Partial<SandboxOptions>, set: readonly string[]
     { clock: { ...systemClock, nowMs } },
   );
   onTestFinished(() => box.stop());
-  const always = [...fewFiles, 'source.first_lookback_days=2', 'archive.settle_minutes=0', ...set];
+  const always = [...fewFiles, 'source.first_lookback_days=2', 'poll.settle_hours=0', ...set];
 
   function look(summary: Summary, window: Window): Seen {
     const [published, coverage] = [ticksOf(output), coverageOf(output)];
