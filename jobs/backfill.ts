@@ -3,7 +3,6 @@ import { type BackfillFlags, type Job, runJob } from '../src/collector/job.ts';
 import { estimatePlans, expectRequestRate } from '../src/collector/steps/estimate-step.ts';
 import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';
 import { collectPlans, createBackfillPlans, pollMarketLists } from '../src/collector/steps/poll-steps.ts';
-import { anchorBackfill } from '../src/collector/steps/proof-step.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** Fetches the uncovered windows of a past time range. */
@@ -26,7 +25,7 @@ export const job: Job<BackfillFlags> = {
           showPlan({ source, plans, rate, isFirst, ...estimatePlans(run, plans, facts) });
           return;
         }
-        await collectPlans(run, await anchorBackfill(run, plans), 'backfill');
+        await collectPlans(run, plans, 'backfill');
         await publishJournal(run);
         await verifyPublishedFiles(run);
         reportGaps(run, { symbols, window: range, isFromNamed: true });

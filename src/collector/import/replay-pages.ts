@@ -8,7 +8,7 @@ import { UpstreamError } from '../../base/errors.ts';
 import { parsePriceFormula } from '../../base/price-formula.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
 import { emptyTicks } from '../../base/ticks.ts';
-import { isEmpty, subtract, type Window } from '../../base/window.ts';
+import { intersect, isEmpty, subtract, type Window } from '../../base/window.ts';
 import {
   createFieldCheck,
   decodeMarketsPage,
@@ -178,7 +178,7 @@ function computeClaims(
 ): Omit<CoveredWindow, 'origin'>[] {
   const { shown, claimableWindow, observedAt, received, isHeeding, isDoubtful, gaps } = page;
   const claim = (window: Window, evidence: Evidence): Omit<CoveredWindow, 'origin'>[] =>
-    subtract([{ from: window.from, to: Math.min(window.to, observedAt) }], gaps)
+    subtract(intersect([{ from: window.from, to: Math.min(window.to, observedAt) }], [claimableWindow]), gaps)
       .filter((part) => !isEmpty(part))
       .map((part) => ({ ...part, fetchedAt: observedAt, evidence }));
   const { first, last } = shown;

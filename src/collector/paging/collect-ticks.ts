@@ -1,7 +1,8 @@
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
+import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { intersect, subtract, type Window } from '../../base/window.ts';
+import { intersect, isWithin, subtract, type Window } from '../../base/window.ts';
 import type { Edge } from '../proof/proven.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
 import { defaultFetchOptions, staleReason, statedGapReason } from './fetch-steps.ts';
@@ -89,21 +90,27 @@ class TickCollection {
   /** What no response covered before, of the first polls and backfills. */
   readonly #wanted = new Map<string, readonly Window[]>();
   #oldest: number | null = null;
+  /** The windows without their margin, of plans that have one. */
+  readonly #kept = new Map<string, readonly Window[]>();
 
   constructor(context: TickCollectContext, plans: readonly SymbolPlan[]) {
     const breaker = createCircuitBreaker(context.clock);
     this.#plans = plans;
     this.#byName = new Map(plans.map((plan) => [plan.symbol, plan]));
     this.#breaker = breaker;
-    for (const { symbol, windows, isFirst, tail } of plans) {
+    for (const { symbol, windows, isFirst, tail, hasMargin } of plans) {
+      if (hasMargin === true) this.#kept.set(symbol, windows);
       if (!isFirst && tail !== undefined) continue;
       const uncovered = isFirst ? windows : subtract(windows, context.getCoverage(symbol));
       if (uncovered.length > 0) this.#wanted.set(symbol, uncovered);
     }
     this.#context = {
       ...context,
-      append: (record) =>
-        context.append({ ...record, covered: record.covered.flatMap((w) => cutClaim(w, context.settleMs)) }),
+      keptOf: (symbol) => this.#kept.get(symbol),
+      append: (record) => {
+        const { covered, ...rest } = keepInside(record, this.#kept.get(record.symbol));
+        return context.append({ ...rest, covered: covered.flatMap((w) => cutClaim(w, context.settleMs)) });
+      },
       upstream: {
         ticks: async (query, signal) => {
           const page = await breaker.trackRequest(() => context.upstream.ticks(query, signal));
@@ -117,9 +124,12 @@ class TickCollection {
   async fetchAll(): Promise<void> {
     const context = this.#context;
     let done = 0;
+    const begun = context.clock.nowMs();
     await forEachConcurrent(context.concurrency, this.#plans, async (plan) => {
       const { symbol } = plan;
-      if (await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, toFetchPlans(plan), ownEmpties)))
+      if (
+        await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, toFetchPlans(plan, begun), ownEmpties))
+      )
         context.onSymbol(++done, symbol);
       if (this.#empties.length >= pendingEmptiesMax) await this.#judgeEmpties();
     });
@@ -154,9 +164,11 @@ class TickCollection {
     const ownEmpties: EmptyResponse[] = [];
     try {
       const outcome = await task(ownEmpties);
+      const kept = this.#kept.get(symbol);
+      const clip = (window: Window): readonly Window[] => (kept === undefined ? [window] : intersect([window], kept));
       for (const window of outcome.presumed) this.#presumed.push({ symbol, window });
-      for (const window of outcome.lost) this.#lost.push({ symbol, ...window });
-      for (const edge of outcome.edges) this.#edges.push(edge);
+      for (const lost of outcome.lost) for (const part of clip(lost)) this.#lost.push({ symbol, ...lost, ...part });
+      for (const edge of outcome.edges) for (const window of clip(edge.window)) this.#edges.push({ ...edge, window });
       this.#reached.add(symbol);
     } catch (error) {
       if (signal.aborted && error === signal.reason) return;
@@ -168,7 +180,10 @@ class TickCollection {
       if (isUnknownSymbolError(error, error.symbol ?? symbol)) this.#unknown.add(symbol);
       this.#reasons.set(symbol, error.reason);
     } finally {
-      for (const empty of ownEmpties) this.#empties.push(empty);
+      const kept = this.#kept.get(symbol);
+      for (const empty of ownEmpties)
+        for (const part of kept === undefined ? [empty] : intersect([empty], kept))
+          this.#empties.push({ ...empty, ...part });
     }
   }
 
@@ -246,6 +261,16 @@ class TickCollection {
       stopError: this.#stopError,
     };
   }
+}
+
+/** What a record has inside of the windows of a plan, without their margin. */
+function keepInside(record: TickRecord, kept: readonly Window[] | undefined): TickRecord {
+  if (kept === undefined) return record;
+  const { t, p } = record.ticks;
+  const isKept = (time: number): boolean => kept.some((window) => isWithin(time, window));
+  const covered = record.covered.flatMap((claim) => intersect([claim], kept).map((part) => ({ ...claim, ...part })));
+  const ticks = { t: t.filter(isKept), p: p.filter((_, i) => isKept(t[i]!)) };
+  return { ...record, ticks, covered };
 }
 
 /** Fetches windows of a symbol and appends empty responses to the list as they arrive. */

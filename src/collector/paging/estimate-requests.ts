@@ -41,8 +41,15 @@ const pagesModelledMax = 24;
 /** Number of windows with about the same number of ticks that are modelled. The others cost as much on average. */
 const windowsModelledMax = 240;
 
-/** Estimates the requests that fetch these plans, with their confirmations and without retries. */
-export function estimateRequests(densities: readonly PlanDensity[], model: ServerModel): RequestEstimate {
+/**
+ * Estimates the requests that fetch these plans, with their confirmations and without retries, and the ticks that they keep.
+ * @param nowMs nothing later is requested, epoch ms
+ */
+export function estimateRequests(
+  densities: readonly PlanDensity[],
+  model: ServerModel,
+  nowMs = Number.POSITIVE_INFINITY,
+): RequestEstimate {
   const behavior = createServerBehavior(Number.NEGATIVE_INFINITY, model.known);
   behavior.contradictions = model.hasContradicted ? 1 : 0;
   const serve = createPageModel(model);
@@ -52,13 +59,15 @@ export function estimateRequests(densities: readonly PlanDensity[], model: Serve
   for (const { plan, ticksPerMs, lifetime } of densities) {
     if (ticksPerMs === null) unknownPlans++;
     let requests = 0;
-    for (const { options, ...window } of toFetchPlans(plan)) {
-      const inhabited = intersect([window], [lifetime]).reduce((sum, { from, to }) => sum + to - from, 0);
+    const countInhabitedMs = (windows: readonly Window[]): number =>
+      intersect(windows, [lifetime]).reduce((sum, { from, to }) => sum + to - from, 0);
+    ticks += countInhabitedMs(plan.windows) * (ticksPerMs ?? 0);
+    for (const { options, ...window } of toFetchPlans(plan, nowMs)) {
+      const inhabited = countInhabitedMs([window]);
       // The remainder is carried over, so that many quiet windows have as many ticks as expected.
       const expected = inhabited * (ticksPerMs ?? 0) + carry;
       const count = Math.floor(expected);
       carry = expected - count;
-      ticks += count;
       const isFromKnown = options.knownTick !== null;
       const key = `${Math.round(3 * Math.log2(count + 1))} ${options.confirm} ${isFromKnown}`;
       const bucket = buckets.get(key) ?? { windows: 0, requests: 0, ticks: 0 };
@@ -81,7 +90,7 @@ export function estimateRequests(densities: readonly PlanDensity[], model: Serve
     byPlan.push(requests);
   }
   const requests = Math.round(byPlan.reduce((sum, one) => sum + one, 0));
-  return { requests, byPlan, ticks, unknownPlans };
+  return { requests, byPlan, ticks: Math.floor(ticks), unknownPlans };
 }
 
 /** The mean cost of the windows of a bucket; for windows of many pages, in proportion to their ticks. */

@@ -43,6 +43,8 @@ export interface FetchContext {
   readonly signal: AbortSignal;
   /** What the responses of this run and source show. */
   readonly night: Night;
+  /** The windows of which ticks and claims are kept; undefined: all. */
+  keptOf?(symbol: string): readonly Window[] | undefined;
   /** Makes a response durable. Resolves when the next one may be appended. */
   append(record: TickRecord): Promise<void>;
   onPage(ticks: number): void;
@@ -204,7 +206,10 @@ async function sendPageRequest(
   // `isExact` omits the one-millisecond margin at each end that the server is known to include.
   const requested = toRequestedWindow(behavior, sent, isExact);
   const sentAt = clock.nowMs();
-  const purpose: TickRequestPurpose = { origin, asked: { from: window.from, to: window.to }, kind: side };
+  const kept = context.keptOf?.(symbol);
+  const parts = kept === undefined ? [window] : intersect([window], kept);
+  const asked = { from: parts[0]?.from ?? window.to, to: parts.at(-1)?.to ?? window.to };
+  const purpose: TickRequestPurpose = { origin, asked, kind: side };
   const query = { symbol, ...requested, limit, askedAt: sentAt, meaning: purpose };
   const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
     if (isSizeRefusal(error)) return error;

@@ -29,6 +29,11 @@ export interface SymbolPlan {
   readonly windows: readonly Window[];
   /** True if the symbol has no coverage yet. Missing history is then not a failure. */
   readonly isFirst: boolean;
+  /**
+   * Whether a day more is requested at each end: ticks there show that nothing lacks in between. They are neither kept nor
+   * claimed. Without them, no other symbol could prove the first moment of the one with the most ticks.
+   */
+  readonly hasMargin?: boolean;
   /** Where the last window of a poll, which extends to the end of the poll, continues. Undefined for a backfill. */
   readonly tail?: PollTail;
 }
@@ -43,13 +48,21 @@ interface PollTail {
   readonly confirm: 'now' | 'next';
 }
 
+/** How much more a first poll and a backfill request at each end, in ms. */
+const marginMs = dayMs;
+
+const addMargin = (windows: readonly Window[], nowMs: number): Window[] =>
+  union(windows.map(({ from, to }) => ({ from: from - marginMs, to: Math.max(to, Math.min(nowMs, to + marginMs)) })));
+
 /** The windows of a plan with their options. Only the last window of a poll continues from a known tick. */
-export const toFetchPlans = ({ windows, tail }: SymbolPlan): FetchPlan[] =>
-  windows.map(({ from, to }, i) => ({
+export const toFetchPlans = ({ windows: claimed, tail, hasMargin }: SymbolPlan, nowMs: number): FetchPlan[] => {
+  const windows = hasMargin === true ? addMargin(claimed, nowMs) : claimed;
+  return windows.map(({ from, to }, i) => ({
     from,
     to,
     options: tail !== undefined && i === windows.length - 1 ? tail : defaultFetchOptions,
   }));
+};
 
 interface PollRules extends LingerRules {
   /** Deliberate re-read before the cursor for late ticks, in ms. */
@@ -108,7 +121,8 @@ export function planPoll(
         }
       : w,
   );
-  return { symbol, windows: union(overlapped), isFirst: isFirst };
+  const windows = union(overlapped);
+  return { symbol, windows, isFirst, hasMargin: windows[0]!.from === anchor };
 }
 
 /**
@@ -163,7 +177,7 @@ export const computeProofStart = (nowMs: number, lookbackMs: number): number =>
   floorToDay(nowMs - lookbackMs) - 3 * dayMs;
 
 /** A poll begins at a known tick if it is at most this long before what it has to prove, in ms; or else at midnight. */
-export const anchorMsMax = 2 * dayMs;
+const anchorMsMax = 2 * dayMs;
 
 /**
  * Lets the last window of a poll begin where the coverage is no longer proven: at the last tick before, because between two ticks
@@ -185,6 +199,7 @@ export function beginAtAnchor(
     ...plan,
     windows: union([...plan.windows.slice(0, -1), { from: Math.min(from, begin), to }]),
     tail: { ...plan.tail!, knownTick: knownTick !== null && knownTick >= begin ? knownTick : null },
+    ...(begin <= earliest && { hasMargin: true }),
   };
 }
 
@@ -257,5 +272,10 @@ export function planBackfill(
   const windows = isEmpty(bounded) ? [] : [bounded];
   const skipped = rules.chosen === true ? [] : (facts.unselected ?? []);
   const requested = skipped.length === 0 ? windows : subtract(windows, skipped);
-  return { symbol: facts.symbol, windows: rules.force ? requested : subtract(requested, coverage), isFirst: false };
+  return {
+    symbol: facts.symbol,
+    windows: rules.force ? requested : subtract(requested, coverage),
+    isFirst: false,
+    hasMargin: true,
+  };
 }

@@ -1,4 +1,4 @@
-import { readCurrentCoverageOf, readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
+import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
 import {
   type EmptyWindow,
   readEmptyWindows,
@@ -13,11 +13,11 @@ import { openTickReader, type ReadTicks } from '../../archive/read/read-ticks.ts
 import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
-import { covers, dayMs, floorToDay, union, type Window } from '../../base/window.ts';
+import { dayMs, floorToDay } from '../../base/window.ts';
 import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
 import { createEmptyRecord } from '../paging/fetch-symbol.ts';
 import type { JournalWriter } from '../paging/journal-writer.ts';
-import { anchorMsMax, beginAtAnchor, computeProofStart, findUnprovenStart, type SymbolPlan } from '../paging/plan.ts';
+import { beginAtAnchor, computeProofStart, findUnprovenStart, type SymbolPlan } from '../paging/plan.ts';
 import { cutClaim, type ProofContext } from '../paging/prove-coverage.ts';
 import { findRepeated } from '../proof/proven.ts';
 import { noSilences, type Silences } from '../proof/shown.ts';
@@ -87,27 +87,6 @@ export async function coverUnprovenTails(
   // The symbols of a part file one after the other, so that it is read once.
   for (const { i, plan, end } of starts.sort((a, b) => a.part - b.part))
     out[i] = beginAtAnchor(plan, end, await findAnchor(plan, end.start), bridgeMs);
-  return out;
-}
-
-/**
- * Lets each window of a backfill begin at the last known tick before it, if that is near and all between is covered: between two
- * ticks of one response all is proven.
- */
-export async function anchorBackfill(run: Pick<Run, 'archive'>, plans: readonly SymbolPlan[]): Promise<SymbolPlan[]> {
-  const { state } = run.archive;
-  const findTick = openLastTickFinder(run, anchorMsMax);
-  const out = [...plans];
-  for (const [i, plan] of plans.entries()) {
-    const coverage = readSymbolCoverage(state.db, plan.symbol);
-    const windows: Window[] = [];
-    for (const { from, to } of plan.windows) {
-      const tick = coverage.length === 0 ? null : await findTick(plan.symbol, from);
-      const isAnchor = tick !== null && covers(coverage, { from: tick, to: from });
-      windows.push({ from: isAnchor ? tick : from, to });
-    }
-    out[i] = { ...plan, windows: union(windows) };
-  }
   return out;
 }
 

@@ -36,7 +36,12 @@ test('a plan is extended to all of each lost window that it touches', () => {
 describe('a poll', () => {
   test('first begins the lookback before the symbol was first seen', () => {
     const plan = planPoll(factsOf({ firstSeen: end }), [], end, rules);
-    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - 7 * dayMs, to: end }], isFirst: true });
+    expect(plan).toEqual({
+      symbol: 'S',
+      windows: [{ from: end - 7 * dayMs, to: end }],
+      isFirst: true,
+      hasMargin: true,
+    });
   });
 
   test('first begins at the opening, at any distance', () => {
@@ -50,7 +55,9 @@ describe('a poll', () => {
 
   test('continues from the cursor, with the overlap', () => {
     const plan = planPoll(polled, until(end - hour), end, rules);
-    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], isFirst: false });
+    expect(plan).toEqual({
+      ...{ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], isFirst: false, hasMargin: false },
+    });
   });
 
   describe('of a symbol that is collected again', () => {
@@ -213,7 +220,11 @@ describe('a backfill', () => {
   const lifetime = { from: end - 7 * dayMs, to: end - 2 * dayMs };
 
   test('requests the lifetime of a symbol with the margin', () => {
-    expect(planBackfill(facts, [], window, plain)).toEqual({ symbol: 'S', windows: [lifetime], isFirst: false });
+    expect(planBackfill(facts, [], window, plain)).toMatchObject({
+      windows: [lifetime],
+      isFirst: false,
+      hasMargin: true,
+    });
   });
 
   test('requests nothing outside of the lifetime', () => {
