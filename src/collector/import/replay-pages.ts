@@ -103,7 +103,7 @@ export function createPageReplayer({ futureSkewMs, settleMs, countKnown }: Repla
   function keep(symbol: string, purpose: TickRequestPurpose, o: Observation): void {
     const isBad = o.rejected > rejectedShareMax * o.received || (o.received > 0 && o.last === null);
     if (isBad) return;
-    night.note(symbol, o.shown);
+    night.note(symbol, o.shown, o.times);
     const pages = replayed.get(symbol) ?? [];
     replayed.set(symbol, pages);
     const { times, shown, claimableWindow, observedAt, generatedAt, received, gaps, window } = o;

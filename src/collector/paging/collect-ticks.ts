@@ -158,14 +158,19 @@ class TickCollection {
     );
   }
 
+  /** The parts of a window that are kept of it. */
+  #clip(symbol: string, window: Window): readonly Window[] {
+    const kept = this.#kept.get(symbol);
+    return kept === undefined ? [window] : intersect([window], kept);
+  }
+
   async #fetchOnce(symbol: string, task: FetchTask, isAlone: boolean): Promise<void> {
     const { signal } = this.#context;
     const responsesBefore = this.#breaker.countResponses();
     const ownEmpties: EmptyResponse[] = [];
     try {
       const outcome = await task(ownEmpties);
-      const kept = this.#kept.get(symbol);
-      const clip = (window: Window): readonly Window[] => (kept === undefined ? [window] : intersect([window], kept));
+      const clip = (window: Window): readonly Window[] => this.#clip(symbol, window);
       for (const window of outcome.presumed) this.#presumed.push({ symbol, window });
       for (const lost of outcome.lost) for (const part of clip(lost)) this.#lost.push({ symbol, ...lost, ...part });
       for (const edge of outcome.edges) for (const window of clip(edge.window)) this.#edges.push({ ...edge, window });
@@ -180,10 +185,7 @@ class TickCollection {
       if (isUnknownSymbolError(error, error.symbol ?? symbol)) this.#unknown.add(symbol);
       this.#reasons.set(symbol, error.reason);
     } finally {
-      const kept = this.#kept.get(symbol);
-      for (const empty of ownEmpties)
-        for (const part of kept === undefined ? [empty] : intersect([empty], kept))
-          this.#empties.push({ ...empty, ...part });
+      for (const empty of ownEmpties) this.#empties.push(empty);
     }
   }
 
@@ -198,7 +200,8 @@ class TickCollection {
     const isOutage =
       symbolsWithoutKnownTick.size >= outageSymbolsMin && symbolsWithoutKnownTick.size * 2 >= knownSymbols;
     for (const { symbol, from, to, observedAt } of batch) {
-      if (isOutage) this.#lost.push({ symbol, from, to, reason: outageReason });
+      if (isOutage)
+        for (const part of this.#clip(symbol, { from, to })) this.#lost.push({ symbol, ...part, reason: outageReason });
       else await claimWindow(this.#context, symbol, { from, to }, observedAt, 'inferred');
     }
     if (!isOutage) for (const empty of batch) this.#answeredEmpty.push(empty);
@@ -256,7 +259,9 @@ class TickCollection {
         from: windows.reduce((latest, { to }) => Math.max(latest, to), Number.NEGATIVE_INFINITY),
       })),
       behind: [...behind],
-      supports: findSupports(context, this.#answeredEmpty),
+      supports: findSupports(context, this.#answeredEmpty).flatMap((support) =>
+        this.#clip(support.symbol, support).map((part) => ({ ...support, ...part })),
+      ),
       oldest: this.#oldest,
       stopError: this.#stopError,
     };

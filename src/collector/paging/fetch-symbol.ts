@@ -167,7 +167,7 @@ async function fetchOneWindow(
         continue;
       }
       const { observation, record, gaps } = response;
-      context.night.note(symbol, observation.shown);
+      context.night.note(symbol, observation.shown, observation.times);
       if (isFirst && options.knownTick !== null) context.night.noteKnown(observation.times.length === 0);
       journal.hold(record);
       responses.responses++;
@@ -239,7 +239,7 @@ export async function requestWindow(
   const limit = Math.min(context.pageLimit, context.behavior.limit);
   const response = await sendPageRequest(context, symbol, step, limit, sent);
   if (response instanceof UpstreamError) return null;
-  context.night.note(symbol, response.observation.shown);
+  context.night.note(symbol, response.observation.shown, response.observation.times);
   await context.append(response.record);
   return response.observation;
 }

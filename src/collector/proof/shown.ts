@@ -101,7 +101,7 @@ export interface Witnessed {
   /** The most whole UTC hours and days that a response passed before its first tick, and after its last one. */
   readonly before: Pick<Extent, 'hours' | 'days'>;
   readonly after: Pick<Extent, 'hours' | 'days'>;
-  /** The most ticks that a response showed of another symbol. */
+  /** The most ticks that the run showed of another symbol. */
   readonly mostTicks: number;
 }
 
@@ -153,15 +153,16 @@ export class Night {
   readonly #shown: { readonly symbol: string; readonly shown: Shown }[] = [];
   readonly #measures = new Map(Object.keys(measures).map((name) => [name as Measure, new TopTwo()]));
   readonly #mostTicks = new TopTwo();
-  readonly #ticks = new Map<string, number>();
+  /** The first and the last tick of each symbol so far, and how many different ones there are at least. */
+  readonly #ticks = new Map<string, Window & { readonly count: number }>();
   readonly #known = { requests: 0, empty: 0 };
   /** The longest silences. */
   silences: Silences = noSilences;
   #latest: Reach | null = null;
   #earliest: Reach | null = null;
 
-  /** Adds a response. Empty ones bear no witness. */
-  note(symbol: string, shown: Shown): void {
+  /** Adds a response. Empty ones bear no witness. @param times of its ticks, distinct and ascending */
+  note(symbol: string, shown: Shown, times: Float64Array): void {
     if (shown.count === 0) return;
     this.#shown.push({ symbol, shown });
     const { from, to, first, last, gap } = shown;
@@ -171,8 +172,10 @@ export class Night {
       trail: mayBeCapped(shown) ? null : { symbol, from: last!, to },
     });
     for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
-    this.#mostTicks.note(shown.count, symbol);
-    this.#ticks.set(symbol, this.countTicks(symbol) + shown.count);
+    const seen = this.#ticks.get(symbol) ?? { from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY, count: 0 };
+    const count = seen.count + times.filter((t) => t < seen.from || t > seen.to).length;
+    this.#ticks.set(symbol, { from: Math.min(seen.from, first!), to: Math.max(seen.to, last!), count });
+    this.#mostTicks.note(count, symbol);
     [this.#latest, this.#earliest] = [null, null];
   }
 
@@ -181,9 +184,9 @@ export class Night {
     return this.#shown;
   }
 
-  /** Ticks of a symbol in all responses, of which some may be the same. */
+  /** How many different ticks of a symbol were shown, at least. */
   countTicks(symbol: string): number {
-    return this.#ticks.get(symbol) ?? 0;
+    return this.#ticks.get(symbol)?.count ?? 0;
   }
 
   /** Counts a request that reaches a tick known before. */

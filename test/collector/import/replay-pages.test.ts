@@ -237,7 +237,7 @@ describe('a raw response', () => {
     // Without the second requests, the page may have been cut at any tick.
     expect(provenBy(first, other(100))).toEqual([between]);
     // Each symbol's last rows may be all that the service keeps.
-    expect(provenBy(first, low, high, other(40))).toEqual([{ from: start + 5001, to: window.to }]);
+    expect(provenBy(first, low, high, other(39))).toEqual([{ from: start + 5001, to: window.to }]);
   });
 
   test('that contradicts the one before confirms nothing', () => {
