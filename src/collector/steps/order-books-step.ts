@@ -8,7 +8,7 @@ import { type BookCollectOutcome, collectBooks } from '../order-books/collect-bo
 import { openBookJournalWriter } from '../paging/journal-writer.ts';
 import { createJobFailure, type RunFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
-import { formatSymbolList } from './poll-steps.ts';
+import { formatSymbolList } from './owed-windows-step.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 

@@ -9,12 +9,7 @@ import {
   recordKnownPageCaps,
   recordOldestServedTick,
 } from '../../archive/journal/coverage-store.ts';
-import {
-  readCoverageWithoutLost,
-  readLostTicks,
-  readOwedWindows,
-  recordOwed,
-} from '../../archive/journal/gap-records.ts';
+import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
 import { openListChecks, recordListChecks } from '../../archive/journal/list-checks.ts';
 import {
@@ -30,12 +25,11 @@ import {
   readSymbol,
   recordMarkets,
   recordRecognition,
-  recordServedFrom,
   setFirstSeen,
 } from '../../archive/journal/symbol-store.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
-import { formatDay, formatIsoUtc, formatMinute } from '../../base/time.ts';
+import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import {
@@ -48,7 +42,7 @@ import {
 import type { Origin } from '../../contract/raw-page.ts';
 import { nameVariables } from '../../settings/layers.ts';
 import { requireUpstream } from '../../settings/settings.ts';
-import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../paging/collect-ticks.ts';
+import { collectTicks, type TickCollectOutcome } from '../paging/collect-ticks.ts';
 import { openTickJournalWriter } from '../paging/journal-writer.ts';
 import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
@@ -57,6 +51,7 @@ import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/
 import { measureCoveredShare } from '../run/covered-share.ts';
 import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
+import { type CollectedFor, formatSymbolList, recordOwedWindows } from './owed-windows-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import {
   notePlanningTime,
@@ -357,13 +352,6 @@ function keepUncoveredFailures({ archive }: Run, collected: TickCollectOutcome):
   return { ...collected, failures, notServed: new Set(), behind: [] };
 }
 
-interface CollectedFor {
-  /** Whether somebody asked for these windows: what expired of them is a failure. */
-  readonly isAsked: boolean;
-  /** Whether nothing was collected of the symbols before. */
-  readonly isFirstNight: boolean;
-}
-
 /** Adds the results of a collection to the run. Throws the error that stopped it if the run cannot continue. */
 function recordCollectedTicks(run: Run, collected: TickCollectOutcome, how: CollectedFor): void {
   const { context, archive } = run;
@@ -401,65 +389,6 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome, how: Coll
     return;
   }
 }
-
-/**
- * Records the windows that the collection could not fetch, and where the history of the service starts. A lifetime
- * begins there, or when the symbol was first seen if that is earlier. If it was first seen before that start, or if somebody asked
- * for it, the window in between has expired.
- */
-function recordOwedWindows(
-  run: Run,
-  { done, failures, failed, shortHistories, oldest }: TickCollectOutcome,
-  { isAsked, isFirstNight }: CollectedFor,
-): void {
-  const { context, archive } = run;
-  const { db } = archive.state;
-  const nowMs = context.clock.nowMs();
-  const expired: FetchFailure[] = [];
-  for (const { symbol, since: requestedFrom, from } of shortHistories) {
-    const facts = readSymbol(db, symbol);
-    if (facts === undefined) continue;
-    recordServedFrom(db, symbol, Math.min(from, facts.firstSeen));
-    const start = isAsked ? requestedFrom : facts.firstSeen;
-    const since = Math.max(start, facts.opensAt ?? start);
-    const reason = `expired: the service has no ticks before ${formatIsoUtc(from)}`;
-    if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
-  }
-  for (const failure of expired) run.failures.push({ ...failure, kind: 'expired' });
-  if (oldest !== null && (isFirstNight || isAsked)) {
-    const kept = formatCount(Math.max(1, Math.round((nowMs - oldest) / dayMs)), 'day');
-    run.warnings.push(
-      `Nothing older than ${formatMinute(oldest)} UTC from any symbol: the service seems to keep ${kept}. What is before has expired.`,
-    );
-  } else if (oldest === null && shortHistories.length > expired.length) {
-    const names = shortHistories
-      .map(({ symbol }) => symbol)
-      .filter((name) => !expired.some(({ symbol }) => symbol === name));
-    run.warnings.push(
-      `The service has no ticks for the start of the requested window of ${formatSymbolList(names)}: earlier ticks are unknown.`,
-    );
-  }
-  const bySymbol = Map.groupBy([...failures, ...expired], ({ symbol }) => symbol);
-  const owed = [...new Set([...done, ...failed, ...bySymbol.keys()])]
-    .filter((symbol) =>
-      bySymbol.has(symbol) ? readSymbol(db, symbol) !== undefined : readOwedWindows(db, symbol).length > 0,
-    )
-    .map((symbol) => ({
-      symbol,
-      covered: readCoverageWithoutLost(db, symbol),
-      failures: (bySymbol.get(symbol) ?? []).map(({ from, to, reason, isTooOld }) => ({
-        from,
-        to,
-        reason,
-        kind: isTooOld === true ? ('expired' as const) : ('failed' as const),
-      })),
-    }));
-  recordOwed(db, owed, nowMs);
-}
-
-/** `3 symbols (A, B, C)`, with at most `namedMax` names. */
-export const formatSymbolList = (symbols: readonly string[], namedMax = 3): string =>
-  `${formatCount(symbols.length, 'symbol')} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
 
 /** The end of a poll: now, or the end of a past UTC day. */
 export function computePollEnd({ clock }: Context, day: number | null): number {
