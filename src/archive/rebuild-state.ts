@@ -1,13 +1,12 @@
 import { join } from 'node:path';
 import { formatDay, parseDayStart } from '../base/time.ts';
 import { floorToDay } from '../base/window.ts';
-import type { DayReasonName, DayState } from '../contract/day-reasons.ts';
 import type { Origin } from '../contract/raw-page.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import type { CoveredWindow, Evidence } from './format/coverage.ts';
 import { type DatasetName, datasets } from './format/datasets.ts';
 import type { ArchiveLayout } from './format/layout.ts';
-import { hasRows, listFilesWithRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
+import { hasRows, listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts, symbolFields } from './format/market.ts';
 import { precedenceRanks } from './format/precedence.ts';
 import { parseManifestSelection, type Selections } from './format/selection.ts';
@@ -49,7 +48,7 @@ export function rebuildState(
 ): void {
   // Read before the transaction: other processes may be waiting for the database.
   const text = disk.read(layout.manifestPath);
-  const { symbols, coverage, listedDays, selections } = readPublishedState(manifest, layout, disk);
+  const { symbols, coverage, selections } = readPublishedState(manifest, layout, disk);
   const { db } = state;
   db.transaction(() => {
     // Another process may have rebuilt it first.
@@ -72,11 +71,7 @@ export function rebuildState(
     // Every file had been hashed since that time.
     if (typeof manifest.verified_through === 'number')
       recordHashed(db, listManifestFiles(manifest), manifest.verified_through);
-    restoreListings(
-      db,
-      listedDays,
-      manifest.sources?.map(({ name }) => name),
-    );
+    restoreListings(db, manifest);
     recordLost(db, manifest.lost ?? [], manifest.created_at);
     // The user who accepted a window has already seen it reported.
     for (const { accepted_at: acceptedAt, ...window } of manifest.accepted ?? [])
@@ -94,8 +89,6 @@ export interface PublishedState {
   /** Those of the symbols dataset, and those that only coverage names: they count as first seen at their first request. */
   readonly symbols: readonly SymbolFacts[];
   readonly coverage: ReadonlyMap<string, SymbolCoverage>;
-  /** UTC midnights of the days whose market lists were complete. */
-  readonly listedDays: readonly (readonly [day: number, listDoubt: string | null])[];
   readonly selections: Selections;
   /** The files that are missing or have another hash; nothing was read of them. */
   readonly damaged: ReadonlySet<string>;
@@ -136,15 +129,7 @@ export function readPublishedState(manifest: Manifest, layout: ArchiveLayout, di
     polledFrom: coverage.get(one.symbol)?.polledFrom ?? null,
     servedFrom: servedFrom.get(one.symbol) ?? null,
   }));
-  // No day of an archive that never polled lists is incomplete because of it.
-  const isPolled = [...coverage.values()].some(({ polledFrom }) => polledFrom !== null);
-  const hasLists = isPolled && listFilesWithRows(manifest, 'markets').length > 0;
-  const listedDays = Object.entries(manifest.days).flatMap(([date, day]): [number, string | null][] => {
-    if (day.state !== 'complete' && !(hasLists && hasNoReason(day, 'lists incomplete'))) return [];
-    const doubt = day.reasons?.find(({ reason }) => reason === 'lists unproven')?.detail ?? null;
-    return [[parseDayStart(date), doubt]];
-  });
-  return { symbols: facts, coverage, listedDays, selections, damaged: tree.damaged };
+  return { symbols: facts, coverage, selections, damaged: tree.damaged };
 }
 
 /** The facts of a row of the symbols dataset. */
@@ -180,10 +165,6 @@ function createStartCheck({ days }: Manifest): (symbol: string, coveredFrom: num
     return isJudged && before < Math.min(unknownFrom, lackedFrom.get(symbol) ?? unknownFrom);
   };
 }
-
-/** Whether a day that is not complete says why, and none of these is a reason. */
-const hasNoReason = ({ reasons }: DayState, ...names: readonly DayReasonName[]): boolean =>
-  reasons !== undefined && !reasons.some(({ reason }) => names.includes(reason));
 
 interface SymbolCoverage {
   /** Start of its coverage, epoch ms. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { commitIdKey, setMeta } from '../../src/archive/journal/database.ts';
 import { acceptWindows, recordLost, revokeGaps } from '../../src/archive/journal/gap-records.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
@@ -91,6 +92,32 @@ describe('two archives', () => {
       await united(root, [withdrew, older, passed]);
       expect(hashes(root, '**/*')).toEqual(before);
     }
+  });
+
+  test('keep a withdrawal when the state is lost, and take what was fetched after it', async () => {
+    const whole = { windows: [hours(0, 24)] };
+    const rest = [hours(0, 6), hours(12, 24)];
+    const withdrew = await answered(whole, { withdrawn: [hours(6, 12)], observedAt: now + 5 });
+    const older = await answered(whole);
+    // Saved responses from before the withdrawal are imported into an archive that knows of it.
+    const replayed = await united(copyOf(older), [withdrew]);
+    const archive = opened({ root: replayed });
+    append(archive, answer('A', [], { requestedWindow: hours(0, 24), ...whole, observedAt: now + 1 }));
+    await publishNow(archive);
+    archive.close();
+    expect(windowsOf(replayed)).toEqual(rest);
+    const again = await answered(whole, { ...whole, observedAt: now + 6 });
+    for (const other of [older, replayed])
+      for (const root of await both(withdrew, other)) {
+        expect(windowsOf(root)).toEqual(rest);
+        const without = copyOf(root, false);
+        const states = opened({ root: without });
+        expect(union(readPublishedCoverage(states.state.db, 'A'))).toEqual(rest);
+        expect(statesOf(states)).toEqual({ '2026-06-01': 'incomplete' });
+        states.close();
+        expect(windowsOf(await united(without, [other]))).toEqual(rest);
+        for (const covered of await both(without, again)) expect(windowsOf(covered)).toEqual([hours(0, 24)]);
+      }
   });
 
   test('keep what one of them fetched after a withdrawal beside older proof, if a third one withdrew it before', async () => {

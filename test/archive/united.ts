@@ -19,7 +19,13 @@ export function copyOf(root: string, keepsState = true, copy = join(scratchFolde
 let runs = 0;
 
 /** Takes the archive in a folder into another one. */
-export function uniteNow(archive: Archive, from: string, disk: Disk = systemDisk, nowMs = now): Promise<UniteResult> {
+export function uniteNow(
+  archive: Archive,
+  from: string,
+  disk: Disk = systemDisk,
+  nowMs = now,
+  rest: { readonly views?: readonly string[] } = {},
+): Promise<UniteResult> {
   const layout = createLayout(from);
   const manifest = parseManifest(Buffer.from(disk.read(layout.manifestPath)).toString('utf8'), from);
   const runId = `unite-${++runs}`;
@@ -27,7 +33,7 @@ export function uniteNow(archive: Archive, from: string, disk: Disk = systemDisk
   return unite(
     archive,
     { name: from, manifest, layout, disk },
-    { runId, clock: clockAt(nowMs), waitMs: 0, ...judged, candles: ['1h', '1d'] },
+    { runId, clock: clockAt(nowMs), waitMs: 0, ...judged, candles: ['1h', '1d'], ...rest },
   );
 }
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
 PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades", "coverage", "conflicts", "quote_conflicts", "trade_conflicts")
@@ -201,6 +201,13 @@ class Checker:
             paths = [file["path"] for file in m["datasets"][dataset]["files"]]
             if paths != sorted(paths):
                 self.fault("I2", dataset, "files are not sorted by path")
+        lists = m["datasets"]["markets"].get("lists", [])
+        keys = [(entry["date"], entry["view"].encode()) for entry in lists]
+        if keys != sorted(set(keys)):
+            self.fault("I8", "markets", "lists are not sorted, or one is there twice")
+        for entry in lists:
+            if not 0 <= entry["at"] - day_start(entry["date"]) < DAY_MS:
+                self.fault("I8", "markets", f"the list is of another day: {entry}")
         for removed in m.get("removed", []):
             if removed["path"] in listed:
                 self.fault("I8", removed["path"], "is removed and listed")
@@ -314,7 +321,11 @@ class Checker:
             lists = {"files": array(dataset, file)}
             if dataset == "coverage":
                 lists["withdrawn"] = array("withdrawn", {**window, "symbol": nullable(text), "at": whole})
-            record(self.manifest["datasets"][dataset], dataset, lists, ("withdrawn",))
+            if dataset == "markets":
+                entry = {"date": date, "view": text, "at": whole, "markets": whole, "total": nullable(whole)}
+                entry |= {"complete": lambda value: type(value) is bool, "reason": nullable(text)}
+                lists["lists"] = array("lists", entry)
+            record(self.manifest["datasets"][dataset], dataset, lists, ("withdrawn", "lists"))
 
     def is_day_part(self, entry: tuple) -> bool:
         date, count = entry

@@ -338,8 +338,15 @@ def test_order_books_are_taken(contested, tmp_path, rows):
     assert format_reader.check(books.root) == []
 
 
+def set_lists(archive: Archive, *times: int) -> None:
+    """Lists that were polled at these times, as of the day DAY."""
+    entry = {"date": "2025-06-20", "view": "*", "markets": 1, "total": None, "complete": True, "reason": None}
+    archive.manifest["datasets"]["markets"]["lists"] = [entry | {"at": at} for at in times]
+    save(archive)
+
+
 DAMAGES = {
-    "a newer format": ("I1", lambda a: set_in(a, format_version=5)),
+    "a newer format": ("I1", lambda a: set_in(a, format_version=format_reader.FORMAT_VERSION + 1)),
     "a manifest that is cut off": ("I1", lambda a: (a.root / "manifest.json").write_text("{")),
     "a generation that is a text": ("I1", lambda a: set_in(a, generation="5")),
     "no owner": ("I1", lambda a: (a.manifest.pop("upstream"), save(a))),
@@ -362,6 +369,8 @@ DAMAGES = {
     "a file from the future": ("I7", lambda a: set_of_file(a, generation=99)),
     "fewer parts than there are": ("I7", lambda a: set_in(a, parts=1)),
     "no manifest before": ("I7", lambda a: set_in(a, previous_sha256=None)),
+    "a market list of another day": ("I8", lambda a: set_lists(a, DAY - 1)),
+    "a market list twice": ("I8", lambda a: set_lists(a, DAY, DAY + 1)),
     "a watermark that is ahead": ("I8", lambda a: set_in(a, watermark=DAY + 1, reached=DAY)),
     "a listed file that is removed": (
         "I8",
@@ -479,7 +488,7 @@ def schema_of(dataset: str) -> pa.Schema:
 def write_archive(root: Path, ticks: list) -> Archive:
     """An archive as the page says that one can be written: ticks, symbols, and coverage of the day."""
     datasets = {name: {"files": []} for name in DATASETS}
-    manifest = {"format_version": 4, "generation": 1, "created_at": DAY, "writer": "test", "upstream": "format"}
+    manifest = {"format_version": format_reader.FORMAT_VERSION, "generation": 1, "created_at": DAY, "writer": "test", "upstream": "format"}
     manifest |= {"parts": 4, "previous_sha256": None, "watermark": None, "reached": None, "days": {}}
     archive = Archive(root)
     archive.__dict__["manifest"] = manifest | {"datasets": datasets}

@@ -9,7 +9,7 @@ import type { PublishedSelection } from './selection.ts';
 import type { PublishedWithdrawal } from './withdrawals.ts';
 
 /** The archive format of this program. An archive of any other format is refused. */
-export const formatVersion = 4;
+export const formatVersion = 5;
 
 /** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, inclusive. */
 export interface PublishedFile {
@@ -101,8 +101,10 @@ export interface Manifest {
   /** Completeness of the generation when it was published; absent before the first publish. */
   readonly completeness?: CompletenessCounts;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>> & {
-    /** `withdrawn`: tick coverage that was withdrawn and not proven again; absent if there is none. */
+    /** `withdrawn`: tick coverage that was withdrawn, whether or not it was proven again; absent if there is none. */
     readonly coverage: { readonly withdrawn?: readonly PublishedWithdrawal[] };
+    /** `lists`: what the polls of the market lists found, sorted by date and view; absent before the first poll. */
+    readonly markets: { readonly lists?: readonly PublishedList[] };
   };
   /** Windows whose published ticks were lost, listed so that a rebuilt state knows them; absent if there are none. */
   readonly lost?: readonly LostWindow[];
@@ -115,6 +117,21 @@ export interface Manifest {
    * absent if there are none.
    */
   readonly removed?: readonly RemovedFile[];
+}
+
+/** The best poll of a market list within a UTC day: a whole one if there is any, else a complete one, else the latest. */
+export interface PublishedList {
+  readonly date: string;
+  /** `*`: the lists of all views together. With several sources, it begins with the source and a colon. */
+  readonly view: string;
+  /** Time of the list, epoch ms. */
+  readonly at: number;
+  readonly markets: number;
+  /** The number of markets as the service stated it; null if it stated none. */
+  readonly total: number | null;
+  readonly complete: boolean;
+  /** Why the list is not complete, or why a complete one is not known to be whole, one clause; null if it is whole. */
+  readonly reason: string | null;
 }
 
 /** A window of a symbol's ticks that a user accepted as a gap, with the reason. */

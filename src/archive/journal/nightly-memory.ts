@@ -1,6 +1,7 @@
 import { formatCount } from '../../base/format-quantity.ts';
 import { getSymbolRange, qualifySymbol } from '../../base/source-name.ts';
-import { floorToDay } from '../../base/window.ts';
+import { formatDay, parseDayStart } from '../../base/time.ts';
+import type { Manifest, PublishedList } from '../format/manifest.ts';
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { emptyRecheckHistory, type RecheckHistory } from './recheck-results.ts';
 
@@ -77,26 +78,31 @@ export function recordListings(
   combined: Omit<MarketListing, 'view' | 'total'>,
   source: string | null = null,
 ): void {
-  for (const { view, at, markets, total, reason, doubt } of [
-    ...listings,
-    { view: allViews, total: null, ...combined },
-  ]) {
-    db.run(
-      `insert into listings (day, view, at, markets, total, is_complete, reason) values (?, ?, ?, ?, ?, ?, ?)
-       on conflict do update set at = excluded.at, markets = excluded.markets, total = excluded.total,
-         is_complete = excluded.is_complete, reason = excluded.reason
-       where ${toRankSql('excluded')} > ${toRankSql('listings')}
-         or (${toRankSql('excluded')} = ${toRankSql('listings')} and excluded.at >= listings.at)`,
-      floorToDay(at),
-      qualifySymbol(source, view),
-      at,
-      markets,
-      total,
-      Number(reason === null),
-      reason ?? doubt,
-    );
-  }
+  for (const { view, reason, doubt, ...list } of [...listings, { view: allViews, total: null, ...combined }])
+    insertListing(db, {
+      ...list,
+      date: formatDay(list.at),
+      view: qualifySymbol(source, view),
+      complete: reason === null,
+      reason: reason ?? doubt,
+    });
 }
+
+const insertListing = (db: Database, { date, view, at, markets, total, complete, reason }: PublishedList): void =>
+  void db.run(
+    `insert into listings (day, view, at, markets, total, is_complete, reason) values (?, ?, ?, ?, ?, ?, ?)
+     on conflict do update set at = excluded.at, markets = excluded.markets, total = excluded.total,
+       is_complete = excluded.is_complete, reason = excluded.reason
+     where ${toRankSql('excluded')} > ${toRankSql('listings')}
+       or (${toRankSql('excluded')} = ${toRankSql('listings')} and excluded.at >= listings.at)`,
+    parseDayStart(date),
+    view,
+    at,
+    markets,
+    total,
+    Number(complete),
+    reason,
+  );
 
 /** Whole lists rank before complete ones, and these before others. */
 const toRankSql = (row: string): string => `(2 * ${row}.is_complete + (${row}.reason is null))`;
@@ -149,23 +155,26 @@ export function readListCounts(db: Database, source: string | null = null): Map<
   );
 }
 
-/** Records days as completely listed by each source, by another process or archive, with the doubt that the lists are whole. */
-export function restoreListings(
-  db: Database,
-  days: Iterable<readonly [day: number, doubt: string | null]>,
-  sources: readonly string[] = [],
-): void {
-  const views = sources.length === 0 ? [allViews] : sources.map((source) => qualifySymbol(source, allViews));
-  for (const [day, doubt] of days)
-    for (const view of views)
-      db.run(
-        `insert into listings (day, view, at, markets, is_complete, reason) values (?1, ?2, ?1, 0, 1, ?3)
-         on conflict do update set is_complete = 1, reason = excluded.reason
-         where ${toRankSql('excluded')} > ${toRankSql('listings')}`,
-        day,
-        view,
-        doubt,
-      );
+/** The lists of each day and view as the manifest publishes them; an empty object if there are none. */
+export function toManifestLists(db: Database): Pick<Manifest['datasets']['markets'], 'lists'> {
+  const rows = db.all<Omit<PublishedList, 'date' | 'complete'> & { day: number; is_complete: number }>(
+    'select day, view, at, markets, total, is_complete, reason from listings order by day, view',
+  );
+  const lists = rows.map(({ day, is_complete, reason, ...list }) => {
+    return { date: formatDay(day), ...list, complete: is_complete === 1, reason };
+  });
+  return lists.length === 0 ? {} : { lists };
+}
+
+/**
+ * Records what a manifest says of lists. That all views were listed is only taken for a day without a poll of its own: another
+ * archive may poll fewer views.
+ */
+export function restoreListings(db: Database, { datasets: { markets } }: Manifest): void {
+  const isPolled = ({ date, view }: PublishedList): boolean =>
+    db.one('select 1 from listings where day = ? and view = ?', parseDayStart(date), view) !== undefined;
+  const isOfAllViews = ({ view }: PublishedList): boolean => `:${view}`.endsWith(`:${allViews}`);
+  for (const list of markets.lists ?? []) if (!isOfAllViews(list) || !isPolled(list)) insertListing(db, list);
 }
 
 /** The market lists of one source. */

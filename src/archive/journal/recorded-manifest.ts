@@ -3,12 +3,14 @@ import { type Database, getMeta, manifestHashKey, manifestPartsKey, setMeta } fr
 
 /**
  * The text of the last published manifest.json, which the state keeps to finish an interrupted publish and to repair the
- * file. It is kept as a list of parts, each named by its SHA-256 and never changed: the days of a month, and the files of a
- * dataset and month. A publish stores only the parts that it changes, so what it writes here does not grow with the archive.
+ * file. It is kept as a list of parts, each named by its SHA-256 and never changed: the days of a month, the files of a
+ * dataset and month, and the market lists of a month. A publish stores only the parts that it changes, so what it writes here
+ * does not grow with the archive.
  */
 
-/** Where a month begins: in the list of days, or in the files of a dataset. Files without a day begin with their dataset. */
-const partStart = /^ *(?:\{\n *"path": "([^"/]*\/(?:date=\d{4}-\d{2})?)|"(\d{4}-\d{2})-\d{2}": \{)/gm;
+/** Where a month begins: in days, files of a dataset, or market lists. Files without a day begin with their dataset. */
+const partStart =
+  /^ *(?:\{\n *"(?:path|date)": "([^"/]*\/(?:date=\d{4}-\d{2})?|\d{4}-\d{2})|"(\d{4}-\d{2})-\d{2}": \{)/gm;
 
 /** Splits the text of a manifest into parts, whose concatenation is the text. */
 export function splitManifestText(text: string): string[] {

@@ -32,6 +32,7 @@ import {
   readOpenIntent,
   SupersededError,
 } from '../journal/intent.ts';
+import { toManifestLists } from '../journal/nightly-memory.ts';
 import {
   computeVerifiedThrough,
   type FileDamage,
@@ -344,7 +345,7 @@ export function createNextManifest(
     commit_id: stage.commitId,
     days: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
     completeness: completeness.counts,
-    datasets: files,
+    datasets: { ...files, markets: { ...files.markets, ...toManifestLists(db) } },
     ...toManifestLost(after.lost),
     ...toManifestAccepted(readAcceptedWindows(db)),
     ...toManifestSelection(readSelections(db)),

@@ -199,14 +199,10 @@ function listLost(db: Database, { manifest }: OtherArchive): LostWindow[] {
 function recordDecisions(
   db: Database,
   { manifest }: OtherArchive,
-  { listedDays, selections }: PublishedState,
+  { selections }: PublishedState,
   known: ReadonlyMap<string, SymbolFacts>,
 ): void {
-  restoreListings(
-    db,
-    listedDays,
-    manifest.sources?.map(({ name }) => name),
-  );
+  restoreListings(db, manifest);
   recordSelections(db, new Map([...selections].filter(([symbol]) => !known.has(symbol))));
   const revoked = readRevokedGaps(db);
   const accepted = (manifest.accepted ?? []).flatMap(({ accepted_at: acceptedAt, ...window }) => {
@@ -248,8 +244,8 @@ function rehearse<T>(db: Database, change: () => void, compute: () => T): T {
 
 const hasSameFindings = (base: Manifest, next: Manifest): boolean =>
   [base, next]
-    .map(({ days, lost, accepted, selection, sources, evidence_since, datasets: { coverage } }) =>
-      JSON.stringify([days, lost, accepted, selection, sources, evidence_since, coverage.withdrawn]),
+    .map(({ days, lost, accepted, selection, sources, evidence_since, datasets: { coverage, markets } }) =>
+      JSON.stringify([days, lost, accepted, selection, sources, evidence_since, coverage.withdrawn, markets.lists]),
     )
     .every((text, _, [first]) => text === first);
 

@@ -30,6 +30,10 @@ function createManifest(days: number, generation: number): Manifest {
   const dates = Array.from({ length: days }, (_, i) => day0 + i * dayMs);
   const listFiles = (dataset: DatasetName): PublishedFile[] =>
     dates.map((day, i) => createFile(toDayPath(dataset, day, 0), i === days - 1 ? generation : 1));
+  const lists = dates.map((day, i) => {
+    const at = day + (i === days - 1 ? generation : 1);
+    return { date: formatDay(day), view: '*', at, markets: 1, total: null, complete: true, reason: null };
+  });
   const state = { state: 'complete', expected: 1, covered: 1, missing: [], exceptions: 0 } as const;
   return {
     ...createEmptyManifest('test', 'https://one.example', 4),
@@ -38,7 +42,10 @@ function createManifest(days: number, generation: number): Manifest {
     datasets: Object.fromEntries(
       datasetNames.map((name) => [
         name,
-        { files: name === 'symbols' ? [createFile('symbols/part-00.parquet', generation)] : listFiles(name) },
+        {
+          files: name === 'symbols' ? [createFile('symbols/part-00.parquet', generation)] : listFiles(name),
+          ...(name === 'markets' && { lists }),
+        },
       ]),
     ) as unknown as Manifest['datasets'],
   };
@@ -54,6 +61,7 @@ test('the parts of any text are that text', () => {
     '   {\n    "path": "ticks/date=2026-12-01/part-00.parquet",\n',
     '   {\n    "path": "symbols/part-00.parquet",\n',
     '  "2026-11-19": {\n',
+    '   {\n    "date": "2026-11-19",\n',
     '{\n "path": "/',
     '}\n',
     '',

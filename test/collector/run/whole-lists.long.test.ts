@@ -1,4 +1,11 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { systemDisk } from '../../../src/archive/disk/file-system.ts';
+import { readCurrentState } from '../../../src/archive/known-state.ts';
+import { openArchive } from '../../../src/archive/open-archive.ts';
+import { computeCompletenessOf } from '../../../src/archive/read/status.ts';
+import { toCompletenessRules } from '../../../src/context/open-configured.ts';
 import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { manifestOf, ticksOf } from '../../e2e/lake.ts';
 import { at, fewFiles, type Nights, startNights } from './nights.ts';
@@ -90,12 +97,39 @@ test('a list that states a total that no request reaches is a failure, and its d
   expect(new Set(states)).toEqual(new Set(['incomplete']));
 });
 
-test('days are complete again from the day on which the lists are whole', async () => {
+test.each([
+  ['are complete again from the day on which the lists are whole', []],
+  ['are what they would be when the state is lost meanwhile', [0, 2, 3]],
+])('days %s', async (_, losses) => {
   const nights = await startNights({ ...size, reshape: { 'markets:total': 'gone' } }, settings);
+  /** The state of every day, judged now, and what it says of its lists. */
+  const judge = async (n: number) => {
+    const { settings } = await nights.contextAt(at(n));
+    const options = { root: nights.output, create: false, upstream: null, parts: 1, writer: 'test' };
+    const archive = openArchive(options, systemDisk);
+    const state = readCurrentState(archive, toCompletenessRules(settings), at(n));
+    const { days } = computeCompletenessOf(archive, state, at(n));
+    archive.close();
+    return [...days].map(([day, { state: name, reasons = [] }]) => ({
+      day,
+      name,
+      lists: reasons.filter(({ reason }) => reason.startsWith('lists')),
+    }));
+  };
+  const lose = async (n: number): Promise<void> => {
+    if (!losses.includes(n)) return;
+    const before = await judge(n);
+    rmSync(join(nights.output, '.oddslake'), { recursive: true });
+    expect(await judge(n)).toEqual(before);
+  };
   await nights.night(at(0));
-  expect(listReasons(nights).length).toBeGreaterThan(0);
+  expect(listReasons(nights).length).toBeGreaterThan(1);
+  await lose(0);
   nights.box().set({ reshape: {} });
-  for (const n of [1, 2, 3]) expect(await nights.night(at(n))).toMatchObject({ exit_code: 0, warnings: [] });
+  for (const n of [1, 2, 3]) {
+    expect(await nights.night(at(n))).toMatchObject({ exit_code: 0, warnings: [] });
+    await lose(n);
+  }
   const { days } = manifestOf(nights.output);
   const unproven = Object.keys(days).filter((date) =>
     days[date]!.reasons?.some(({ reason }) => reason === 'lists unproven'),
