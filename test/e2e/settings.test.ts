@@ -188,19 +188,6 @@ describe('poll', () => {
     expect(duplicates[1]).toBeGreaterThan(duplicates[0]!);
   });
 
-  test('confirm says whether the end of a poll is confirmed at once or by the next', async () => {
-    // Two answers of one moment would confirm nothing.
-    const box = await sandbox({ markets: 3 });
-    const requests: number[] = [];
-    for (const confirm of ['next', 'now']) {
-      const output = folder();
-      const before = box.stats().tickRequests;
-      await job('nightly', box.url, output, ...briefly, ...set(`poll.confirm=${confirm}`));
-      requests.push(box.stats().tickRequests - before);
-    }
-    expect(requests[1]).toBeGreaterThan(requests[0]!);
-  });
-
   test('page_limit is what one request asks for', async () => {
     const box = await sandbox({ nowMs: now, markets: 3 });
     const requests: number[] = [];

@@ -311,7 +311,7 @@ describe('a source that fails', () => {
       alpha: describeBox(alpha),
       beta: 'base_url: "http://127.0.0.1:1", api_key: sandbox-key, retry_attempts_max: 1',
     });
-    const { code, summary } = await job('nightly', lake, ...night, '--set', 'poll.confirm=now');
+    const { code, summary } = await job('nightly', lake, ...night);
     expect(code).toBe(4);
     expect(summary.completeness).toMatchObject({ lists_complete: false, days: { complete: 0, provisional: 0 } });
     const states = Object.values(manifestOf(lake.output).days).map(({ state }) => state);
