@@ -71,7 +71,6 @@ export const settingsSchema = createSection({
     recheck_share: createNumber(0.01, 0, 1),
     page_limit: createInteger(5000, 1, 1_000_000),
     future_skew_seconds: createNumber(300, 0, 86_400),
-    confirm: createChoice(['next', 'now'], 'next'),
   }),
   orderbooks: createSection({
     symbols: createTextList([], { isCommon: true }),

@@ -131,7 +131,6 @@ async function seenLake(options: Partial<SandboxOptions>, set: readonly string[]
 // than the overlap, which rechecks have to find.
 
 const hourMs = 3_600_000;
-const soFar = { from: past.from, to: midnight + 3 * hourMs };
 const nights = { from: past.from, to: midnight + 2 * dayMs };
 
 const whole = { missing: 0, missingCovered: 0, missingProven: 0 };
@@ -176,11 +175,6 @@ describe('nothing is called whole that was not seen whole', () => {
       return lake;
     };
 
-    test('is had whole by nights that confirm at once', async () => {
-      const lake = await fallen(['poll.confirm=now']);
-      for (const night of [1, 2]) expectWhole(await lake.night(night));
-    });
-
     test('is not promised to be had whole by the next night, whose days are provisional; a recheck brings the rest', async () => {
       const lake = await fallen();
       const next = await lake.night(1);
@@ -198,30 +192,6 @@ describe('nothing is called whole that was not seen whole', () => {
     expect(filled).toMatchObject({ missingProven: 0, summary: { exit_code: 4 } });
     expect(filled.days).toMatchObject({ '2025-05-30': 'incomplete', '2025-05-31': 'incomplete' });
     expect(filled.summary.failures[0]!.reason).toMatch(/elements in a response were rejected/);
-  });
-
-  describe.each<[string, Partial<SandboxOptions>]>([
-    ['caps its history and puts the live ticks on top', { uncappedAgeMs: hourMs }],
-    ['answers a window by an even sample of its ticks', { sample: 200 }],
-  ])('a server that %s', (_, options) => {
-    test('is had whole by a backfill, which asks for narrower windows', async () => {
-      const lake = await seenLake(options);
-      const filled = await lake.backfill({ window: soFar });
-      expectWhole(filled);
-      expect(filled.days).toMatchObject(pastDays);
-      expect(filled.summary.requests).toBeGreaterThan(150);
-    });
-
-    test('is had whole by nights that confirm at once', async () => {
-      const lake = await seenLake(options, ['poll.confirm=now']);
-      for (const night of [0, 1, 2]) expectWhole(await lake.night(night));
-    });
-
-    test('is not promised to be had whole by other nights: a forced backfill brings what they miss', async () => {
-      const lake = await seenLake({ ...options, seed: 12 });
-      for (const night of [0, 1]) await lake.night(night);
-      expectWhole(await lake.backfill({ force: true, window: { from: past.from, to: midnight + dayMs } }));
-    });
   });
 
   test('a bit that flips in the journal publishes no other price, and what it was of is had again', async () => {

@@ -65,7 +65,7 @@ describe('checkSettings', () => {
     const config = write(`upstream:
   requests_per_secnod: 3
   concurrency: 0
-poll: {confirm: nwo}
+poll: {recheck_share: lots}
 symbols: [A, 7]
 schedule: {nightly: "61 3 * * *"}
 notify: {when: here}
@@ -77,7 +77,7 @@ source: 4
     expect(problems.map(({ key, from }) => [key, from?.line ?? from?.name])).toEqual([
       ['upstream.requests_per_secnod', 2],
       ['upstream.concurrency', 3],
-      ['poll.confirm', 4],
+      ['poll.recheck_share', 4],
       ['symbols[1]', 5],
       ['schedule.nightly', 6],
       ['notify.when', 7],
@@ -95,7 +95,7 @@ source: 4
       from: at(2),
     });
     expect(problems[1]).toMatchObject({ value: '0', expected: 'a whole number from 1 to 256', suggestion: null });
-    expect(problems[2]).toMatchObject({ value: '"nwo"', expected: 'one of next, now', suggestion: 'now' });
+    expect(problems[2]).toMatchObject({ value: '"lots"', expected: 'a number from 0 to 1', suggestion: null });
     expect(problems[8]).toMatchObject({ value: '"inof"', suggestion: 'info' });
     expect(problems[9]).toMatchObject({ suggestion: 'log.level' });
   });

@@ -51,7 +51,6 @@ describe('the schema', () => {
       recheck_share: 0.01,
       page_limit: 5000,
       future_skew_seconds: 300,
-      confirm: 'next',
     };
     expect(Value.Check(settingsSchema.properties.poll, poll)).toBe(true);
     expect(Value.Check(settingsSchema.properties.poll, { ...poll, other: 1 })).toBe(false);

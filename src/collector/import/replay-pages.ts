@@ -20,7 +20,7 @@ import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { MarketsPage, TickPage, Upstream } from '../../client/upstream.ts';
 import type { Origin, RawPage, RawPageHead, TickRequestPurpose } from '../../contract/raw-page.ts';
 import { toBookRecord } from '../order-books/collect-books.ts';
-import { rejectedShareMax } from '../paging/fetch-steps.ts';
+import { hasTooManyRejected, ignoresWindow } from '../paging/fetch-steps.ts';
 import { type Observation, observePage, resolveObservedAt } from '../paging/observation.ts';
 import { type MarketsPoll, type MarketsPollContext, marketsLimit, pollMarkets } from '../paging/poll-markets.ts';
 import { cutClaim } from '../paging/prove-coverage.ts';
@@ -101,8 +101,7 @@ export function createPageReplayer({ futureSkewMs, settleMs, countKnown }: Repla
   const compared = new Map<string, { readonly page: ReplayedPage; readonly times: Float64Array }[]>();
   /** Keeps what a response shows. Undefined if too many of its elements are unusable: it claims nothing. */
   function keep(symbol: string, purpose: TickRequestPurpose, o: Observation): void {
-    const isBad = o.rejected > rejectedShareMax * o.received || (o.received > 0 && o.last === null);
-    if (isBad) return;
+    if (hasTooManyRejected(o) || (o.received > 0 && o.last === null)) return;
     night.note(symbol, o.shown, o.times);
     const pages = replayed.get(symbol) ?? [];
     replayed.set(symbol, pages);
@@ -111,7 +110,7 @@ export function createPageReplayer({ futureSkewMs, settleMs, countKnown }: Repla
     for (const other of doubtful) other.page.isDoubtful = true;
     const page: ReplayedPage = {
       ...{ shown, claimableWindow, observedAt, generatedAt, received, gaps, window, origin: purpose.origin },
-      isHeeding: o.countBefore <= 1 && o.countAfter <= 1,
+      isHeeding: !ignoresWindow(o),
       isDoubtful: doubtful.length > 0,
     };
     pages.push(page);

@@ -5,18 +5,10 @@ import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { intersect, isWithin, subtract, type Window } from '../../base/window.ts';
 import type { Edge } from '../proof/proven.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
-import { defaultFetchOptions, staleReason, statedGapReason } from './fetch-steps.ts';
-import {
-  claimWindow,
-  createEmptyRecord,
-  type EmptyResponse,
-  type FetchOutcome,
-  type FetchPlan,
-  fetchSymbol,
-} from './fetch-symbol.ts';
+import { staleReason, statedGapReason } from './fetch-steps.ts';
+import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
 import { cutClaim, findHorizon, findSupports, type ProofContext, proveEdges } from './prove-coverage.ts';
-import type { ServerBehavior } from './server-behavior.ts';
 
 export interface FetchFailure extends Window {
   readonly symbol: string;
@@ -82,7 +74,6 @@ class TickCollection {
   readonly #reasons = new Map<string, string>();
   readonly #lost: FetchFailure[] = [];
   readonly #reached = new Set<string>();
-  readonly #presumed: { readonly symbol: string; readonly window: Window }[] = [];
   readonly #edges: Edge[] = [];
   readonly #answeredEmpty: EmptyResponse[] = [];
   #empties: EmptyResponse[] = [];
@@ -133,12 +124,6 @@ class TickCollection {
         context.onSymbol(++done, symbol);
       if (this.#empties.length >= pendingEmptiesMax) await this.#judgeEmpties();
     });
-    // Page sizes turned out to be unreliable: windows considered complete because of them are fetched again.
-    const doubtful = hasErraticPages(context.behavior) ? this.#presumed.splice(0) : [];
-    await forEachConcurrent(context.concurrency, doubtful, async ({ symbol, window }) => {
-      const plan: FetchPlan = { ...window, options: defaultFetchOptions };
-      await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, [plan], ownEmpties));
-    });
     await this.#judgeEmpties();
     await context.drain();
     if (this.#stopError === null && !context.signal.aborted) {
@@ -171,7 +156,6 @@ class TickCollection {
     try {
       const outcome = await task(ownEmpties);
       const clip = (window: Window): readonly Window[] => this.#clip(symbol, window);
-      for (const window of outcome.presumed) this.#presumed.push({ symbol, window });
       for (const lost of outcome.lost) for (const part of clip(lost)) this.#lost.push({ symbol, ...lost, ...part });
       for (const edge of outcome.edges) for (const window of clip(edge.window)) this.#edges.push({ ...edge, window });
       this.#reached.add(symbol);
@@ -294,8 +278,6 @@ const outageSymbolsMin = 3;
 const horizonReason = 'the service has nothing as old of any symbol';
 
 export const outageReason = 'the service returns no ticks for many symbols that had ticks';
-
-const hasErraticPages = ({ isErratic }: ServerBehavior): boolean => isErratic;
 
 /**
  * Whether a lost window lies before the start of the service's history for a symbol: later windows are covered, and no

@@ -24,7 +24,7 @@ interface ServerModel {
   /** Maximum number of ticks per request. */
   readonly pageLimit: number;
   /** Whether every window is compared with narrower ones, because the server has left ticks out. */
-  readonly hasContradicted: boolean;
+  readonly omitsTicks: boolean;
 }
 
 interface RequestEstimate {
@@ -51,7 +51,7 @@ export function estimateRequests(
   nowMs = Number.POSITIVE_INFINITY,
 ): RequestEstimate {
   const behavior = createServerBehavior(Number.NEGATIVE_INFINITY, model.known);
-  behavior.contradictions = model.hasContradicted ? 1 : 0;
+  behavior.omitsTicks = model.omitsTicks;
   const serve = createPageModel(model);
   const buckets = new Map<string, { windows: number; requests: number; ticks: number }>();
   const byPlan: number[] = [];
@@ -69,7 +69,7 @@ export function estimateRequests(
       const count = Math.floor(expected);
       carry = expected - count;
       const isFromKnown = options.knownTick !== null;
-      const key = `${Math.round(3 * Math.log2(count + 1))} ${options.confirm} ${isFromKnown}`;
+      const key = `${Math.round(3 * Math.log2(count + 1))} ${options.isContinued} ${isFromKnown}`;
       const bucket = buckets.get(key) ?? { windows: 0, requests: 0, ticks: 0 };
       buckets.set(key, bucket);
       if (bucket.windows >= windowsModelledMax) {

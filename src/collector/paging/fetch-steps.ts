@@ -2,7 +2,7 @@ import type { Evidence } from '../../archive/format/coverage.ts';
 import { hourMs, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 import type { Edge } from '../proof/proven.ts';
 import type { Observation } from './observation.ts';
-import type { ServerBehavior, WindowSide } from './server-behavior.ts';
+import { type ServerBehavior, toRequestedWindow, type WindowSide } from './server-behavior.ts';
 
 /** The next step of a window fetch. The caller passes back the observation of a `request`, or null if the server refused it. */
 export type FetchStep =
@@ -12,8 +12,6 @@ export type FetchStep =
       readonly side: 'whole' | WindowSide;
       readonly isExact: boolean;
     }
-  /** The last two responses have the same timestamp: the clock must advance before the next request. */
-  | { readonly kind: 'pause' }
   | { readonly kind: 'claim'; readonly window: Window; readonly evidence: Evidence; readonly observedAt: number }
   /** An empty response. It can be judged only after all symbols of the run have been requested. */
   | { readonly kind: 'empty'; readonly window: Window; readonly observedAt: number; readonly lacksKnownTick: boolean }
@@ -21,15 +19,13 @@ export type FetchStep =
   /** `isTooOld`: the server states, or shows by a refusal, that its history starts at or after the end of the window. */
   | { readonly kind: 'gap'; readonly window: Window; readonly reason: string; readonly isTooOld?: boolean }
   /** An end of what a response showed. Whether it is proven is judged when all symbols of the run were requested. */
-  | ({ readonly kind: 'edge' } & Omit<Edge, 'symbol'>)
-  /** Considered complete only because of its page size. It is fetched again if page sizes turn out to be unreliable. */
-  | { readonly kind: 'presumed'; readonly window: Window };
+  | ({ readonly kind: 'edge' } & Omit<Edge, 'symbol'>);
 
 export type FetchSteps<T = void> = Generator<FetchStep, T, Observation | null | undefined>;
 
 export interface FetchOptions {
-  /** `next`: the window after the last tick gets no second request, unless the page looks truncated. */
-  readonly confirm: 'now' | 'next';
+  /** Whether the next poll begins at the last tick, so that this one looks no further unless the page looks truncated. */
+  readonly isContinued: boolean;
   /**
    * Last tick of the symbol in the archive, epoch ms. A page that ends before it, in a window that ends after it, was
    * truncated.
@@ -39,7 +35,7 @@ export interface FetchOptions {
   readonly knownTick: number | null;
 }
 
-export const defaultFetchOptions: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null };
+export const defaultFetchOptions: FetchOptions = { isContinued: false, lastTick: null, knownTick: null };
 
 export const contradictionReason = 'the responses of the service contradict each other';
 export const crowdedReason = 'more ticks in one millisecond than a page holds';
@@ -47,7 +43,9 @@ export const ignoredWindowReason = 'the service ignores from/to';
 export const noResponseReason = 'the service does not serve this window';
 
 /** If a larger share of a response's elements is unusable, its window becomes a gap. */
-export const rejectedShareMax = 0.01;
+const rejectedShareMax = 0.01;
+export const noGap: Window = { from: 0, to: 0 };
+
 /** Maximum number of consecutive requests without progress. */
 export const idleRequestsMax = 30;
 
@@ -68,19 +66,13 @@ export interface FetchProgress {
   readonly behavior: ServerBehavior;
   readonly options: FetchOptions;
   readonly pending: PendingWindow[];
-  splitsLeft: number;
+  /** The widest gap between two ticks of a response for the current window. */
+  widestGap: Window;
+  /** Number of responses that lack the tick from which they were requested. */
+  breaks: number;
   idleRequests: number;
   narrowResponses: number;
   crowdedMoments: number;
-  /** Whether responses of the server contradicted each other before this fetch. */
-  readonly hasContradictedBefore: boolean;
-  /**
-   * Width in ms of the narrowest window for which responses disagreed, if the server had contradicted itself before
-   * this fetch. Windows at least this wide are split.
-   */
-  contradictedMs: number;
-  /** Whether a claim was made for the current window. */
-  hasClaimed: boolean;
   /** Number of elements in the largest page of this fetch. */
   largestPage: number;
   /** Windows that the service states as gaps, and windows of pages with too many rejected elements. */
@@ -90,7 +82,10 @@ export interface FetchProgress {
 export const isRequested = ({ requested }: Observation, { from, to }: Window): boolean =>
   requested.from === from && requested.to === to;
 
-/** Requests a window. Returns null if the server refused it. */
+/**
+ * Requests a window, and once more with exact edges if the ticks at the edges may have filled the page. Returns null if the server
+ * refused it.
+ */
 export function* requestPage(
   progress: FetchProgress,
   window: Window,
@@ -104,9 +99,16 @@ export function* requestPage(
   for (const window of o.gaps) excludedWindows.push(window);
   progress.largestPage = Math.max(progress.largestPage, o.received);
   behavior.largestPage = Math.max(behavior.largestPage, o.received);
+  const { gap } = o.shown;
+  if (gap !== null && gap.to - gap.from > progress.widestGap.to - progress.widestGap.from) progress.widestGap = gap;
   if (o.first !== null) behavior.oldestTick = Math.min(behavior.oldestTick, o.first);
+  if (o.times.length === 0 && o.last !== null && !isRequested(o, toRequestedWindow(behavior, window, true)))
+    return yield* requestPage(progress, window, side, true);
   return o;
 }
+
+/** Whether a response has more than one tick before or after its request: some servers always add one. */
+export const ignoresWindow = ({ countBefore, countAfter }: Observation): boolean => countBefore > 1 || countAfter > 1;
 
 export const hasTooManyRejected = ({ received, rejected }: Observation): boolean =>
   rejected > rejectedShareMax * received;
@@ -122,12 +124,18 @@ export function* excludePage(progress: FetchProgress, o: Observation, requestedW
   yield createGapStep({ from, to: Math.min(to, o.observedAt) }, formatRejectedReason(o));
 }
 
+/** The part of an edge's window from its tick on, up to the first excluded window. */
+export const cutAtExcluded = ({ from, to }: Window, side: Edge['side'], excluded: readonly Window[]): Window => {
+  const parts = subtract([{ from, to }], excluded);
+  const part = side === 'after' ? parts[0] : parts.at(-1);
+  return (side === 'after' ? part?.from === from : part?.to === to) ? part! : { from, to: from };
+};
+
 /** Claims a window except for its excluded parts. */
 export function* claim(progress: FetchProgress, window: Window, evidence: Evidence, observedAt: number): FetchSteps {
   for (const { from, to } of subtract([window], progress.excludedWindows)) {
     const part = { from, to: Math.min(to, observedAt) };
     if (isEmpty(part)) continue;
-    progress.hasClaimed = true;
     yield { kind: 'claim', window: part, evidence, observedAt };
   }
 }

@@ -61,8 +61,6 @@ export interface EmptyResponse extends Window {
 export interface FetchOutcome {
   readonly empties: readonly EmptyResponse[];
   readonly edges: readonly Edge[];
-  /** Windows considered complete only because of their page sizes. */
-  readonly presumed: readonly Window[];
   /** Windows that the service does not serve, with the reason. */
   readonly lost: readonly UnservedWindow[];
 }
@@ -83,7 +81,6 @@ export async function fetchSymbol(
   empties: EmptyResponse[] = [],
 ): Promise<FetchOutcome> {
   const edges: Edge[] = [];
-  const presumed: Window[] = [];
   const lost: UnservedWindow[] = [];
   const responses: SymbolResponses = { responses: 0, refusal: null };
   for (const { from, to, options } of windows) {
@@ -100,7 +97,6 @@ export async function fetchSymbol(
       const refusal = await fetchOneWindow(context, symbol, request, requestOptions, responses, {
         empties,
         edges,
-        presumed,
         lost,
       });
       if (refusal === null) continue;
@@ -113,13 +109,12 @@ export async function fetchSymbol(
   }
   // Every request was refused, so the refusal concerns the symbol and not the windows.
   if (responses.responses === 0 && responses.refusal !== null) throw responses.refusal;
-  return { empties, edges, presumed, lost: joinUnservedWindows(lost) };
+  return { empties, edges, lost: joinUnservedWindows(lost) };
 }
 
 interface MutableFetchOutcome {
   readonly empties: EmptyResponse[];
   readonly edges: Edge[];
-  readonly presumed: Window[];
   readonly lost: UnservedWindow[];
 }
 
@@ -135,7 +130,7 @@ async function fetchOneWindow(
   responses: SymbolResponses,
   outcome: MutableFetchOutcome,
 ): Promise<UpstreamError | null> {
-  const { behavior, clock } = context;
+  const { behavior } = context;
   const fetch = fetchWindow(behavior, request, options);
   const journal = openRecordBuffer(context, symbol, request);
   let isFirst = true;
@@ -149,12 +144,10 @@ async function fetchOneWindow(
     else if (step.kind === 'withdraw') await journal.withdraw(step.window);
     else if (step.kind === 'gap')
       outcome.lost.push({ ...step.window, reason: step.reason, ...(step.isTooOld && { isTooOld: true }) });
-    else if (step.kind === 'presumed') outcome.presumed.push(step.window);
     else if (step.kind === 'edge') {
       const { kind: _, ...edge } = step;
       outcome.edges.push({ symbol, ...edge });
-    } else if (step.kind === 'pause') await clock.sleep(pauseMs);
-    else if (step.kind === 'empty') {
+    } else if (step.kind === 'empty') {
       const { window, observedAt, lacksKnownTick } = step;
       outcome.empties.push({ symbol, from: window.from, to: window.to, observedAt, lacksKnownTick });
     } else {
@@ -184,9 +177,6 @@ async function fetchOneWindow(
   await journal.flush();
   return null;
 }
-
-/** Pause that lets the clock advance, in ms. Responses with the same timestamp count as one observation. */
-const pauseMs = 2;
 
 /**
  * Sends one request. Returns the error if the server may have refused it because of its size or the age of its window.

@@ -44,8 +44,6 @@ interface PollTail {
   readonly lastTick: number | null;
   /** The last tick, epoch ms, if it is close enough to be fetched again. Null otherwise. */
   readonly knownTick: number | null;
-  /** When the end of the window is confirmed: now, with one more request, or by the next poll. */
-  readonly confirm: 'now' | 'next';
 }
 
 /** How much more a first poll and a backfill request at each end, in ms. */
@@ -54,13 +52,19 @@ const marginMs = dayMs;
 const addMargin = (windows: readonly Window[], nowMs: number): Window[] =>
   union(windows.map(({ from, to }) => ({ from: from - marginMs, to: Math.max(to, Math.min(nowMs, to + marginMs)) })));
 
-/** The windows of a plan with their options. Only the last window of a poll continues from a known tick. */
+/**
+ * The windows of a plan with their options. Only the last window of a poll continues from a known tick. A first poll reaches
+ * further back than the next one.
+ */
 export const toFetchPlans = ({ windows: claimed, tail, hasMargin }: SymbolPlan, nowMs: number): FetchPlan[] => {
   const windows = hasMargin === true ? addMargin(claimed, nowMs) : claimed;
   return windows.map(({ from, to }, i) => ({
     from,
     to,
-    options: tail !== undefined && i === windows.length - 1 ? tail : defaultFetchOptions,
+    options:
+      tail !== undefined && i === windows.length - 1
+        ? { ...tail, isContinued: tail.lastTick !== null }
+        : defaultFetchOptions,
   }));
 };
 
@@ -134,7 +138,6 @@ export function addTail(
   { lastTick }: SymbolFacts,
   coverage: readonly Window[],
   rules: PollRules,
-  confirm: PollTail['confirm'],
 ): SymbolPlan {
   const lastWindow = plan.windows.at(-1);
   if (lastWindow === undefined) return plan;
@@ -143,7 +146,7 @@ export function addTail(
     lastTick >= lastWindow.from - rules.lookbackMs &&
     lastTick < lastWindow.to &&
     covers(coverage, { from: Math.min(lastTick, lastWindow.from), to: Math.max(lastTick + 1, lastWindow.from) });
-  return { ...plan, tail: { lastTick, knownTick: isKnown ? lastTick : null, confirm } };
+  return { ...plan, tail: { lastTick, knownTick: isKnown ? lastTick : null } };
 }
 
 /** Where the unproven end of a symbol's coverage begins, and the first covered time, epoch ms. */

@@ -84,7 +84,7 @@ export function estimatePlans(
     {
       known: readKnownPageCaps<KnownPages>(db, source),
       pageLimit: context.settings.poll.pageLimit,
-      hasContradicted: readRecheckHistory(db, source).caughtAt !== null,
+      omitsTicks: readRecheckHistory(db, source).caughtAt !== null,
     },
     run.context.clock.nowMs(),
   );

@@ -1,13 +1,11 @@
-import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readCollectedEnds } from '../../archive/journal/collected-ends.ts';
 import { readAllLostTicks, readAllOwedWindows, readSettledGaps } from '../../archive/journal/gap-records.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { dayMs, floorToDay, intersect, subtract, union, type Window } from '../../base/window.ts';
-import { getLingerRules, getOverlapMs, getSettleMs } from '../../context/open-configured.ts';
+import { getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
 import { addTail, extendToLostWindows, planPoll, type SymbolPlan } from '../paging/plan.ts';
-import { computeCut } from '../paging/prove-coverage.ts';
 import type { Run } from '../run/run.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
 
@@ -49,7 +47,6 @@ function planInSnapshot(
   const rechecks = readRecheckHistory(db, run.source);
   const omitsTicks = rechecks.caughtAt !== null;
   const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
-  const afterPoll = { cursor: end, provenTo: computeCut(end, getSettleMs(context)) };
   const plans: SymbolPlan[] = [];
   const planned = new Map<string, SymbolFacts>();
   const fetchedLateSymbols: string[] = [];
@@ -67,16 +64,10 @@ function planInSnapshot(
       planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol), collectedEnds.get(facts.symbol)),
       unreported,
     );
-    // No later poll would prove the end of a symbol.
-    const isLastPoll =
-      context.settings.symbols.length === 0 &&
-      facts.listed &&
-      !isLive({ ...facts, suspendedAt: null }, afterPoll, nowMs, rules);
-    const confirm = isLastPoll ? 'now' : context.settings.poll.confirm;
     // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
     const plan = omitsTicks
-      ? { ...windows, tail: { lastTick: null, knownTick: null, confirm: 'now' as const } }
-      : addTail(windows, includeJournaledTicks(db, facts), coverage, rules, confirm);
+      ? { ...windows, tail: { lastTick: null, knownTick: null } }
+      : addTail(windows, includeJournaledTicks(db, facts), coverage, rules);
     if (
       downsampledAfterDays !== null &&
       isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)

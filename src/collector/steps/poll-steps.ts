@@ -285,9 +285,7 @@ export async function collectPlans(
     readOldestServedTick(db, run.source),
     readKnownPageCaps<KnownPages>(db, run.source),
   );
-  // If the upstream omits ticks, all windows are compared with narrower ones.
-  const contradictions = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null ? 1 : 0;
-  behavior.contradictions = contradictions;
+  behavior.omitsTicks = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
     const collected = await collectTicks(
@@ -327,7 +325,7 @@ export async function collectPlans(
     recordOldestServedTick(db, behavior.oldestTick, run.source);
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
-    if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
+    if (behavior.contradictions > 0) run.nightCounters.isPagingContradicted = true;
     if (isNight) await claimRepeated(run, collected.supports, sink);
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected, {
       isAsked: origin === 'backfill',

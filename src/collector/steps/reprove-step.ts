@@ -134,6 +134,6 @@ async function planReproof(
     symbol,
     windows: [{ from: knownTick ?? from, to }],
     isFirst: false,
-    tail: { lastTick: null, knownTick, confirm: 'now' },
+    tail: { lastTick: null, knownTick },
   };
 }

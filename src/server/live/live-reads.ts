@@ -300,8 +300,7 @@ function readServerBehavior({ state: { db } }: Archive, sourceName: string | nul
     readOldestServedTick(db, sourceName),
     readKnownPageCaps<KnownPages>(db, sourceName),
   );
-  // If the upstream omits ticks, all windows are compared with narrower ones.
-  if (readRecheckHistory(db, sourceName).caughtAt !== null) behavior.contradictions = 1;
+  behavior.omitsTicks = readRecheckHistory(db, sourceName).caughtAt !== null;
   return behavior;
 }
 
@@ -347,14 +346,8 @@ function planTicks(
   if (readRecheckHistory(db, context.settings.sourceName).caughtAt !== null)
     return {
       covered,
-      planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, confirm: 'now' } }, known },
+      planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null } }, known },
     };
-  const withTail = addTail(
-    plan,
-    includeJournaledTicks(db, published),
-    coverage,
-    { ...rules, overlapMs: 0 },
-    poll.confirm,
-  );
+  const withTail = addTail(plan, includeJournaledTicks(db, published), coverage, { ...rules, overlapMs: 0 });
   return { covered, planned: { plan: withTail, known } };
 }

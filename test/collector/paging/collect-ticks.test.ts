@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { TickRecord } from '../../../src/archive/journal/journal.ts';
 import { UpstreamError, type UpstreamFailure } from '../../../src/base/errors.ts';
-import { isWithin, union, type Window } from '../../../src/base/window.ts';
+import { union, type Window } from '../../../src/base/window.ts';
 import type { TickPage, TicksQuery } from '../../../src/client/upstream.ts';
 import {
   collectTicks,
@@ -124,31 +124,6 @@ describe('a run', () => {
     });
     expect(failures).toEqual([{ symbol: 'S0', ...halves[1], reason: 'HTTP 500' }]);
     expect([failed, done]).toEqual([['S0'], []]);
-  });
-
-  test('fetches presumed windows again if page sizes turn out to be unreliable', async () => {
-    const behavior = {
-      ...createServerBehavior(),
-      largestWhole: 50,
-      truncatedPages: 1,
-      truncatedMin: 90,
-      truncatedMax: 90,
-    };
-    const tail = { lastTick: null, knownTick: null, inferred: [], confirm: 'next' as const };
-    const one = async (isErratic: boolean) =>
-      runCollect({
-        answer: (query, nth) => {
-          if (nth === 2) behavior.isErratic = isErratic;
-          return page([1, 2, 3].map((i) => start + i * hour).filter((t) => isWithin(t, query)));
-        },
-        plans: plansOf(2).map((plan) => ({ ...plan, tail })),
-        behavior,
-      });
-    const steady = await one(false);
-    const erratic = await one(true);
-    expect(steady.requests.length).toBeLessThanOrEqual(2 * 4);
-    expect(erratic.requests.length).toBeGreaterThanOrEqual(steady.requests.length + 4);
-    expect(erratic.done).toEqual(['S0', 'S1']);
   });
 
   test('counts an interrupted symbol as neither done nor failed', async () => {
@@ -464,7 +439,7 @@ describe('empty responses', () => {
   const polled = (count: number): SymbolPlan[] =>
     plansOf(count).map((plan) => ({
       ...plan,
-      tail: { lastTick: null, knownTick: start + 1, confirm: 'next' as const },
+      tail: { lastTick: null, knownTick: start + 1 },
     }));
   const evidenceOf = ({ claims }: Done) => claims.map(({ evidence }) => evidence);
 

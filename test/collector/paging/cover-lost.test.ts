@@ -61,7 +61,6 @@ describe('a lost window', () => {
     expect(await fetchSymbol(createScriptedContext(() => ({})).context, 'S', [])).toEqual({
       edges: [],
       empties: [],
-      presumed: [],
       lost: [],
     });
     const noCoverage = createScriptedContext(() => ({ from: 0, to: 0 }));

@@ -16,7 +16,7 @@ const windowOf = (ticks: number | null): PlanDensity => ({
   lifetime: always,
 });
 const cap = { truncatedPages: 40, truncatedMin: 100, truncatedMax: 100, largestWhole: 90, side: 'earliest' as const };
-const server = { known: cap, pageLimit: 5000, hasContradicted: false };
+const server = { known: cap, pageLimit: 5000, omitsTicks: false };
 
 describe('the estimated requests', () => {
   test('are one for a window without ticks, and more for the checks of one with ticks', () => {
@@ -51,9 +51,7 @@ describe('the estimated requests', () => {
 
   test('are more if the server has left ticks out', () => {
     const plans = [windowOf(60), windowOf(60)];
-    const [plain, checked] = [false, true].map((hasContradicted) =>
-      estimateRequests(plans, { ...server, hasContradicted }),
-    );
+    const [plain, checked] = [false, true].map((omitsTicks) => estimateRequests(plans, { ...server, omitsTicks }));
     expect(checked!.requests).toBeGreaterThan(plain!.requests);
   });
 

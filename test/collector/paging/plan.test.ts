@@ -178,7 +178,7 @@ describe('a poll after one that did not prove its end', () => {
   const since = end - 7 * dayMs;
   const planAfter = (responses: CoveredWindow[], lastTick: number) => {
     const facts = { ...polled, lastTick };
-    return addTail(planPoll(facts, union(responses), end, rules), facts, union(responses), rules, 'next');
+    return addTail(planPoll(facts, union(responses), end, rules), facts, union(responses), rules);
   };
   const findStart = (responses: CoveredWindow[], lastTick = last - minute): number | null =>
     findUnprovenStart(planAfter(responses, lastTick), responses, since)?.start ?? null;

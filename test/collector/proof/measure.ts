@@ -32,8 +32,8 @@ function drawPair(seed: number): Habit[] {
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 const figure = (value: number | undefined): string => (value === undefined ? '–' : value.toFixed(2));
 
-process.stdout.write(`| habit | false (settled) | servers | n2 | n3 | last | provisional | requests per symbol-night | of least |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+process.stdout.write(`| habit | false (settled) | servers | n2 | n3 | last | provisional | requests per symbol-night | of least | ticks |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `);
 for (const [i, set] of sets.entries()) {
   const all: Measured[] = [];
@@ -52,6 +52,7 @@ for (const [i, set] of sets.entries()) {
     `${(100 * mean(all.map((one) => one.provisional))).toFixed(1)} %`,
     figure(sum((night) => night.requests) / sum((night) => night.symbols)),
     figure(sum((night) => night.requests) / sum((night) => night.requestsMin)),
+    all.reduce((n, one) => n + one.ticks, 0),
   ];
   process.stdout.write(`| ${row.join(' | ')} |\n`);
   const shown = [...settled, ...claims.filter(({ isSettled }) => !isSettled)].slice(0, examples);

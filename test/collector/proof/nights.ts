@@ -14,7 +14,7 @@ import {
   planPoll,
   type SymbolPlan,
 } from '../../../src/collector/paging/plan.ts';
-import { computeCut, cutClaim } from '../../../src/collector/paging/prove-coverage.ts';
+import { cutClaim } from '../../../src/collector/paging/prove-coverage.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../../../src/collector/paging/server-behavior.ts';
 import { findRepeated } from '../../../src/collector/proof/proven.ts';
 import { Night, noSilences, type Silences } from '../../../src/collector/proof/shown.ts';
@@ -123,9 +123,7 @@ export class Archive {
       const excluded = union([...coverage, ...held.expired]);
       const planned = planPoll(facts, excluded, now, rules, held.owed);
       if (!isPolled(held, excluded, now)) continue;
-      const afterPoll = { cursor: now, provenTo: computeCut(now, settleMs) };
-      const confirm = isLive(facts, afterPoll, now, rules) ? 'next' : 'now';
-      const plan = addTail(planned, { ...facts, lastTick: times.at(-1) ?? null }, coverage, rules, confirm);
+      const plan = addTail(planned, { ...facts, lastTick: times.at(-1) ?? null }, coverage, rules);
       if (plan.windows.length === 0) continue;
       const start = findUnprovenStart(plan, held.coverage, computeProofStart(now, rules.lookbackMs));
       const last = held.times.at(-1) ?? null;

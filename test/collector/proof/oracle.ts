@@ -26,6 +26,8 @@ export interface Measured {
   /** Share of symbol-days that are older than three days and not proven, after the last night. */
   readonly provisional: number;
   readonly nights: readonly NightResult[];
+  /** Ticks that the archive has after the last night, of the time for which the symbols were to be collected. */
+  readonly ticks: number;
 }
 
 const settle = day;
@@ -59,7 +61,12 @@ export async function runWorld(
     onNight(archive, service, night);
   }
   const old = midnightOf(world.nights.at(-1)! - 3 * day);
-  return { claims, proven, provisional: 1 - countProven(archive, world.nights[0]!, old), nights };
+  const provisional = 1 - countProven(archive, world.nights[0]!, old);
+  const ticks = [...archive.held.values()].reduce((sum, { listed, facts, times }) => {
+    const from = listed.isOpeningListed ? listed.opensAt : facts.firstSeen - 7 * day;
+    return sum + times.filter((t) => t >= from).length;
+  }, 0);
+  return { claims, proven, provisional, nights, ticks };
 }
 
 type Found = Omit<FalseClaim, 'seed' | 'habit' | 'night'>;

@@ -39,13 +39,9 @@ test('backfill --recheck inferred plans only the inferred windows of the range, 
 
 test('what a night soon after midnight could not prove, --recheck inferred proves on that day', async () => {
   // Ten minutes after midnight, no response proves the day before.
-  const nights = await startNights(
-    { seed: 9, markets: 6, ticksPerDay: 100 },
-    [...fewFiles, 'poll.confirm=now', 'poll.settle_hours=1'],
-    {
-      runs: true,
-    },
-  );
+  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 100 }, [...fewFiles, 'poll.settle_hours=1'], {
+    runs: true,
+  });
   const midnight = Date.UTC(2025, 5, 1);
   const nowMs = midnight + 2 * 3_600_000;
   const yesterday = { from: midnight - dayMs, to: midnight };

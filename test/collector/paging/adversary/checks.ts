@@ -47,9 +47,7 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
   let known: Partial<KnownPages> = {};
   for (const hours of [5, 9, 13, 19, 25, 26]) {
     hand.nowMs = start + hours * hourMs;
-    // Some polls confirm their end at once.
-    const confirm = hours === 26 || (seed + hours) % 7 === 0 ? 'now' : 'next';
-    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs, confirm));
+    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs));
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
     known = getKnownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
@@ -64,20 +62,14 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     const before = [...(lake.times.get(symbol) ?? [])].filter((t) => t <= from);
     const knownTick = before.length === 0 ? null : Math.max(...before);
     const windows = [{ from: knownTick ?? from, to: from + 1 + random.int(6 * hourMs) }];
-    return { symbol, windows, isFirst: false, tail: { lastTick: null, knownTick, confirm: 'now' } };
+    return { symbol, windows, isFirst: false, tail: { lastTick: null, knownTick } };
   });
   await collectNight(lake, service, hand, plans, 'backfill', oldestTick, known, seed % 2 === 0);
   return findFalseClaims(lake, service, truth, traits).map((message) => `${name}, fetched again: ${message}`);
 }
 
 /** Plans a poll: from the last tick before what is not proven, at least from the cursor with the overlap, and the gaps before. */
-export function planPoll(
-  lake: MemoryArchive,
-  symbol: string,
-  nowMs: number,
-  overlapMs = hourMs / 6,
-  confirm: 'now' | 'next' = 'next',
-): SymbolPlan {
+export function planPoll(lake: MemoryArchive, symbol: string, nowMs: number, overlapMs = hourMs / 6): SymbolPlan {
   const coverage = lake.coverageOf(symbol);
   const uncovered = subtract([{ from: start, to: nowMs }], coverage);
   const windows = uncovered.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
@@ -85,7 +77,7 @@ export function planPoll(
   const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
   const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0 };
   const facts = { lastTick } as SymbolFacts;
-  const withTail = addTail(plan, facts, union(coverage), rules, confirm);
+  const withTail = addTail(plan, facts, union(coverage), rules);
   const begin = findUnprovenStart(withTail, coverage, start);
   return begin === null ? withTail : beginAtAnchor(withTail, begin, lake.findTick(symbol, begin.start), 0);
 }

@@ -39,7 +39,7 @@ export async function collectNight(
 ): Promise<Night> {
   const clock = toClock(hand);
   const behavior = createServerBehavior(oldestTick, known);
-  if (isCaught) behavior.contradictions = 1;
+  behavior.omitsTicks = isCaught;
   const before = service.requests;
   const collected = await collectTicks(
     {

@@ -136,7 +136,7 @@ export async function simulateNights(
     const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
     const windows = countRechecks(share, night.requests);
     const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), computeOverlapMs: overlapOf };
-    const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 1);
+    const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 0);
     ({ memory } = rechecked);
     sum.recheckRequests += rechecked.requests;
     nights.push(rechecked);
