@@ -191,7 +191,10 @@ class TickCollection {
     if (!isOutage) for (const empty of batch) this.#answeredEmpty.push(empty);
   }
 
-  /** Withdraws what was claimed before the horizon of the service, of windows that nothing covered before. */
+  /**
+   * Takes back what this collection claimed before the horizon of the service, of windows that nothing covered before. Dated before
+   * them: what other archives have of them stays.
+   */
   async #expire(): Promise<void> {
     const context = this.#context;
     const wanted = [...this.#wanted].filter(([symbol]) => this.#answered.has(symbol) && !this.#failed.has(symbol));
@@ -203,7 +206,7 @@ class TickCollection {
       const withdrawn = intersect(windows, [{ from: Number.NEGATIVE_INFINITY, to: horizon.from }]);
       if (withdrawn.length === 0) continue;
       const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
-      await context.append({ ...createEmptyRecord(context, symbol, span, context.clock.nowMs()), withdrawn });
+      await context.append({ ...createEmptyRecord(context, symbol, span, span.from), withdrawn });
       for (const window of withdrawn)
         this.#lost.push({ symbol, from: window.from, to: window.to, reason: horizonReason, isTooOld: true });
     }

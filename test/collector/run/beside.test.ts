@@ -115,7 +115,7 @@ async function setUp(late?: readonly Tick[]) {
 function withdrawQuiet(context: Context): void {
   const archive = openConfiguredArchive(context, false);
   const withdrawn = [{ from: quietSince, to: first }];
-  appendTicks(archive.state, [answer('QUIET', [], { withdrawn, windows: [] })]);
+  appendTicks(archive.state, [answer('QUIET', [], { withdrawn, windows: [], observedAt: first })]);
   archive.close();
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { at, dayMs, fewFiles, hourMs } from './nights.ts';
 import { scriptedLake } from './one-process.ts';
@@ -26,21 +27,28 @@ async function startKeeping(keptMs: number, symbols = names, refuses = false) {
       return { symbol, ticks, count: ticks.length, generated_at: box.nowMs };
     },
   };
-  const readDays = async (): Promise<Readonly<Record<string, { readonly state: string }>>> => {
+  const readManifest = async (): Promise<Manifest> => {
     const archive = openConfiguredArchive(await contextAt(box.nowMs), false);
     try {
-      return archive.readManifest().days;
+      return archive.readManifest();
     } finally {
       archive.close();
     }
   };
-  return { night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }), contextAt, readDays };
+  const readDays = async (): Promise<Readonly<Record<string, { readonly state: string }>>> =>
+    (await readManifest()).days;
+  return {
+    night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
+    contextAt,
+    readDays,
+    readManifest,
+  };
 }
 
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 test('the first night names what the service keeps, once, and no day before it is expected', async () => {
-  const { night, readDays } = await startKeeping(3 * dayMs);
+  const { night, readDays, readManifest } = await startKeeping(3 * dayMs);
   const first = await night(0);
   expect(first).toMatchObject({ exit_code: 0, failures: [] });
   const oldest = at(0) - 3 * dayMs;
@@ -56,15 +64,16 @@ test('the first night names what the service keeps, once, and no day before it i
   // The service has long dropped these days; they were had in time.
   for (const ms of [oldest + dayMs, oldest + 2 * dayMs, at(0)]) expect(later[dayOf(ms)]!.state).toBe('complete');
   expect(later[dayOf(oldest)]?.state ?? 'empty').toBe('empty');
+  // What another archive recorded of the time before would be taken in.
+  expect((await readManifest()).datasets.coverage.withdrawn ?? []).toEqual([]);
 });
 
-test('of few symbols, and of a service that refuses what is old, no horizon is known: nothing before is claimed or expired', async () => {
+test('of few symbols, and of a service that refuses what is old, no horizon is known, and nothing before is proven', async () => {
   for (const service of [await startKeeping(3 * dayMs, ['ONE', 'TWO']), await startKeeping(3 * dayMs, names, true)]) {
     const first = await service.night(0);
     expect(first.warnings.join()).not.toMatch(/seems to keep/);
     const days = await service.readDays();
-    expect(days[dayOf(at(0) - 5 * dayMs)]!.state).not.toBe('complete');
-    expect(days[dayOf(at(0) - 5 * dayMs)]!.state).not.toBe('empty');
+    expect(days[dayOf(at(0) - 5 * dayMs)]?.state).not.toBe('complete');
   }
 });
 
