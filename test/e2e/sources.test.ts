@@ -271,7 +271,9 @@ test('a repair without the key of one source restores the ticks of the other, an
   expect(partly.code, partly.stderr).toBe(4);
   const reasons = partly.summary.failures.map(({ symbol, reason }) => [findSource(symbol ?? '', names), reason]);
   expect(new Set(reasons.map(([source]) => source))).toEqual(new Set(['beta']));
-  expect(reasons[0]![1]).toMatch(/^lost: 0 of \d+ ticks? (is|are) left; no key for http.* is set, so none were requested$/);
+  expect(reasons[0]![1]).toMatch(
+    /^lost: 0 of \d+ ticks? (is|are) left; no key for http.* is set, so none were requested$/,
+  );
   expect(findWrongWindows(lake.output, boxes)).toEqual([]);
   expect(symbolsOf(lake.output, 'alpha').length).toBeGreaterThan(0);
   expect(symbolsOf(lake.output, 'beta')).toEqual([]);
