@@ -7,6 +7,7 @@ import { boundEdge, type Edge, findSupport, proveEdge } from '../proof/proven.ts
 import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
 import type { Observation } from './observation.ts';
+import { grids, widenToGrid } from './server-behavior.ts';
 
 /** What the archive knows of a symbol's ticks, published or journaled. Times in epoch ms. */
 export interface KnownTicks {
@@ -151,8 +152,8 @@ function deservesLook(context: ProofContext, edge: Edge): boolean {
 async function lookAgain(context: ProofContext, { symbol, side, window, shown }: Edge): Promise<Edge[]> {
   const tick = side === 'after' ? shown.last! : shown.first!;
   const requested = side === 'after' ? { from: tick, to: window.to } : { from: window.from, to: tick + 1 };
-  const o = await requestMore(context, symbol, requested, requested);
-  if (o === null || !o.times.includes(tick) || o.countBefore > 1 || o.countAfter > 1) return [];
+  const o = await requestContaining(context, symbol, requested, tick);
+  if (o === null || o.countBefore > 1 || o.countAfter > 1) return [];
   const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
   await claimWindow(context, symbol, { from: o.times[0]!, to: o.times.at(-1)! + 1 }, o.observedAt, 'confirmed');
   // What it shows beyond the edge may be cut by rows; that it shows fewer ticks than before means that it is not.
@@ -162,6 +163,26 @@ async function lookAgain(context: ProofContext, { symbol, side, window, shown }:
       ? { from: outermost + 1, to: Math.min(window.to, o.observedAt) }
       : { from: window.from, to: outermost };
   return isEmpty(rest) ? [] : [{ symbol, side, window: rest, shown: o.shown, isUncapped, observedAt: o.observedAt }];
+}
+
+/** Requests a window with a tick at its end. If the response lacks it, the server may round to a grid: it is asked on one. */
+async function requestContaining(
+  context: ProofContext,
+  symbol: string,
+  window: Window,
+  tick: number,
+): Promise<Observation | null> {
+  const { behavior } = context;
+  const first = await requestMore(context, symbol, window, window);
+  if (first === null || first.times.includes(tick)) return first;
+  if (behavior.gridMs > 1 || behavior.gridSearchesLeft-- <= 0) return null;
+  for (const grid of grids) {
+    const o = await requestMore(context, symbol, widenToGrid(window, grid), window);
+    if (!o?.times.includes(tick)) continue;
+    behavior.gridMs = grid;
+    return o;
+  }
+  return null;
 }
 
 /**
@@ -175,11 +196,11 @@ async function requestSilences(context: ProofContext): Promise<void> {
     const silence = pickLonger(night.silences, knownSilences)[kind];
     if (silence === null || silence === night.silences[kind]) continue;
     // Few ticks, which no row cap cuts: up to the first one after a silence, or from the last one before it.
-    const window =
-      kind === 'lead'
-        ? { from: Math.ceil(silence.from / dayMs) * dayMs, to: silence.to + 1 }
-        : { from: silence.from, to };
-    await requestMore(context, silence.symbol, window);
+    if (kind !== 'lead') await requestMore(context, silence.symbol, { from: silence.from, to });
+    else {
+      const lead = { from: Math.ceil(silence.from / dayMs) * dayMs, to: silence.to + 1 };
+      await requestContaining(context, silence.symbol, lead, silence.to);
+    }
   }
 }
 

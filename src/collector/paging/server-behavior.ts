@@ -1,4 +1,4 @@
-import type { Window } from '../../base/window.ts';
+import { dayMs, minuteMs, type Window } from '../../base/window.ts';
 import { pageCapMin } from '../proof/shown.ts';
 
 /** The side of a window that a truncated page keeps. */
@@ -33,6 +33,10 @@ export interface ServerBehavior {
   /** Whether a response has contained a tick exactly at the requested start, or end. */
   fromInclusive: boolean;
   toInclusive: boolean;
+  /** The server rounds the bounds of requests to multiples of this, in ms; 1: it does not. Requests are then made on this grid. */
+  gridMs: number;
+  /** How many more searches for it may fail. */
+  gridSearchesLeft: number;
   /** Time of the oldest tick that the server has ever returned, epoch ms. Infinite before the first one. */
   oldestTick: number;
   /** Whether the server serves nothing before the start that a response stated. */
@@ -86,6 +90,8 @@ export const createServerBehavior = (
   isErratic: false,
   omitsTicks: false,
   fromInclusive: false,
+  gridMs: 1,
+  gridSearchesLeft: 2,
   toInclusive: false,
   oldestTick,
   refusesEarlier: false,
@@ -167,12 +173,32 @@ export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float6
   behavior.toInclusive ||= atTo;
 }
 
+/** Servers round to whole seconds, minutes or UTC days. In ms. */
+export const grids = [1000, minuteMs, dayMs] as const;
+
+export const widenToGrid = ({ from, to }: Window, gridMs: number): Window => ({
+  from: Math.floor(from / gridMs) * gridMs,
+  to: Math.ceil(to / gridMs) * gridMs,
+});
+
 /**
- * The window to put into a request. It begins one millisecond early and ends at the excluded end, so that no tick is
+ * Finds the grid to which a server rounds that returns ticks outside of the requested window: the finest on which the window
+ * contains them. Undefined: none, it ignores the window.
+ */
+export const findOutwardGrid = (requested: Window, first: number, last: number): number | undefined =>
+  grids.find((grid) => {
+    const { from, to } = widenToGrid(requested, grid);
+    return first >= from && last <= to;
+  });
+
+/**
+ * The window to put into a request, on the grid of the server. It begins one millisecond early and ends at the excluded end, so that no tick is
  * missed whether or not the server includes the ends. `isExact`: omit the margin at each end that the server is known
  * to include.
  */
 export function toRequestedWindow(behavior: ServerBehavior, { from, to }: Window, isExact: boolean): Window {
+  const { gridMs } = behavior;
+  if (gridMs > 1) return widenToGrid({ from: from - 1, to }, gridMs);
   return {
     from: isExact && behavior.fromInclusive ? from : from - 1,
     to: isExact && behavior.toInclusive ? to - 1 : to,
