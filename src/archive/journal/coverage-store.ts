@@ -60,10 +60,6 @@ export const readCurrentCoverage = (db: Database): Map<string, CoveredWindow[]> 
 export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]): Map<string, CoveredWindow[]> =>
   new Map(symbols.flatMap((symbol) => [...readCurrentCoverageWhere(db, 'symbol = ?1', [symbol])]));
 
-/** Does the same as `readCurrentCoverage`, but only for coverage that overlaps a window. Windows are not clipped. */
-export const readCurrentCoverageIn = (db: Database, { from, to }: Window): Map<string, CoveredWindow[]> =>
-  readCurrentCoverageWhere(db, 't_from < ?2 and t_to > ?1', [from, to]);
-
 /** A window in the state, its kind, and the journal record that it came with (0: published). */
 interface CurrentCoverageRow extends CoverageRow {
   kind: 'published' | 'journaled' | 'withdrawn';

@@ -20,6 +20,7 @@ import {
   union,
   type Window,
 } from '../../base/window.ts';
+import { isLookDue } from '../proof/proven.ts';
 import { defaultFetchOptions } from './fetch-steps.ts';
 import type { FetchPlan } from './fetch-symbol.ts';
 
@@ -149,14 +150,14 @@ export function addTail(
   return { ...plan, tail: { lastTick, knownTick: isKnown ? lastTick : null } };
 }
 
-/** Where the unproven end of a symbol's coverage begins, and the first covered time, epoch ms. */
+/** Where a symbol's coverage is not proven, and the first covered time, epoch ms. */
 interface UnprovenEnd {
   readonly start: number;
   readonly earliest: number;
 }
 
 /**
- * Finds where the unproven end of a symbol's coverage begins: after its last proven window. Null if a
+ * Finds where a symbol's coverage is not proven: in its first hole that is due again, or after its last proven window. Null if a
  * poll's last window begins there as planned, or the poll brings nothing new.
  * @param responses coverage of the symbol, published or journaled
  * @param since nothing before is read again, epoch ms
@@ -165,14 +166,19 @@ export function findUnprovenStart(
   { windows, tail }: SymbolPlan,
   responses: readonly CoveredWindow[],
   since: number,
+  firstSeen: number,
 ): UnprovenEnd | null {
   const lastWindow = windows.at(-1);
   const covered = union(responses).filter(({ from }) => lastWindow !== undefined && from < lastWindow.to);
   if (lastWindow === undefined || tail === undefined || covered.length === 0) return null;
   if (covered.at(-1)!.to >= lastWindow.to) return null;
-  const proven = responses.filter(isProven).reduce((max, { to }) => Math.max(max, to), covered[0]!.from);
-  const start = Math.max(since, proven);
-  return start < lastWindow.from ? { start, earliest: covered[0]!.from } : null;
+  const earliest = covered[0]!.from;
+  const proven = responses.filter(isProven);
+  const end = proven.reduce((max, { to }) => Math.max(max, to), Math.max(since, earliest));
+  const holes = subtract(intersect(covered, [{ from: since, to: end }]), proven);
+  const due = holes.find(({ to }) => isLookDue(Math.max(to, firstSeen), lastWindow.to));
+  const start = due?.from ?? end;
+  return start < lastWindow.from ? { start, earliest } : null;
 }
 
 /** Polls prove what is not older, epoch ms: a first poll, and three nights for what only they prove. */

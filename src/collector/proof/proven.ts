@@ -89,6 +89,16 @@ export function findSupport({ from, to }: Window, observedAt: number, night: Wit
   return isEmpty(window) ? null : window;
 }
 
+/**
+ * Whether what lacks proof is requested again tonight (rule 9): in three nights after the day in which it ended, and then after 2, 4,
+ * 8 more.
+ * @param sinceMs when it ended, or when its symbol was first seen if that is later, epoch ms
+ */
+export function isLookDue(sinceMs: number, nowMs: number): boolean {
+  const nights = Math.floor(nowMs / dayMs) - Math.floor(sinceMs / dayMs) - 1;
+  return nights <= nightsMin || Number.isInteger(Math.log2(nights - 1));
+}
+
 /** Nights are told apart by UTC days, and count only this long after the one before, in ms. */
 const nightMsMin = 12 * hourMs;
 /** So many of the last nights must support a window. */

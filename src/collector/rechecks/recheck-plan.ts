@@ -52,13 +52,6 @@ const rereadRequestsMin = 128;
 /** Maximum number of requests for fetching doubtful windows again, after a run with this many requests. */
 export const countRereadRequests = (requests: number): number => Math.max(rereadRequestsMin, requests);
 
-/** Minimum number of requests per night for windows that no later poll proves. */
-const reproofRequestsMin = 16;
-
-/** Maximum number of requests for windows that no later poll proves, after a run with this many requests. */
-export const countReproofRequests = (share: number, requests: number): number =>
-  Math.max(reproofRequestsMin, Math.ceil(share * requests));
-
 /** Draws a symbol. Null if there is none. */
 export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random): string | null {
   if (symbols.length === 0) return null;

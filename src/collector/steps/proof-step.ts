@@ -27,13 +27,13 @@ import type { Run } from '../run/run.ts';
 const cacheBytesMax = 64 * 1024 * 1024;
 
 /** Reads the last tick of a symbol at or before a time, epoch ms; null if none is found. */
-export type FindLastTick = (symbol: string, at: number) => Promise<number | null>;
+type FindLastTick = (symbol: string, at: number) => Promise<number | null>;
 
 /**
  * Reads ticks of the archive and the journal, back to `reachMs` before the given time. Ticks of damaged files are not found: the
  * publish reports the damage.
  */
-export function openLastTickFinder({ archive }: Pick<Run, 'archive'>, reachMs: number): FindLastTick {
+function openLastTickFinder({ archive }: Pick<Run, 'archive'>, reachMs: number): FindLastTick {
   const readTicks = openTickReader(
     archive,
     watchManifest(archive),
@@ -74,7 +74,8 @@ export async function coverUnprovenTails(
   const findTick = openLastTickFinder(run, lookbackMs);
   const starts = plans.flatMap((plan, i) => {
     const responses = readCurrentCoverageOf(state.db, [plan.symbol]).get(plan.symbol) ?? [];
-    const end = findUnprovenStart(plan, responses, since);
+    const { firstSeen } = readSymbol(state.db, plan.symbol) ?? { firstSeen: since };
+    const end = findUnprovenStart(plan, responses, since, firstSeen);
     return end === null ? [] : [{ i, plan, end, part: computePartNumber(plan.symbol, state.identity.parts) }];
   });
   const out = [...plans];

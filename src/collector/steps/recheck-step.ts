@@ -111,7 +111,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
 }
 
 /** Whether this run polled until `end`, epoch ms, and is no repetition of an earlier night. */
-export function isNewNight(run: Run, end: number): boolean {
+function isNewNight(run: Run, end: number): boolean {
   // A repeated night plans no symbols; a restored state does not know earlier nights.
   return run.symbols.planned > 0 && !isRepeatedNight(run, end) && run.hasUpstreamResponded;
 }

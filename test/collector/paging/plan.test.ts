@@ -180,8 +180,8 @@ describe('a poll after one that did not prove its end', () => {
     const facts = { ...polled, lastTick };
     return addTail(planPoll(facts, union(responses), end, rules), facts, union(responses), rules);
   };
-  const findStart = (responses: CoveredWindow[], lastTick = last - minute): number | null =>
-    findUnprovenStart(planAfter(responses, lastTick), responses, since)?.start ?? null;
+  const findStart = (responses: CoveredWindow[], lastTick = last - minute, firstSeen = end): number | null =>
+    findUnprovenStart(planAfter(responses, lastTick), responses, since, firstSeen)?.start ?? null;
 
   test('begins where the coverage is no longer proven', () => {
     expect(findStart([covered(begin, last, 'inferred')])).toBe(begin);
@@ -189,6 +189,22 @@ describe('a poll after one that did not prove its end', () => {
       findStart([covered(begin, last - 9 * hour, 'confirmed', last), covered(last - 9 * hour, last, 'inferred')]),
     ).toBe(last - 9 * hour);
     expect(findStart([covered(begin - 9 * dayMs, last, 'inferred')])).toBe(since);
+  });
+
+  test('begins at a hole in what is proven in the first nights after it, and then after 2, 4, 8 more', () => {
+    const due = Array.from({ length: 20 }, (_, i) => i + 2).filter((nights) => {
+      const hole = end - nights * dayMs;
+      const responses = [
+        covered(hole - dayMs, hole - hour, 'confirmed'),
+        covered(hole - hour, hole, 'inferred'),
+        covered(hole, last, 'confirmed'),
+      ];
+      const start = findUnprovenStart(planAfter(responses, last - minute), responses, end - 30 * dayMs, hole)?.start;
+      return start === hole - hour;
+    });
+    expect(due).toEqual([2, 3, 4, 6, 10, 18]);
+    const old = [covered(since - dayMs, since - hour, 'inferred'), covered(since - hour, last, 'confirmed')];
+    expect(findStart(old, last - minute, since)).toBeNull();
   });
 
   test('begins as planned if all is proven, or nothing new is polled', () => {

@@ -125,7 +125,7 @@ export class Archive {
       if (!isPolled(held, excluded, now)) continue;
       const plan = addTail(planned, { ...facts, lastTick: times.at(-1) ?? null }, coverage, rules);
       if (plan.windows.length === 0) continue;
-      const start = findUnprovenStart(plan, held.coverage, computeProofStart(now, rules.lookbackMs));
+      const start = findUnprovenStart(plan, held.coverage, computeProofStart(now, rules.lookbackMs), facts.firstSeen);
       const last = held.times.at(-1) ?? null;
       const tick = start === null || (last !== null && last <= start.start) ? last : findTick(held, start.start);
       plans.push(start === null ? plan : beginAtAnchor(plan, start, tick, bridgeMs));

@@ -54,7 +54,7 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     const wrong = findFalseClaims(lake, service, truth, traits);
     if (wrong.length > 0) return wrong.map((message) => `${name}, polled at ${hours} h: ${message}`);
   }
-  // Then windows are fetched again from the last tick before them, as nights do with what no later poll proves.
+  // Then windows are fetched again from the last tick before them, as nights do with holes.
   if (seed % 3 !== 0) return [];
   const random = createSeededRandom(seed + 300_000_000);
   const plans = [...truth.keys()].map((symbol): SymbolPlan => {
@@ -78,6 +78,6 @@ export function planPoll(lake: MemoryArchive, symbol: string, nowMs: number, ove
   const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0 };
   const facts = { lastTick } as SymbolFacts;
   const withTail = addTail(plan, facts, union(coverage), rules);
-  const begin = findUnprovenStart(withTail, coverage, start);
+  const begin = findUnprovenStart(withTail, coverage, start, start);
   return begin === null ? withTail : beginAtAnchor(withTail, begin, lake.findTick(symbol, begin.start), 0);
 }
