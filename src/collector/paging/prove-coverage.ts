@@ -3,7 +3,7 @@ import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
-import { boundEdge, type Edge, findSupport, proveEdge } from '../proof/proven.ts';
+import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proof/proven.ts';
 import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
 import type { Observation } from './observation.ts';
@@ -26,6 +26,8 @@ export interface ProofContext extends FetchContext {
   /** The durable coverage of a symbol. */
   getCoverage(symbol: string): Window[];
   getKnownTicks(symbol: string): KnownTicks;
+  /** When a symbol was first seen, and the end of its last proven window, epoch ms. */
+  getProvenSpan(symbol: string): { readonly firstSeen: number; readonly provenTo: number };
   /** The last known tick at or before a time, epoch ms; null if none is found. */
   findTick(symbol: string, at: number): Promise<number | null>;
 }
@@ -138,6 +140,9 @@ async function hasKnownTick(context: ProofContext, { symbol, side, shown }: Edge
 
 /** Whether one more request from the shown tick on can prove more: the server reaches further, and bridges the silence. */
 function deservesLook(context: ProofContext, edge: Edge): boolean {
+  const { firstSeen, provenTo } = context.getProvenSpan(edge.symbol);
+  const since = edge.side === 'after' ? provenTo : edge.window.to;
+  if (context.origin === 'poll' && !isLookDue(Math.max(since, firstSeen), edge.observedAt)) return false;
   const provable = findProvable(edge, context.settleMs);
   const { reach, bridge } = bound(context, edge);
   const { from, to } = edge.window;

@@ -1,3 +1,5 @@
+import { findProvenEnd } from '../../archive/completeness/symbol-lifetime.ts';
+import { createUnknownSymbol } from '../../archive/format/market.ts';
 import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
 import {
   type EmptyWindow,
@@ -100,7 +102,7 @@ function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Sil
 /** What proofs read of the archive. */
 export function createProofAccess(
   run: Pick<Run, 'context' | 'archive' | 'night' | 'source'>,
-): Pick<ProofContext, 'night' | 'settleMs' | 'knownSilences' | 'getKnownTicks' | 'findTick'> {
+): Pick<ProofContext, 'night' | 'settleMs' | 'knownSilences' | 'getKnownTicks' | 'getProvenSpan' | 'findTick'> {
   const { db } = run.archive.state;
   const { lookbackMs } = getLingerRules(run.context);
   let findTick: FindLastTick | undefined;
@@ -112,6 +114,11 @@ export function createProofAccess(
       const facts = readSymbol(db, symbol);
       if (facts === undefined) return { first: null, last: null, count: 0 };
       return { first: facts.firstTick, last: includeJournaledTicks(db, facts).lastTick, count: facts.ticks };
+    },
+    getProvenSpan(symbol) {
+      const facts = readSymbol(db, symbol) ?? createUnknownSymbol(symbol, run.context.clock.nowMs());
+      const coverage = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
+      return { firstSeen: facts.firstSeen, provenTo: findProvenEnd(facts, coverage) };
     },
     findTick(symbol, at) {
       findTick ??= openLastTickFinder(run, lookbackMs);

@@ -170,6 +170,10 @@ export class Archive {
           const { facts, times } = this.held.get(symbol)!;
           return { first: facts.firstTick, last: times.at(-1) ?? null, count: facts.ticks };
         },
+        getProvenSpan: (symbol) => {
+          const { facts, coverage } = this.held.get(symbol)!;
+          return { firstSeen: facts.firstSeen, provenTo: findProvenEnd(facts, coverage) };
+        },
         findTick: async (symbol, at) => findTick(this.held.get(symbol)!, at),
       },
       plans,
