@@ -106,7 +106,7 @@ export const createServerBehavior = (
 });
 
 /** A page counts as truncated if it has at least this share of the smallest truncated page, because page caps vary. */
-const truncatedShare = 0.8;
+export const truncatedShare = 0.8;
 
 /** Records a page that was truncated at one side of its window. */
 export function noteTruncated(behavior: ServerBehavior, count: number, side: WindowSide): void {
