@@ -112,8 +112,6 @@ const measures = {
   spanMs: ({ first, last }: Shown) => last! - first!,
   hours: ({ hours }: Shown) => hours,
   days: ({ days }: Shown) => days,
-  hoursBefore: (shown: Shown) => (mayBeCapped(shown) ? 0 : hourOf(shown.first!) - Math.ceil(shown.from / hourMs)),
-  daysBefore: (shown: Shown) => (mayBeCapped(shown) ? 0 : dayOf(shown.first!) - Math.ceil(shown.from / dayMs)),
   hoursAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : hourOf(shown.to) - hourOf(shown.last!) - 1),
   daysAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : dayOf(shown.to) - dayOf(shown.last!) - 1),
 };
@@ -145,6 +143,12 @@ export const pickLonger = (a: Silences, b: Silences): Silences => ({
   trail: lengthOf(b.trail) > lengthOf(a.trail) ? b.trail : a.trail,
 });
 
+/** The whole UTC hours and days of a time without ticks before a tick. */
+const countWhole = (lead: Window | null): Pick<Extent, 'hours' | 'days'> => ({
+  hours: lead === null ? 0 : Math.max(0, hourOf(lead.to) - Math.ceil(lead.from / hourMs)),
+  days: lead === null ? 0 : Math.max(0, dayOf(lead.to) - Math.ceil(lead.from / dayMs)),
+});
+
 /** Share of empty responses among requests that reach a known tick, above which a night is sick. */
 const sickShare = 0.01;
 
@@ -156,8 +160,10 @@ export class Night {
   /** The first and the last tick of each symbol so far, and how many different ones there are at least. */
   readonly #ticks = new Map<string, Window & { readonly count: number }>();
   readonly #known = { requests: 0, empty: 0 };
-  /** The longest silences. */
-  silences: Silences = noSilences;
+  #silences = noSilences;
+  /** The longest time without ticks before the first tick of each symbol. A store of each symbol's last rows shows it before old ones. */
+  readonly #leads = new Map<string, Silence>();
+  #keptLead: Silence | null | undefined;
   #latest: Reach | null = null;
   #earliest: Reach | null = null;
 
@@ -166,17 +172,29 @@ export class Night {
     if (shown.count === 0) return;
     this.#shown.push({ symbol, shown });
     const { from, to, first, last, gap } = shown;
-    this.silences = pickLonger(this.silences, {
+    this.#silences = pickLonger(this.#silences, {
       bridge: gap === null ? null : { symbol, ...gap },
-      lead: mayBeCapped(shown) ? null : { symbol, from, to: first! },
+      lead: null,
       trail: mayBeCapped(shown) ? null : { symbol, from: last!, to },
     });
+    const lead = { symbol, from, to: first! };
+    if (!mayBeCapped(shown) && lengthOf(lead) > lengthOf(this.#leads.get(symbol) ?? null))
+      this.#leads.set(symbol, lead);
     for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
     const seen = this.#ticks.get(symbol) ?? { from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY, count: 0 };
     const count = seen.count + times.filter((t) => t < seen.from || t > seen.to).length;
     this.#ticks.set(symbol, { from: Math.min(seen.from, first!), to: Math.max(seen.to, last!), count });
     this.#mostTicks.note(count, symbol);
-    [this.#latest, this.#earliest] = [null, null];
+    [this.#latest, this.#earliest, this.#keptLead] = [null, null, undefined];
+  }
+
+  /** The longest silences. */
+  get silences(): Silences {
+    if (this.#keptLead === undefined)
+      this.#keptLead = [...this.#leads.values()]
+        .filter(({ symbol }) => this.#mostTicks.without(symbol) >= 2 * this.countTicks(symbol))
+        .reduce<Silence | null>((a, b) => (lengthOf(b) > lengthOf(a) ? b : a), null);
+    return { ...this.#silences, lead: this.#keptLead };
   }
 
   /** All responses with ticks, in the order in which they came. */
@@ -221,7 +239,7 @@ export class Night {
       spanMs: most('spanMs'),
       hours: most('hours'),
       days: most('days'),
-      before: { hours: most('hoursBefore'), days: most('daysBefore') },
+      before: countWhole(this.silences.lead),
       after: { hours: most('hoursAfter'), days: most('daysAfter') },
       mostTicks: Math.max(0, this.#mostTicks.without(symbol)),
     };
