@@ -57,7 +57,7 @@ export const pagingBreaks: readonly SourceBreak[] = [
     edits: [
       [
         'src/collector/paging/fetch-window.ts',
-        'const isAnchored = knownTick !== null && includesTime(o.times, knownTick);',
+        'const isAnchored = knownTick !== null && o.times.includes(knownTick);',
         'const isAnchored = knownTick !== null;',
       ],
     ],

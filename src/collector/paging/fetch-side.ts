@@ -1,4 +1,3 @@
-import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Window } from '../../base/window.ts';
 import { pageCapMin, type Shown } from '../proof/shown.ts';
 import {
@@ -84,7 +83,8 @@ export function* fetchSide(
       if (page !== first) noteComplete(behavior, page.received);
       return end('repeated', next);
     }
-    if (hasTickBeyond(next.times, tick, side, page.observedAt)) noteTruncated(behavior, page.received, side);
+    // A tick that followed the page says nothing about it.
+    if (side === 'low' || next.times[1]! < page.observedAt) noteTruncated(behavior, page.received, side);
     progress.idleRequests = 0;
     const evidence = isCutByStatement(page, side) ? 'stated' : 'confirmed';
     yield* claim(progress, computeWindowBetween(first, tick, side), evidence, observedAt);
@@ -166,13 +166,3 @@ const computeWindowBetween = (first: Observation, tick: number, side: WindowSide
 /** The outermost tick of a page at a side. `times` are distinct, ascending and not empty. */
 const findOutermostTick = (times: Float64Array, side: WindowSide): number =>
   side === 'high' ? times.at(-1)! : times[0]!;
-
-/**
- * Whether a page has a tick further outward than `tick` and before `beforeMs`, when the page of that tick was generated: that page
- * was truncated. `times` are distinct and ascending.
- */
-export function hasTickBeyond(times: Float64Array, tick: number, side: WindowSide, beforeMs: number): boolean {
-  const first = side === 'high' ? findFirstAtOrAfter(times, tick + 1) : 0;
-  const end = side === 'high' ? times.length : findFirstAtOrAfter(times, tick);
-  return first < end && times[first]! < beforeMs;
-}

@@ -1,4 +1,3 @@
-import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { intersectTwo, isEmpty, minuteMs, subtract, type Window } from '../../base/window.ts';
 import { fetchSide, type SideResult } from './fetch-side.ts';
 import {
@@ -93,7 +92,7 @@ function* fetchPending(progress: FetchProgress, w: PendingWindow): FetchSteps {
   }
   if (hasTooManyRejected(o)) yield* excludePage(progress, o, requestedWindow);
   if (o.times.length > 0) {
-    const isAnchored = knownTick !== null && includesTime(o.times, knownTick);
+    const isAnchored = knownTick !== null && o.times.includes(knownTick);
     return yield* processPage(progress, { ...w, from: requestedWindow.from }, o, isAnchored ? knownTick : null);
   }
   const covered = intersectTwo(o.claimableWindow, w);
@@ -251,5 +250,3 @@ function* queueRest(progress: FetchProgress, w: PendingWindow, o: Observation, c
     else progress.pending.push({ ...rest, isEarlier, isExact: !isEarlier, isPart: true });
   }
 }
-
-const includesTime = (times: Float64Array, t: number): boolean => times[findFirstAtOrAfter(times, t)] === t;
