@@ -288,9 +288,8 @@ function createDayTally(state: CompletenessInput, day: number): DayTally {
 }
 
 interface SymbolWithExceptions extends SymbolCompleteness {
-  /** The union of covered and excepted windows, and of proven and excepted windows. */
+  /** The union of covered and excepted windows. */
   readonly coveredOrExcepted: readonly Window[];
-  readonly provenOrExcepted: readonly Window[];
   /**
    * On a day that is not over, coverage is expected only up to this time: the end of the latest coverage of any symbol
    * or, if later, the end of this symbol's last owed window.
@@ -299,15 +298,11 @@ interface SymbolWithExceptions extends SymbolCompleteness {
 }
 
 function addExceptions(symbolResult: SymbolCompleteness, newest: number): SymbolWithExceptions {
-  const { covered, proven, excepted, isUnrequested, owedTo } = symbolResult;
-  const withExceptions = (windows: readonly Window[]): readonly Window[] =>
-    excepted.length === 0 ? windows : union([...windows, ...excepted]);
-  const expectedTo = isUnrequested ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo);
+  const { covered, excepted, isUnrequested, owedTo } = symbolResult;
   return {
     ...symbolResult,
-    coveredOrExcepted: withExceptions(covered),
-    provenOrExcepted: withExceptions(proven),
-    expectedTo,
+    coveredOrExcepted: excepted.length === 0 ? covered : union([...covered, ...excepted]),
+    expectedTo: isUnrequested ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo),
   };
 }
 
@@ -324,16 +319,12 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
   else if (tally.missing.length < missingSymbolsMax) tally.missing.push(symbolResult.symbol);
   if (coversEach(proven, lifetimes)) return;
   tally.reasons.addSymbol(symbolResult, lifetimes, tally.judgedTo);
-  if (coversEach(covered, lifetimes)) {
-    tally.isProvisional = true;
-  } else if (coversEach(symbolResult.coveredOrExcepted, lifetimes)) {
+  if (subtract(intersect(covered, lifetimes), proven).length > 0) tally.isProvisional = true;
+  if (coversEach(covered, lifetimes)) return;
+  if (coversEach(symbolResult.coveredOrExcepted, lifetimes))
     tally.exceptions += excepted.filter((w) => subtract(intersect([w], lifetimes), covered).length > 0).length;
-    if (!coversEach(symbolResult.provenOrExcepted, lifetimes)) tally.isProvisional = true;
-  } else if (symbolResult.isSuspended) {
-    tally.exceptions++;
-    // The rest of its coverage is treated as for other symbols.
-    if (subtract(intersect(covered, lifetimes), proven).length > 0) tally.isProvisional = true;
-  } else tally.isIncomplete = true;
+  else if (symbolResult.isSuspended) tally.exceptions++;
+  else tally.isIncomplete = true;
 }
 
 /**

@@ -153,10 +153,8 @@ function modelDay(input: ModelInput, day: number) {
       exceptions += excepted.filter((w) => uncovered.some((t) => windowsContaining([w], t))).length;
     else if (uncovered.length > 0 && facts.suspendedAt !== null) exceptions++;
     else if (uncovered.length > 0) evidenceByQuarter.add('nothing');
-    // An excepted window needs no proof if another excepted window is missing too.
-    const needsNoProof = (t: number) => uncovered.length > 0 && isExcepted && windowsContaining(excepted, t);
-    for (const { t, evidence } of evidences)
-      if (evidence === 'inferred' && !needsNoProof(t)) evidenceByQuarter.add('inferred');
+    // What is covered of an excepted window needs proof as the rest does.
+    if (evidences.some(({ evidence }) => evidence === 'inferred')) evidenceByQuarter.add('inferred');
   }
   const isOver = nowMs >= day + dayMs;
   const state =
