@@ -3,15 +3,7 @@ import { type GapWindow, splitByReason } from '../../contract/completeness-count
 import { type CoveredWindow, isProven } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { isUnselected } from '../format/selection.ts';
-import {
-  canBeLive,
-  computeCursor,
-  computeLifetime,
-  findProvenEnd,
-  isLive,
-  isRequested,
-  type LingerRules,
-} from './symbol-lifetime.ts';
+import { canBeLive, computeCursor, computeLifetime, isLive, isRequested, type LingerRules } from './symbol-lifetime.ts';
 
 /** The known windows of one symbol. Times are epoch milliseconds; windows may be in any order. */
 export interface SymbolWindows {
@@ -149,7 +141,8 @@ export function computeSymbolCompleteness(
     const cursor = computeEnd(covered);
     // A poll covers what follows its coverage, and knows nothing of damage: an ended symbol does not become live by it.
     const polledTo = known.damaged.length === 0 ? cursor : computeEnd(union(known.coverage));
-    const polled = { cursor: polledTo, provenTo: findProvenEnd(facts, known.coverage) };
+    // A symbol that is covered to its end holds nothing back, although it is polled until that is proven.
+    const polled = { cursor: polledTo, provenTo: Number.POSITIVE_INFINITY };
     if (namedSymbols === null && !isLive(facts, polled, nowMs, lifetimeRules)) return null;
     return {
       cursor,

@@ -59,7 +59,7 @@ export interface LingerRules extends LifetimeRules {
 }
 
 /** How far a symbol is covered, epoch ms. */
-export interface PolledReach {
+interface PolledReach {
   /** The contiguous end of its coverage. */
   readonly cursor: number;
   /** The end of its last proven window. */

@@ -5,13 +5,7 @@ import {
   type CompletenessInput,
   computeCompleteness,
 } from '../../../src/archive/completeness/completeness.ts';
-import {
-  allCovered,
-  canBeLive,
-  computeLifetime,
-  isLive,
-  type PolledReach,
-} from '../../../src/archive/completeness/symbol-lifetime.ts';
+import { allCovered, canBeLive, computeLifetime, isLive } from '../../../src/archive/completeness/symbol-lifetime.ts';
 import { type CoveredWindow, type Evidence, isProven, overlayCoverage } from '../../../src/archive/format/coverage.ts';
 import type { SymbolFacts } from '../../../src/archive/format/market.ts';
 import { isUnselected, type UnselectedWindow } from '../../../src/archive/format/selection.ts';
@@ -205,20 +199,18 @@ function modelCursor(facts: SymbolFacts, answers: readonly CoveredWindow[], wind
   return t;
 }
 
-/** How far a symbol is covered without a gap, and the end of the last quarter that is proven or in which it was not collected. */
-function modelPolledReach(facts: SymbolFacts, answers: readonly CoveredWindow[]): PolledReach {
-  const done = [...answers.filter(isProven), ...(facts.unselected ?? [])];
-  const provenTo = Math.max(...done.map(({ to }) => to));
-  return { cursor: modelCursor(facts, answers, answers), provenTo };
-}
-
 function modelReach(input: ModelInput, isCounted: (covered: CoveredWindow) => boolean): number | null {
   const { symbols, coverage, namedSymbols, nowMs } = input;
   const cursors = symbols.flatMap((facts) => {
     const answers = coverage.get(facts.symbol)!;
     const live =
       namedSymbols === null
-        ? isLive(facts, modelPolledReach(facts, answers), nowMs, rules)
+        ? isLive(
+            facts,
+            { cursor: modelCursor(facts, answers, answers), provenTo: Number.POSITIVE_INFINITY },
+            nowMs,
+            rules,
+          )
         : isNamed(facts, namedSymbols) && facts.suspendedAt === null && !isUnselected(facts);
     const windows = [...answers.filter(isCounted), ...exceptedOf(input, facts.symbol)];
     return live ? [modelCursor(facts, answers, windows)] : [];
