@@ -73,25 +73,6 @@ test('is listed with its time in the manifest, and stays so after later proof, w
   ]);
 });
 
-test('stays when older responses of the window are imported, until a later one or the user claims it', async () => {
-  const archive = opened();
-  const covering = (fetchedAt: number, evidence: Evidence) =>
-    answer('A', [], { requestedWindow: hours(0, 24), covered: [{ ...hours(0, 24), fetchedAt, evidence }] });
-  const coveredAfter = async (...records: Parameters<typeof append>[1][]): Promise<Window[]> => {
-    append(archive, ...records);
-    await publishNow(archive);
-    expect(union(readPublishedCoverage(archive.state.db, 'A'))).toEqual(published(archive, 'A'));
-    return published(archive, 'A');
-  };
-  const rest = [hours(0, 6), hours(12, 24)];
-  expect(await coveredAfter(covering(now, 'confirmed'))).toEqual([hours(0, 24)]);
-  expect(await coveredAfter({ ...withdrawal('A', hours(6, 12)), observedAt: now + 5 })).toEqual(rest);
-  expect(await coveredAfter(covering(now + 4, 'confirmed'), covering(now + 4, 'inferred'))).toEqual(rest);
-  expect(await coveredAfter(covering(now + 4, 'declared'))).toEqual([hours(0, 24)]);
-  expect(await coveredAfter({ ...withdrawal('A', hours(6, 12)), observedAt: now + 8 })).toEqual(rest);
-  expect(await coveredAfter(covering(now + 8, 'inferred'))).toEqual([hours(0, 24)]);
-});
-
 test('changes the covered share of candles', async () => {
   const archive = opened();
   const share = () => publishedRows(archive.layout.root, 'candles_1h').map((row) => row[7]);

@@ -1,6 +1,6 @@
 import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, intersect, overlaps, subtract, type Window } from '../../base/window.ts';
-import { type CoveredWindow, isProven, withdrawCoverage } from './coverage.ts';
+import { type CoveredWindow, isProven } from './coverage.ts';
 
 /** A window whose tick coverage was withdrawn, and when, epoch ms. */
 export interface DatedWindow extends Window {
@@ -87,30 +87,15 @@ const dropReproven = <D extends DatedWindow>(withdrawn: readonly D[], coverage: 
     return subtract([one], later).map((window) => ({ ...one, ...window }));
   });
 
-/**
- * Removes claims of responses that were generated before a listed withdrawal: they may be read again from files, or arrive late.
- * What a user declares counts.
- * @param claims by symbol
- */
-export function removeOlderClaims(
-  claims: ReadonlyMap<string, readonly CoveredWindow[]>,
-  listed: readonly PublishedWithdrawal[],
-): ReadonlyMap<string, readonly CoveredWindow[]> {
-  const bySymbol = Map.groupBy(listed, ({ symbol }) => symbol);
-  const remove = (claim: CoveredWindow, withdrawn: readonly DatedWindow[]): CoveredWindow[] =>
-    claim.evidence === 'declared'
-      ? [claim]
-      : withdrawCoverage(
-          [claim],
-          withdrawn.filter(({ at }) => claim.fetchedAt < at),
-        );
-  return new Map(
-    [...claims].map(([symbol, windows]) => {
-      const withdrawn = bySymbol.get(symbol);
-      return [symbol, withdrawn === undefined ? windows : windows.flatMap((claim) => remove(claim, withdrawn))];
-    }),
-  );
-}
+/** Removes what saved responses claim that were generated before a withdrawal of the same symbol. */
+export const removeOlderClaims = <C extends Omit<CoveredWindow, 'origin'>>(
+  claims: readonly C[],
+  withdrawn: readonly DatedWindow[] = [],
+): C[] =>
+  claims.flatMap((claim) => {
+    const later = withdrawn.filter(({ at }) => claim.fetchedAt < at);
+    return later.length === 0 ? [claim] : subtract([claim], later).map((rest) => ({ ...claim, ...rest }));
+  });
 
 /**
  * The parts of coverage that another archive withdraws: those that were fetched no later, unless this archive lists the same

@@ -11,7 +11,7 @@ import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import { isOutside } from '../format/price-law.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
-import type { DatedWindow } from '../format/withdrawals.ts';
+import type { DatedWindow, PublishedWithdrawal } from '../format/withdrawals.ts';
 import { recordOldestServedTick } from './coverage-store.ts';
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { appendRejected } from './journal-rejected.ts';
@@ -406,6 +406,13 @@ export function readWithdrawals(
   const bySymbol = Map.groupBy(withdrawals, ({ symbol }) => symbol);
   return new Map([...bySymbol].map(([symbol, list]) => [symbol, list.map(({ window }) => window)]));
 }
+
+/** Reads the withdrawals that are not published yet. */
+export const readJournaledWithdrawals = (db: Database): PublishedWithdrawal[] =>
+  db.all(
+    `select w.symbol, w.t_from as "from", w.t_to as "to", j.observed_at as at
+     from journal_withdrawn w join journal j on j.id = w.record_id`,
+  );
 
 /** Counts the journaled ticks of a run by bin. */
 export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & { readonly ticks: number })[] =>

@@ -17,7 +17,6 @@ import {
   listPartWithdrawals,
   overlayWithdrawals,
   type PublishedWithdrawal,
-  removeOlderClaims,
 } from '../format/withdrawals.ts';
 import { readPublishedCoverageIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
@@ -254,14 +253,13 @@ async function startMerge(
   // Those of a union are listed by one of its archives.
   const added = union === undefined ? flattenWithdrawals(withdrawn) : [];
   const listed = overlayWithdrawals([...listedBefore, ...added]);
-  const claims = input.source.readCoverage(bin);
   const task: MergeTask = {
     day,
     part,
     old,
     chunks,
     coverage: coverage.ticks,
-    answers: union === undefined ? removeOlderClaims(claims, listedBefore) : claims,
+    answers: input.source.readCoverage(bin),
     withdrawn,
     listed: Map.groupBy(listed, ({ symbol }) => symbol!),
     lost: union === undefined ? lost : uniteLost(lost, readOtherLost(union, bin)),

@@ -4,6 +4,7 @@ import type { OrderBookSnapshot } from '../../archive/format/order-book.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
 import type { QualifyName } from '../../archive/format/qualify-market.ts';
 import type { SeriesDataset } from '../../archive/format/series-datasets.ts';
+import { type PublishedWithdrawal, removeOlderClaims } from '../../archive/format/withdrawals.ts';
 import {
   appendQuarantined,
   type QuarantinedInput,
@@ -13,6 +14,7 @@ import {
   appendMarkets,
   appendTicks,
   computeTickLoad,
+  readJournaledWithdrawals,
   sortTicksByTime,
   type TickRecord,
   ticksPerRejected,
@@ -124,6 +126,8 @@ export class ImportWriter {
   readonly #seriesWriters: readonly SeriesWriter[];
   readonly #records;
   readonly #books;
+  /** The withdrawals of the archive, by symbol. */
+  readonly #withdrawn: ReadonlyMap<string | null, readonly PublishedWithdrawal[]>;
 
   constructor(run: Run, options: ImportWriterOptions) {
     this.#run = run;
@@ -131,6 +135,8 @@ export class ImportWriter {
     this.#qualify = options.qualify ?? keepName;
     const { state } = run.archive;
     this.#state = state;
+    const { withdrawn = [] } = run.archive.readManifest().datasets.coverage;
+    this.#withdrawn = Map.groupBy([...withdrawn, ...readJournaledWithdrawals(state.db)], ({ symbol }) => symbol);
     this.#rank = options.preferred ? precedenceRanks.preferred : precedenceRanks.import;
     this.#buffer = openImportBuffer(run.id, this.#rank, state.identity.parts);
     this.#load = readJournalLoad(state.db);
@@ -316,7 +322,9 @@ export class ImportWriter {
     this.#ticks += accepted + rejected.length;
     this.rowCounter.accept(accepted);
     for (const { reason, raw } of rejected) this.rowCounter.reject(reason, raw);
-    await this.#take({ ...ticks, symbol: this.#qualify(ticks.symbol) }, rejected);
+    const symbol = this.#qualify(ticks.symbol);
+    const covered = removeOlderClaims(ticks.covered, this.#withdrawn.get(symbol));
+    await this.#take({ ...ticks, symbol, covered }, rejected);
     this.#rejectBuffer.nextFile();
   }
 
@@ -326,7 +334,8 @@ export class ImportWriter {
   async addResponse(record: Omit<TickRecord, 'runId'>): Promise<void> {
     this.#ticks += record.ticks.t.length + record.rejected.length;
     this.symbols.add(record.symbol);
-    await this.#records.add({ ...record, runId: this.#run.id });
+    const covered = removeOlderClaims(record.covered, this.#withdrawn.get(record.symbol));
+    await this.#records.add({ ...record, covered, runId: this.#run.id });
   }
 
   async addBook(record: Omit<BookRecord, 'runId'>): Promise<void> {

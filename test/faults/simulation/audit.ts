@@ -164,7 +164,8 @@ export function startAudit(
     for (const [symbol, list] of published) {
       const claims = oracle.covers.get(symbol) ?? [];
       const withdrawn = withdrawnRows.get(symbol) ?? [];
-      for (const w of subtractWindows(list, [...claims, ...withdrawn]))
+      const disputed = oracle.disputed.get(symbol) ?? [];
+      for (const w of subtractWindows(list, [...claims, ...disputed, ...withdrawn]))
         yield `coverage: ${symbol} [${w.from}, ${w.to}) was never fetched`;
       const lost = manifest.lost?.filter((window) => window.symbol === symbol) ?? [];
       for (const w of subtractWindows(claims, [...list, ...lost, ...(journaled.get(symbol) ?? [])]))
@@ -182,7 +183,7 @@ export function startAudit(
         const isRestored =
           restored.get(symbol)?.some((row) => row.fetchedAt === fetchedAt && overlaps(row)) &&
           claims.some((claim) => overlaps(claim) && fetchedAt <= claim.fetchedAt);
-        const isAnswered = isRestored || claims.some((claim) => claim.fetchedAt === fetchedAt);
+        const isAnswered = isRestored || [...claims, ...disputed].some((claim) => claim.fetchedAt === fetchedAt);
         if (!isAnswered && subtractWindows([{ from, to }], withdrawn).length > 0)
           yield `coverage: ${symbol} [${from}, ${to}) matches no response of ${fetchedAt}`;
         if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} has a response from the future`;

@@ -1,6 +1,8 @@
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
+import type { DatedWindow } from '../../../src/archive/format/withdrawals.ts';
 import { type Database, getMeta } from '../../../src/archive/journal/database.ts';
 import { toDoubles } from '../../../src/archive/journal/journal.ts';
+import { pushTo } from '../../../src/base/push-to.ts';
 import { floorToDay, intersect, splitByDay, subtract } from '../../../src/base/window.ts';
 import type { LostTick } from './damage.ts';
 import { findCounted } from './reading-order.ts';
@@ -27,6 +29,11 @@ export interface Oracle {
   ever(symbol: string, t: number): readonly Observation[];
   /** All coverage ever claimed, by response. */
   readonly covers: ReadonlyMap<string, readonly CoveredWindow[]>;
+  /**
+   * What pages claimed that are older than a withdrawal of their window: not covered, unless the import began before the
+   * withdrawal, or the state was lost before it was published.
+   */
+  readonly disputed: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Errors; the first is the most relevant. */
   readonly wrongs: string[];
   /** Keys whose precedence is unknown because the state was lost: the price of any observation may win. */
@@ -69,6 +76,8 @@ interface CoverRow {
 export function startOracle(world: World, generatedMsMax: number): Oracle {
   let seen = new Map<string, Map<number, Observation[]>>();
   let covers = new Map<string, CoveredWindow[]>();
+  const disputed = new Map<string, CoveredWindow[]>();
+  const withdrawals = new Map<string, DatedWindow[]>();
   let loose = new Set<string>();
   const ever = new Map<string, Observation[]>();
   const wrongs: string[] = [];
@@ -97,10 +106,15 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
           note(symbol, t, { rank, observedAt, p, record: 0, counts: counted.has(i) });
     }
     for (const { symbol, observedAt, ticks, covered } of pages) {
-      const evidence = ticks.length > 0 ? 'stated' : 'inferred';
-      for (const { from, to } of covered.flatMap((window) => splitByDay(window)))
-        if (!journaled.has(`${symbol} ${floorToDay(from)}`))
-          claim({ symbol, t_from: from, t_to: to, fetched_at: observedAt, origin: 'import', evidence });
+      const head = { origin: 'import', evidence: ticks.length > 0 ? 'stated' : 'inferred' } as const;
+      const later = (withdrawals.get(symbol) ?? []).filter(({ at }) => at > observedAt);
+      for (const window of covered.flatMap((one) => splitByDay(one))) {
+        if (journaled.has(`${symbol} ${floorToDay(window.from)}`)) continue;
+        for (const { from, to } of subtract([window], later))
+          claim({ symbol, t_from: from, t_to: to, fetched_at: observedAt, ...head });
+        for (const both of intersect([window], later))
+          pushTo(disputed, symbol, { ...both, fetchedAt: observedAt, ...head });
+      }
     }
   }
 
@@ -138,10 +152,12 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
       'select record_id, symbol, t_from, t_to, fetched_at, origin, evidence from journal_coverage where record_id > ? order by id',
       last,
     );
-    const withdrawn = db.all<{ record_id: number; symbol: string; t_from: number; t_to: number }>(
-      'select record_id, symbol, t_from, t_to from journal_withdrawn where record_id > ? order by id',
+    const withdrawn = db.all<{ record_id: number; symbol: string; t_from: number; t_to: number; at: number }>(
+      `select record_id, w.symbol, t_from, t_to, observed_at as at
+       from journal_withdrawn w join journal j on j.id = record_id where record_id > ? order by w.id`,
       last,
     );
+    for (const { symbol, t_from: from, t_to: to, at } of withdrawn) pushTo(withdrawals, symbol, { from, to, at });
     const takenBack = Map.groupBy(withdrawn, (row) => row.record_id);
     for (const row of claims) {
       // A record withdraws only windows claimed before it.
@@ -200,6 +216,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     get covers() {
       return covers;
     },
+    disputed,
     wrongs,
     ever: (symbol, t) => ever.get(`${symbol}\n${t}`) ?? [],
     isLoose: (symbol, t) => loose.has(`${symbol}\n${t}`),
