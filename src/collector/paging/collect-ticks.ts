@@ -8,7 +8,7 @@ import { createCircuitBreaker } from './circuit-breaker.ts';
 import { staleReason, statedGapReason } from './fetch-steps.ts';
 import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
-import { cutClaim, findHorizon, findSupports, type ProofContext, proveEdges } from './prove-coverage.ts';
+import { cutClaim, findHorizon, findSupports, type Horizon, type ProofContext, proveEdges } from './prove-coverage.ts';
 
 export interface FetchFailure extends Window {
   readonly symbol: string;
@@ -36,8 +36,8 @@ export interface TickCollectOutcome {
   readonly behind: readonly FetchFailure[];
   /** What empty responses support, on the way to three nights. */
   readonly supports: readonly EmptyWindow[];
-  /** The oldest tick that the service showed, if it has nothing older of any symbol, epoch ms. */
-  readonly oldest: number | null;
+  /** Set if the service has nothing older of any symbol. */
+  readonly horizon: Horizon | null;
   /** Why the collection stopped early: the credential was refused, or the upstream was unreachable or failed for too long. */
   readonly stopError: UpstreamError | null;
 }
@@ -80,7 +80,7 @@ class TickCollection {
   #stopError: UpstreamError | null = null;
   /** What no response covered before, of the first polls and backfills. */
   readonly #wanted = new Map<string, readonly Window[]>();
-  #oldest: number | null = null;
+  #horizon: Horizon | null = null;
   /** The windows without their margin, of plans that have one. */
   readonly #kept = new Map<string, readonly Window[]>();
 
@@ -197,11 +197,15 @@ class TickCollection {
    */
   async #expire(): Promise<void> {
     const context = this.#context;
-    const wanted = [...this.#wanted].filter(([symbol]) => this.#answered.has(symbol) && !this.#failed.has(symbol));
+    // Where the history of these begins, the service itself says.
+    const stated = new Set(this.#lost.filter(({ isTooOld }) => isTooOld === true).map(({ symbol }) => symbol));
+    const wanted = [...this.#wanted].filter(
+      ([symbol]) => this.#answered.has(symbol) && !this.#failed.has(symbol) && !stated.has(symbol),
+    );
     const from = wanted.reduce((min, [, windows]) => Math.min(min, windows[0]!.from), Number.POSITIVE_INFINITY);
     const horizon = wanted.length === 0 ? null : await findHorizon(context, from);
     if (horizon === null) return;
-    this.#oldest = horizon.oldest;
+    this.#horizon = horizon;
     for (const [symbol, windows] of wanted) {
       const withdrawn = intersect(windows, [{ from: Number.NEGATIVE_INFINITY, to: horizon.from }]);
       if (withdrawn.length === 0) continue;
@@ -249,7 +253,7 @@ class TickCollection {
       supports: findSupports(context, this.#answeredEmpty).flatMap((support) =>
         this.#clip(support.symbol, support).map((part) => ({ ...support, ...part })),
       ),
-      oldest: this.#oldest,
+      horizon: this.#horizon,
       stopError: this.#stopError,
     };
   }

@@ -62,6 +62,15 @@ export async function proveEdges(
   await claimProven(context, again);
 }
 
+/** Where the history of a service begins. Epoch ms. */
+export interface Horizon {
+  /** From here on, ticks are expected. */
+  readonly from: number;
+  /** The oldest and the latest tick that it showed of any symbol. */
+  readonly oldest: number;
+  readonly latest: number;
+}
+
 /** So many symbols must show nothing older. */
 const horizonSymbols = 3;
 
@@ -71,10 +80,7 @@ const horizonSymbols = 3;
  * null: there is none, or none is known. A refusal, a failure and few symbols show none.
  * @param wanted start of the windows that were requested, epoch ms
  */
-export async function findHorizon(
-  context: ProofContext,
-  wanted: number,
-): Promise<{ readonly from: number; readonly oldest: number } | null> {
+export async function findHorizon(context: ProofContext, wanted: number): Promise<Horizon | null> {
   const { night } = context;
   const oldest = night.shown.reduce((min, { shown }) => Math.min(min, shown.first!), Number.POSITIVE_INFINITY);
   const symbols = new Set(night.shown.map(({ symbol }) => symbol));
@@ -85,7 +91,8 @@ export async function findHorizon(
     const o = await requestMore(context, symbol, before, before);
     if (o === null || o.received > 0) return null;
   }
-  return { from: Math.ceil(oldest / dayMs) * dayMs, oldest };
+  const latest = night.shown.reduce((max, { shown }) => Math.max(max, shown.last!), Number.NEGATIVE_INFINITY);
+  return { from: Math.ceil(oldest / dayMs) * dayMs, oldest, latest };
 }
 
 /** The last UTC midnight at least `settleMs` before a response: later ticks may still come late. */

@@ -20,7 +20,7 @@ export interface CollectedFor {
  */
 export function recordOwedWindows(
   run: Run,
-  { done, failures, failed, shortHistories, oldest }: TickCollectOutcome,
+  { done, failures, failed, shortHistories, horizon }: TickCollectOutcome,
   { isAsked, isFirstNight }: CollectedFor,
 ): void {
   const { context, archive } = run;
@@ -37,12 +37,13 @@ export function recordOwedWindows(
     if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
   }
   for (const failure of expired) run.failures.push({ ...failure, kind: 'expired' });
-  if (oldest !== null && (isFirstNight || isAsked)) {
-    const kept = formatCount(Math.max(1, Math.round((nowMs - oldest) / dayMs)), 'day');
+  if (horizon !== null && (isFirstNight || isAsked)) {
+    const { oldest, latest } = horizon;
+    const kept = formatCount(Math.max(1, Math.round((latest - oldest) / dayMs)), 'day');
     run.warnings.push(
       `Nothing older than ${formatMinute(oldest)} UTC from any symbol: the service seems to keep ${kept}. What is before has expired.`,
     );
-  } else if (oldest === null && shortHistories.length > expired.length) {
+  } else if (horizon === null && shortHistories.length > expired.length) {
     const names = shortHistories
       .map(({ symbol }) => symbol)
       .filter((name) => !expired.some(({ symbol }) => symbol === name));
