@@ -11,7 +11,7 @@ import { createUnknownSymbol, type SymbolFacts, symbolFields } from './format/ma
 import { precedenceRanks } from './format/precedence.ts';
 import { parseManifestSelection, type Selections } from './format/selection.ts';
 import { insertCoverage, joinOldCoverage } from './journal/coverage-store.ts';
-import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
+import { commitIdKey, manifestHashKey, setMeta } from './journal/database.ts';
 import { acceptWindows, recordLost } from './journal/gap-records.ts';
 import { restoreListings } from './journal/nightly-memory.ts';
 import { recordPrecedence } from './journal/precedence-store.ts';
@@ -37,15 +37,8 @@ interface PublishedTree {
  * generation. Unpublished journal records are lost. The next poll fetches their windows again, because they are not
  * covered. Facts that no dataset has are lost too: the runs, the observation time of each tick (replaced by the origin
  * and time of its coverage), and which symbols are suspended (they are suspended again after the same number of days).
- * @param evidenceSince polls confirm only what was fetched since, epoch ms
  */
-export function rebuildState(
-  state: State,
-  manifest: Manifest,
-  layout: ArchiveLayout,
-  disk: Disk,
-  evidenceSince = manifest.created_at,
-): void {
+export function rebuildState(state: State, manifest: Manifest, layout: ArchiveLayout, disk: Disk): void {
   // Read before the transaction: other processes may be waiting for the database.
   const text = disk.read(layout.manifestPath);
   const { symbols, coverage, selections } = readPublishedState(manifest, layout, disk);
@@ -78,7 +71,6 @@ export function rebuildState(
       acceptWindows(db, [{ ...window, acceptedAt, reportedAt: manifest.created_at }]);
     recordSelections(db, selections);
     setMeta(db, 'generation', String(manifest.generation));
-    setMeta(db, evidenceSinceKey, String(evidenceSince));
     if (manifest.commit_id !== undefined) setMeta(db, commitIdKey, manifest.commit_id);
     setMeta(db, manifestHashKey, sha256(text));
   });

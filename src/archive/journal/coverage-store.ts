@@ -7,7 +7,7 @@ import {
   overlayCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
-import { type Database, evidenceSinceKey, getMeta, setMeta, toSourceKey } from './database.ts';
+import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { toCoveredWindow, type WindowRow } from './journal-rows.ts';
 import { separateResponsesMs } from './recheck-results.ts';
 
@@ -200,12 +200,6 @@ export const readOldestServedTick = (db: Database, source: string | null = null)
 export function recordOldestServedTick(db: Database, t: number, source: string | null = null): void {
   if (t < readOldestServedTick(db, source)) setMeta(db, toSourceKey('oldest_tick_shown', source), String(t));
 }
-
-/**
- * Reads the time, epoch ms, before which coverage has no usable evidence: the state was lost since, so a
- * poll cannot confirm it.
- */
-export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);
 
 /** Reads the recorded page caps; empty if none are recorded. */
 export function readKnownPageCaps<Known extends object>(db: Database, source: string | null = null): Partial<Known> {

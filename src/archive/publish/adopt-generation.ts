@@ -130,8 +130,7 @@ async function adoptLocked(
       // A collector does not hold the lock.
       if (hasJournaledRows(db)) throw createNotCopyError(archive, origin);
       clearState(db);
-      // Nothing was lost, so that polls go on confirming what the original had not confirmed yet.
-      rebuildState(state, manifest, layout, next, manifest.evidence_since ?? 0);
+      rebuildState(state, manifest, layout, next);
       setMeta(db, adoptedKey, formatAdopted(origin, hash));
     },
     manifest,

@@ -13,8 +13,7 @@ import {
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { uniteMarkets, uniteSymbol } from '../format/unite.ts';
-import { readEvidenceSince } from '../journal/coverage-store.ts';
-import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
+import type { Database } from '../journal/database.ts';
 import {
   acceptWindows,
   readAcceptedWindows,
@@ -222,8 +221,6 @@ function recordDecisions(
         (a, b) => a.acceptedAt - b.acceptedAt || compareUtf8(a.reason, b.reason),
       ),
     );
-  const since = Math.max(readEvidenceSince(db), manifest.evidence_since ?? 0);
-  if (since > 0) setMeta(db, evidenceSinceKey, String(since));
 }
 
 /** Computes what would be true after a change of the state, without making it. */
@@ -244,8 +241,8 @@ function rehearse<T>(db: Database, change: () => void, compute: () => T): T {
 
 const hasSameFindings = (base: Manifest, next: Manifest): boolean =>
   [base, next]
-    .map(({ days, lost, accepted, selection, sources, evidence_since, datasets: { coverage, markets } }) =>
-      JSON.stringify([days, lost, accepted, selection, sources, evidence_since, coverage.withdrawn, markets.lists]),
+    .map(({ days, lost, accepted, selection, sources, datasets: { coverage, markets } }) =>
+      JSON.stringify([days, lost, accepted, selection, sources, coverage.withdrawn, markets.lists]),
     )
     .every((text, _, [first]) => text === first);
 
