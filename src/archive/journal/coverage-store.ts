@@ -186,20 +186,8 @@ export function findKnownWindow(db: Database): Window | null {
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }
 
-// Facts kept between runs that determine how much coverage is proven. They are those of one server: `source` is the name
+// Facts kept between runs that save requests. They are those of one server: `source` is the name
 // of the source, or null for the only service of an archive.
-
-/**
- * Reads the time of the oldest tick that the server ever returned, epoch ms; infinite if it has returned none. An empty
- * response for an older window proves nothing.
- */
-export const readOldestServedTick = (db: Database, source: string | null = null): number =>
-  Number(getMeta(db, toSourceKey('oldest_tick_shown', source)) ?? Number.POSITIVE_INFINITY);
-
-/** Records the time of a run's oldest tick, epoch ms, if it is earlier than the recorded one. */
-export function recordOldestServedTick(db: Database, t: number, source: string | null = null): void {
-  if (t < readOldestServedTick(db, source)) setMeta(db, toSourceKey('oldest_tick_shown', source), String(t));
-}
 
 /** Reads the recorded page caps; empty if none are recorded. */
 export function readKnownPageCaps<Known extends object>(db: Database, source: string | null = null): Partial<Known> {

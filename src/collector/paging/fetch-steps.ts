@@ -101,7 +101,6 @@ export function* requestPage(
   behavior.largestPage = Math.max(behavior.largestPage, o.received);
   const { gap } = o.shown;
   if (gap !== null && gap.to - gap.from > progress.widestGap.to - progress.widestGap.from) progress.widestGap = gap;
-  if (o.first !== null) behavior.oldestTick = Math.min(behavior.oldestTick, o.first);
   if (o.times.length === 0 && o.last !== null && !isRequested(o, toRequestedWindow(behavior, window, true)))
     return yield* requestPage(progress, window, side, true);
   return o;

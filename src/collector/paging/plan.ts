@@ -31,8 +31,7 @@ export interface SymbolPlan {
   /** True if the symbol has no coverage yet. Missing history is then not a failure. */
   readonly isFirst: boolean;
   /**
-   * Whether a day more is requested at each end: ticks there show that nothing lacks in between. They are neither kept nor
-   * claimed. Without them, no other symbol could prove the first moment of the one with the most ticks.
+   * Whether a day more is requested at each end, neither kept nor claimed: no other symbol could prove the ends of the fullest one.
    */
   readonly hasMargin?: boolean;
   /** Where the last window of a poll, which extends to the end of the poll, continues. Undefined for a backfill. */

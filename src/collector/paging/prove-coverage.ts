@@ -231,9 +231,7 @@ const findNeededReach = (open: readonly Edge[], empties: readonly EmptyResponse[
 };
 
 /**
- * Requests a symbol with few ticks that has one near the end of the needed time: for a whole time that has passed (of a backfill) one
- * day more at its end, and where nothing before the first ticks was ever shown, one day more at its start. Resolves to whether
- * nothing more is to be shown so.
+ * Requests a symbol with few ticks that has one near the end of the needed time. Resolves to whether nothing more is to be shown so.
  */
 async function requestReach(context: ProofContext, needed: NeededReach, nth: number): Promise<boolean> {
   const { night, clock } = context;
@@ -251,10 +249,7 @@ async function requestReach(context: ProofContext, needed: NeededReach, nth: num
   );
   const symbol = [...new Set(byLast.map((one) => one.symbol))][nth];
   if (symbol === undefined) return true;
-  await requestMore(context, symbol, {
-    from: needed.isFromStart ? needed.from - dayMs : needed.from,
-    to: Math.min(now, needed.to + dayMs),
-  });
+  await requestMore(context, symbol, { from: needed.from, to: Math.min(now, needed.to) });
   return false;
 }
 

@@ -37,8 +37,6 @@ export interface ServerBehavior {
   gridMs: number;
   /** How many more searches for it may fail. */
   gridSearchesLeft: number;
-  /** Time of the oldest tick that the server has ever returned, epoch ms. Infinite before the first one. */
-  oldestTick: number;
   /** Whether the server serves nothing before the start that a response stated. */
   refusesEarlier: boolean;
   /** Largest number of ticks, and longest window in ms, that the server accepts per request. Infinite until a refusal. */
@@ -72,13 +70,9 @@ export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
 
 /**
  * Creates the behavior of an unknown server.
- * @param oldestTick oldest tick that earlier runs got from this server, epoch ms
  * @param known what an earlier run kept; it saves requests and is not evidence
  */
-export const createServerBehavior = (
-  oldestTick = Number.POSITIVE_INFINITY,
-  known: Partial<KnownPages> = {},
-): ServerBehavior => ({
+export const createServerBehavior = (known: Partial<KnownPages> = {}): ServerBehavior => ({
   largestWhole: 0,
   largestPage: 0,
   truncatedMin: Number.POSITIVE_INFINITY,
@@ -93,7 +87,6 @@ export const createServerBehavior = (
   gridMs: 1,
   gridSearchesLeft: 2,
   toInclusive: false,
-  oldestTick,
   refusesEarlier: false,
   limit: Number.POSITIVE_INFINITY,
   windowMsMax: Number.POSITIVE_INFINITY,

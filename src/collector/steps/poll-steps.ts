@@ -4,10 +4,8 @@ import { recordCollectedEnd } from '../../archive/journal/collected-ends.ts';
 import {
   findUnprovenOf,
   readKnownPageCaps,
-  readOldestServedTick,
   readSymbolCoverage,
   recordKnownPageCaps,
-  recordOldestServedTick,
 } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
@@ -281,10 +279,7 @@ export async function collectPlans(
   const covered = measureCoveredShare(plans);
   let ticks = 0;
   let done = 0;
-  const behavior = createServerBehavior(
-    readOldestServedTick(db, run.source),
-    readKnownPageCaps<KnownPages>(db, run.source),
-  );
+  const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source));
   behavior.omitsTicks = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
@@ -322,7 +317,6 @@ export async function collectPlans(
       },
       plans,
     );
-    recordOldestServedTick(db, behavior.oldestTick, run.source);
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > 0) run.nightCounters.isPagingContradicted = true;

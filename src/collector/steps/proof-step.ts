@@ -120,10 +120,7 @@ export function createProofAccess(
       const coverage = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
       return { firstSeen: facts.firstSeen, provenTo: findProvenEnd(facts, coverage) };
     },
-    findTick(symbol, at) {
-      findTick ??= openLastTickFinder(run, lookbackMs);
-      return findTick(symbol, at);
-    },
+    findTick: (symbol, at) => (findTick ??= openLastTickFinder(run, lookbackMs))(symbol, at),
   };
 }
 

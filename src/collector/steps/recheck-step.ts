@@ -1,6 +1,6 @@
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
-import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage-store.ts';
+import { readKnownPageCaps, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import {
   readLastNight,
@@ -60,7 +60,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     signal: context.signal,
     append: sink.append,
     night: run.night,
-    behavior: createServerBehavior(readOldestServedTick(db, run.source), readKnownPageCaps<KnownPages>(db, run.source)),
+    behavior: createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source)),
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: getFutureSkewMs(context),
     onPage: () => run.pages++,

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Archive } from '../../archive/archive.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
-import { readKnownPageCaps, readOldestServedTick, readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
+import { readKnownPageCaps, readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readJournalLoad } from '../../archive/journal/journal-books.ts';
@@ -296,10 +296,7 @@ class SourceLiveReads implements LiveReads {
 
 /** What is known of how the upstream pages. */
 function readServerBehavior({ state: { db } }: Archive, sourceName: string | null): ServerBehavior {
-  const behavior = createServerBehavior(
-    readOldestServedTick(db, sourceName),
-    readKnownPageCaps<KnownPages>(db, sourceName),
-  );
+  const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(db, sourceName));
   behavior.omitsTicks = readRecheckHistory(db, sourceName).caughtAt !== null;
   return behavior;
 }

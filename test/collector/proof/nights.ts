@@ -47,7 +47,6 @@ export interface Held {
 /** What the archive keeps of a source. */
 interface SourceMemory {
   silences: Silences;
-  oldestTick: number;
   pages: Partial<KnownPages>;
 }
 
@@ -140,11 +139,10 @@ export class Archive {
     hand: Hand,
   ): Promise<TickCollectOutcome> {
     const memory = this.#memory.get(source) ?? {
-      oldestTick: Number.POSITIVE_INFINITY,
       pages: {},
       silences: noSilences,
     };
-    const behavior = createServerBehavior(memory.oldestTick, memory.pages);
+    const behavior = createServerBehavior(memory.pages);
     const night = new Night();
     const append = async (record: TickRecord): Promise<void> => this.append(record);
     const collected = await collectTicks(
@@ -179,7 +177,6 @@ export class Archive {
       plans,
     );
     this.#memory.set(source, {
-      oldestTick: behavior.oldestTick,
       pages: getKnownPages(behavior) ?? {},
       silences: night.silences,
     });

@@ -43,14 +43,12 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
   const { traits, truth, hand, service, name } = draw(seed, kind);
   const lake = openMemoryArchive();
   const overlapMs = [hourMs / 6, 2 * hourMs, 6 * hourMs][seed % 3]!;
-  let oldestTick = Number.POSITIVE_INFINITY;
   let known: Partial<KnownPages> = {};
   for (const hours of [5, 9, 13, 19, 25, 26]) {
     hand.nowMs = start + hours * hourMs;
     const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs));
-    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
+    const night = await collectNight(lake, service, hand, plans, 'poll', known);
     known = getKnownPages(night.behavior) ?? known;
-    oldestTick = night.behavior.oldestTick;
     const wrong = findFalseClaims(lake, service, truth, traits);
     if (wrong.length > 0) return wrong.map((message) => `${name}, polled at ${hours} h: ${message}`);
   }
@@ -64,7 +62,7 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     const windows = [{ from: knownTick ?? from, to: from + 1 + random.int(6 * hourMs) }];
     return { symbol, windows, isFirst: false, tail: { lastTick: null, knownTick } };
   });
-  await collectNight(lake, service, hand, plans, 'backfill', oldestTick, known, seed % 2 === 0);
+  await collectNight(lake, service, hand, plans, 'backfill', known, seed % 2 === 0);
   return findFalseClaims(lake, service, truth, traits).map((message) => `${name}, fetched again: ${message}`);
 }
 

@@ -33,12 +33,11 @@ export async function collectNight(
   hand: ManualTime,
   plans: readonly SymbolPlan[],
   origin: 'poll' | 'backfill',
-  oldestTick?: number,
   known: Partial<KnownPages> = {},
   isCaught = false,
 ): Promise<Night> {
   const clock = toClock(hand);
-  const behavior = createServerBehavior(oldestTick, known);
+  const behavior = createServerBehavior(known);
   behavior.omitsTicks = isCaught;
   const before = service.requests;
   const collected = await collectTicks(

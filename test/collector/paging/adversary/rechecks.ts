@@ -110,7 +110,6 @@ export async function simulateNights(
   const sum = { pollRequests: 0, recheckRequests: 0 };
   let memory: RecheckHistory = emptyRecheckHistory;
   let overlapMs = configured.overlapMs;
-  let oldestTick = Number.POSITIVE_INFINITY;
   let firstMissing: number | null = null;
   let firstFound: number | null = null;
   const overlapOf = (known: RecheckHistory): number =>
@@ -125,15 +124,14 @@ export async function simulateNights(
       .map((plan) => (isCaught ? plain(plan) : plan));
     const claimed = new Map(symbols.map((symbol) => [symbol, lake.coverageOf(symbol)]));
     const storedTimes = new Map(symbols.map((symbol) => [symbol, new Set(lake.times.get(symbol))]));
-    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, isCaught);
-    oldestTick = night.behavior.oldestTick;
+    const night = await collectNight(lake, service, hand, plans, 'poll', {}, isCaught);
     // Ticks that the overlap returns are late. A publish measures the lateness.
     if (!isCaught)
       memory = recordLateness(memory, end, overlapLateness(lake, claimed, storedTimes, overlapMs), hand.nowMs);
     sum.pollRequests += night.requests;
     const threshold = ticksOf(lake) / (n + 1) / 100;
     if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > threshold) firstMissing = n;
-    const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
+    const context = contextOf(lake, service, hand, { symbols, endMs: end, seed: seed * 1000 + n });
     const windows = countRechecks(share, night.requests);
     const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), computeOverlapMs: overlapOf };
     const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 0);
@@ -190,7 +188,6 @@ function missingOf(
 
 interface NightOf {
   readonly symbols: readonly string[];
-  readonly oldestTick: number;
   readonly endMs: number;
   readonly seed: number;
 }
@@ -199,7 +196,7 @@ function contextOf(
   lake: MemoryArchive,
   service: Adversary,
   hand: ManualTime,
-  { symbols, oldestTick, endMs, seed }: NightOf,
+  { symbols, endMs, seed }: NightOf,
 ): RecheckNightContext {
   const drawn = createSeededRandom(seed);
   const cover: FetchContext = {
@@ -207,7 +204,7 @@ function contextOf(
     clock: toClock(hand),
     runId: 'run',
     origin: 'poll',
-    behavior: createServerBehavior(oldestTick),
+    behavior: createServerBehavior(),
     pageLimit: 5000,
     futureSkewMs: 60_000,
     signal: new AbortController().signal,
@@ -239,7 +236,7 @@ function contextOf(
     demote: (symbol, windows: readonly CoveredWindow[]) =>
       lake.append({ ...record(symbol, []), origin: windows[0]!.origin, ...createDemotion(windows) }),
     refetch: async (plans) => {
-      await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, true);
+      await collectNight(lake, service, hand, plans, 'poll', {}, true);
     },
     nowMs: () => hand.nowMs,
     countRequests: () => service.requests,
