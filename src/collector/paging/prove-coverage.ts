@@ -238,12 +238,9 @@ async function requestReach(context: ProofContext, needed: NeededReach, nth: num
   const now = clock.nowMs();
   const latest = Math.min(needed.to, Math.floor((now - hourMs) / dayMs) * dayMs);
   const isLate = ({ last }: Shown): boolean => last! >= latest;
-  const isEarly = ({ first }: Shown): boolean => first! <= needed.from;
-  const isShown = (isReached: (shown: Shown) => boolean): boolean => night.shown.some(({ shown }) => isReached(shown));
-  const isEnough =
-    isShown((shown) => shown.from <= needed.from && isLate(shown)) &&
-    (!needed.isFromStart || isShown((shown) => shown.to >= needed.to && isEarly(shown)));
-  if (isEnough) return true;
+  const isShownLate = night.shown.some(({ shown }) => shown.from <= needed.from && isLate(shown));
+  const isShownEarly = night.shown.some(({ shown }) => shown.to >= needed.to && shown.first! <= needed.from);
+  if (isShownLate && (isShownEarly || !needed.isFromStart)) return true;
   const byLast = [...night.shown].sort(
     (a, b) => Number(isLate(b.shown)) - Number(isLate(a.shown)) || countPerDay(a.shown) - countPerDay(b.shown),
   );
