@@ -73,6 +73,8 @@ interface ReplayedPage
     'shown' | 'claimableWindow' | 'observedAt' | 'generatedAt' | 'received' | 'gaps' | 'window'
   > {
   readonly origin: Origin;
+  /** Whether it was requested for what it shows: it claims nothing by inference. */
+  readonly isRecheck: boolean;
   /** Whether it heeds its window. If not, it covers the range of its ticks only. */
   readonly isHeeding: boolean;
   /** Whether it disagrees with the response before it where both show ticks. */
@@ -110,6 +112,7 @@ export function createPageReplayer({ futureSkewMs, settleMs, countKnown }: Repla
     for (const other of doubtful) other.page.isDoubtful = true;
     const page: ReplayedPage = {
       ...{ shown, claimableWindow, observedAt, generatedAt, received, gaps, window, origin: purpose.origin },
+      isRecheck: purpose.kind === 'recheck',
       isHeeding: !ignoresWindow(o),
       isDoubtful: doubtful.length > 0,
     };
@@ -175,9 +178,14 @@ function computeClaims(
   night: Night,
   knownCount: number,
 ): Omit<CoveredWindow, 'origin'>[] {
-  const { shown, claimableWindow, observedAt, received, isHeeding, isDoubtful, gaps } = page;
+  const { shown, claimableWindow, observedAt, received, isHeeding, isDoubtful, isRecheck, gaps } = page;
   const claim = (window: Window, evidence: Evidence): Omit<CoveredWindow, 'origin'>[] =>
-    subtract(intersect([{ from: window.from, to: Math.min(window.to, observedAt) }], [claimableWindow]), gaps)
+    subtract(
+      isRecheck && evidence === 'inferred'
+        ? []
+        : intersect([{ from: window.from, to: Math.min(window.to, observedAt) }], [claimableWindow]),
+      gaps,
+    )
       .filter((part) => !isEmpty(part))
       .map((part) => ({ ...part, fetchedAt: observedAt, evidence }));
   const { first, last } = shown;

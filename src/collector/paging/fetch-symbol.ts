@@ -19,7 +19,7 @@ import {
 } from './fetch-steps.ts';
 import { fetchWindow } from './fetch-window.ts';
 import { type Observation, observePage } from './observation.ts';
-import { findOutwardGrid, noteEdges, type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
+import { noteEdges, type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 import {
   isSizeRefusal,
   noteAcceptedSize,
@@ -209,13 +209,6 @@ async function sendPageRequest(
   noteEdges(behavior, requested, page.t);
   const futureMs = clock.nowMs() + context.futureSkewMs;
   const { observation, ticks, rejected } = observePage(page, window, { requested, limit, sentAt, futureMs });
-  const { countBefore, countAfter, first, last } = observation;
-  const grid =
-    behavior.gridMs === 1 && countBefore + countAfter > 1 ? findOutwardGrid(requested, first!, last!) : undefined;
-  if (grid !== undefined) {
-    behavior.gridMs = grid;
-    return sendPageRequest(context, symbol, { window, side, isExact }, limit, sent);
-  }
   context.onPage(ticks.t.length);
   const record = { ...createEmptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
   return { observation, record, gaps: intersect(page.gaps, [window]) };

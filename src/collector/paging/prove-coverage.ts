@@ -164,7 +164,7 @@ function deservesLook(context: ProofContext, edge: Edge): boolean {
 async function lookAgain(context: ProofContext, { symbol, side, window, shown }: Edge): Promise<Edge[]> {
   const tick = side === 'after' ? shown.last! : shown.first!;
   const requested = side === 'after' ? { from: tick, to: window.to } : { from: window.from, to: tick + 1 };
-  const o = await requestContaining(context, symbol, requested, tick);
+  const o = await requestContaining(context, symbol, requested, tick, requested);
   if (o === null || o.countBefore > 1 || o.countAfter > 1) return [];
   const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
   await claimWindow(context, symbol, { from: o.times[0]!, to: o.times.at(-1)! + 1 }, o.observedAt, 'confirmed');
@@ -183,13 +183,14 @@ async function requestContaining(
   symbol: string,
   window: Window,
   tick: number,
+  kept: Window | undefined,
 ): Promise<Observation | null> {
   const { behavior } = context;
-  const first = await requestMore(context, symbol, window, window);
+  const first = await requestMore(context, symbol, window, kept);
   if (first === null || first.times.includes(tick)) return first;
   if (behavior.gridMs > 1 || behavior.gridSearchesLeft-- <= 0) return null;
   for (const grid of grids) {
-    const o = await requestMore(context, symbol, widenToGrid(window, grid), window);
+    const o = await requestMore(context, symbol, widenToGrid(window, grid), kept);
     if (!o?.times.includes(tick)) continue;
     behavior.gridMs = grid;
     return o;
@@ -211,7 +212,7 @@ async function requestSilences(context: ProofContext): Promise<void> {
     if (kind !== 'lead') await requestMore(context, silence.symbol, { from: silence.from, to });
     else {
       const lead = { from: Math.ceil(silence.from / dayMs) * dayMs, to: silence.to + 1 };
-      await requestContaining(context, silence.symbol, lead, silence.to);
+      await requestContaining(context, silence.symbol, lead, silence.to, undefined);
     }
   }
 }

@@ -175,16 +175,6 @@ export const widenToGrid = ({ from, to }: Window, gridMs: number): Window => ({
 });
 
 /**
- * Finds the grid to which a server rounds that returns ticks outside of the requested window: the finest on which the window
- * contains them. Undefined: none, it ignores the window.
- */
-export const findOutwardGrid = (requested: Window, first: number, last: number): number | undefined =>
-  grids.find((grid) => {
-    const { from, to } = widenToGrid(requested, grid);
-    return first >= from && last <= to;
-  });
-
-/**
  * The window to put into a request, on the grid of the server. It begins one millisecond early and ends at the excluded end, so that no tick is
  * missed whether or not the server includes the ends. `isExact`: omit the margin at each end that the server is known
  * to include.
