@@ -95,9 +95,14 @@ const nothingCovered: PolledReach = { cursor: Number.NEGATIVE_INFINITY, provenTo
 /** A symbol that is live with this reach is live with any. */
 export const allCovered: PolledReach = { cursor: Number.POSITIVE_INFINITY, provenTo: Number.POSITIVE_INFINITY };
 
-/** Finds the end of a symbol's last proven window, epoch ms. While it was not collected, there is nothing to prove. */
+/** Finds the end of a symbol's last proven window, epoch ms. Where nothing was collected, there is nothing to prove: infinite. */
 export const findProvenEnd = ({ unselected = [] }: SymbolFacts, coverage: readonly CoveredWindow[]): number =>
-  [...coverage.filter(isProven), ...unselected].reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY);
+  coverage.length === 0
+    ? Number.POSITIVE_INFINITY
+    : [...coverage.filter(isProven), ...unselected].reduce(
+        (max, { to }) => Math.max(max, to),
+        Number.NEGATIVE_INFINITY,
+      );
 
 /**
  * Whether no more ticks are to be expected: the market lists say that it is resolved, no longer active, or past its
