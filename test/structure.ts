@@ -33,7 +33,6 @@ const parts: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   'src/backtest': [['strategy'], ['engine'], [''], ['data'], ['run']],
   'src/collector': [
-    ['proof'],
     ['paging'],
     ['order-books', 'rechecks'],
     ['run'],

@@ -19,6 +19,7 @@ import {
   append,
   dayMs,
   hashes,
+  hourMs,
   now,
   publishedRows,
   publishedTicks,
@@ -103,7 +104,7 @@ function damageFile(root: string, draw: Draw, paths: readonly string[]): void {
 }
 
 function open(root: string): Archive {
-  const options = { root, create: false, upstream: upstreamName, parts: 1, writer: 'oddslake test' };
+  const options = { root, create: false, upstream: upstreamName, parts: 1, writer: 'oddslake test', settleMs: hourMs };
   return openArchive({ ...options, groupRows, mends: true }, systemDisk);
 }
 

@@ -73,6 +73,7 @@ async function withArchive(
     upstream: 'https://box.test',
     parts: 2,
     writer: 'oddslake test',
+    settleMs: hourMs,
     ...(groupRows === undefined ? {} : { groupRows }),
   };
   const archive = openArchive(given, systemDisk);

@@ -15,6 +15,7 @@ import {
   append,
   day0,
   dayMs,
+  hourMs,
   market,
   now,
   publishedRows,
@@ -52,6 +53,7 @@ const options = (root: string) => ({
   upstream: upstreamName,
   parts: 2,
   writer: 'oddslake test',
+  settleMs: hourMs,
 });
 const symbols = ['AAA', 'BBB', 'Ünï', 'KX-1', 'KX-2', 'KX-3'];
 

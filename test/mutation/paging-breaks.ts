@@ -20,16 +20,18 @@ export const pagingBreaks: readonly SourceBreak[] = [
   },
   {
     name: 'a page that reaches further counts as the last one',
-    edits: [['src/collector/paging/fetch-side.ts', '    page = next;\n  }', "    return end('repeated', next);\n  }"]],
+    edits: [
+      [
+        'src/collector/paging/fetch-side.ts',
+        '      page = next;\n      furthest = side',
+        "      return end('confirmed', begin, [page, next]);\n      furthest = side",
+      ],
+    ],
   },
   {
     name: 'ticks beyond the previous page are ignored',
     edits: [
-      [
-        'src/collector/paging/fetch-side.ts',
-        '!hasTick || next.times.length === 1',
-        'hasTick || next.times.length === 1',
-      ],
+      ['src/collector/paging/fetch-side.ts', "if (relation === 'further') {", "if (relation === 'further' && false) {"],
     ],
   },
   {
@@ -57,7 +59,7 @@ export const pagingBreaks: readonly SourceBreak[] = [
     edits: [
       [
         'src/collector/paging/fetch-window.ts',
-        'const isAnchored = knownTick !== null && o.times.includes(knownTick);',
+        'const isAnchored = knownTick !== null && includesTime(o.times, knownTick);',
         'const isAnchored = knownTick !== null;',
       ],
     ],
@@ -69,8 +71,14 @@ export const pagingBreaks: readonly SourceBreak[] = [
     ],
   },
   {
-    name: 'what follows a response that lacks the tick before it is dropped',
-    edits: [['src/collector/paging/fetch-window.ts', 'progress.pending.push({ ...rest, isPart: true });', '']],
+    name: 'the last part of a split window is dropped',
+    edits: [
+      [
+        'src/collector/paging/fetch-window.ts',
+        'const bounds = [w.from, ...cutsHere, w.to];',
+        'const bounds = [w.from, ...cutsHere];',
+      ],
+    ],
   },
   {
     name: 'windows that a response excludes are not requested again',
@@ -93,8 +101,8 @@ export const pagingBreaks: readonly SourceBreak[] = [
       ],
       [
         'src/collector/paging/fetch-side.ts',
-        'second.countAtLast < page.countAtLast : second.countAtFirst < page.countAtFirst',
-        'false : false',
+        "(side === 'high' ? o.countAtLast : o.countAtFirst)",
+        "(side === 'high' ? 0 * o.countAtLast : 0)",
       ],
     ],
   },

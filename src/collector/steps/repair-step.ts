@@ -70,7 +70,6 @@ const planRefetch = (lost: readonly RecordedLoss[]): SymbolPlan[] =>
     symbol,
     windows: union(windows),
     isFirst: false,
-    hasMargin: true,
   }));
 
 /**

@@ -78,9 +78,10 @@ function logDecisions(context: Context, symbols: readonly SymbolFacts[], decisio
 
 function createRuleDecision(context: Context, nowMs: number) {
   const { include, exclude } = context.settings.source;
+  const { settleMs } = getLingerRules(context);
   const named = getConfiguredSymbols(context);
   return (facts: SymbolFacts, coverage: DecisionContext['coverage']): SymbolSelection | null =>
-    decideByRules(facts, { include, exclude }, named?.has(facts.symbol) === true, { coverage, nowMs });
+    decideByRules(facts, { include, exclude }, named?.has(facts.symbol) === true, { coverage, nowMs, settleMs });
 }
 
 /** Warns of selectors that match no symbol of the market lists. */
@@ -143,7 +144,7 @@ export async function forgetSymbols(
       const isConfigured = configured?.has(symbol) === true;
       const nowMs = context.clock.nowMs();
       const facts = readNamedSymbol(db, symbol, isConfigured, nowMs);
-      const decision = decideForget(facts, reason, readDecisionContext(db, symbol, nowMs));
+      const decision = decideForget(facts, reason, readDecisionContext(context, db, symbol, nowMs));
       if (decision !== null) record(db, symbol, decision, nowMs);
       const window = findOpenWindow(decision ?? facts)!;
       return {
@@ -176,7 +177,7 @@ export async function watchSymbols(
       const nowMs = context.clock.nowMs();
       const facts = readNamedSymbol(db, symbol, configured?.has(symbol) === true, nowMs);
       const wasRequested = isRequested(facts, configured);
-      const decision = decideWatch(facts, wasRequested, readDecisionContext(db, symbol, nowMs));
+      const decision = decideWatch(facts, wasRequested, readDecisionContext(context, db, symbol, nowMs));
       if (decision !== null) record(db, symbol, decision, nowMs);
       if (facts.suspendedAt !== null) resetTriedAt(db, symbol);
       const wasOpen = findOpenWindow(facts) !== undefined;
@@ -211,7 +212,8 @@ function record(db: Database, symbol: string, decision: SymbolSelection, nowMs: 
   recordSelections(db, new Map([[symbol, decision]]));
 }
 
-const readDecisionContext = (db: Database, symbol: string, nowMs: number): DecisionContext => ({
+const readDecisionContext = (context: Context, db: Database, symbol: string, nowMs: number): DecisionContext => ({
   coverage: readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [],
   nowMs,
+  settleMs: getLingerRules(context).settleMs,
 });

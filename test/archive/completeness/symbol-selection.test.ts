@@ -20,6 +20,7 @@ import { factsOf } from '../format/facts.ts';
 const never = Number.POSITIVE_INFINITY;
 const ever = Number.NEGATIVE_INFINITY;
 const hour = dayMs / 24;
+const settleMs = hour;
 const nowMs = 10 * dayMs + 12 * hour;
 
 const covered = (from: number, to: number, evidence: Evidence = 'confirmed', fetchedAt = to): CoveredWindow => ({
@@ -29,7 +30,7 @@ const covered = (from: number, to: number, evidence: Evidence = 'confirmed', fet
   origin: 'poll',
   evidence,
 });
-const given = (...coverage: CoveredWindow[]) => ({ coverage, nowMs });
+const given = (...coverage: CoveredWindow[]) => ({ coverage, nowMs, settleMs });
 const noRules = { include: [], exclude: [] };
 const excludeKalshi = { include: [], exclude: ['venue:kalshi'] };
 const kalshi = factsOf({ source: 'kalshi', polledFrom: 0 });
@@ -48,7 +49,8 @@ const applied = (facts: SymbolFacts, decision: SymbolSelection | null): SymbolFa
 };
 
 describe('the lifetime of a symbol that is not collected any more ends', () => {
-  test('where its coverage is proven', () => {
+  test('where its coverage is proven and settled', () => {
+    expect(computeCut(given(covered(0, 10 * dayMs)))).toBe(10 * dayMs - settleMs);
     expect(computeCut(given(covered(0, 10 * dayMs, 'stated', nowMs)))).toBe(10 * dayMs);
     const inferred = covered(9 * dayMs, 10 * dayMs, 'inferred', nowMs);
     expect(computeCut(given(covered(0, 9 * dayMs, 'stated', nowMs), inferred))).toBe(9 * dayMs);
@@ -57,12 +59,13 @@ describe('the lifetime of a symbol that is not collected any more ends', () => {
     expect(computeCut(given(...parts))).toBe(3 * dayMs);
   });
 
-  test('where it is covered, if nothing is proven', () => {
+  test('where it is settled, if nothing is proven', () => {
     expect(computeCut(given(covered(0, 9 * dayMs, 'inferred', nowMs)))).toBe(9 * dayMs);
   });
 
-  test('before it began, if nothing is covered', () => {
+  test('before it began, if nothing is covered or settled', () => {
     expect(computeCut(given())).toBe(ever);
+    expect(computeCut(given(covered(nowMs - 60_000, nowMs)))).toBe(ever);
   });
 
   test('at the latest now, whatever a wrong clock has recorded', () => {
@@ -191,7 +194,7 @@ const judge = (symbols: SymbolFacts[], coverage: CoveredWindow[], namedSymbols: 
       namedSymbols,
       owed: new Map([['S', [{ from: 4 * dayMs, to: 6 * dayMs, kind: 'failed', reason: 'HTTP 500', since: 0 }]]]),
       nowMs,
-      lifetimeRules: { lookbackMs: 0, lingerMs: dayMs },
+      lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs },
     },
     { days: [...Array(10).keys()].map((n) => n * dayMs), window: { from: 0, to: nowMs } },
   );
@@ -242,7 +245,7 @@ describe('completeness', () => {
         namedSymbols: null,
         lost,
         nowMs,
-        lifetimeRules: { lookbackMs: 0, lingerMs: dayMs },
+        lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs },
       },
       { window: { from: 0, to: nowMs } },
     );
