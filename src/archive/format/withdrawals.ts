@@ -82,13 +82,17 @@ const dropReproven = <D extends DatedWindow>(withdrawn: readonly D[], coverage: 
     return subtract([one], later).map((window) => ({ ...one, ...window }));
   });
 
-/** Removes what saved responses claim that were generated before a withdrawal of the same symbol. */
+/**
+ * Removes what saved responses claim that were generated before a withdrawal of their symbol, or of all symbols.
+ * @param bySymbol with those of all symbols under null
+ */
 export const removeOlderClaims = <C extends Omit<CoveredWindow, 'origin'>>(
   claims: readonly C[],
-  withdrawn: readonly DatedWindow[] = [],
+  symbol: string,
+  bySymbol: ReadonlyMap<string | null, readonly DatedWindow[]>,
 ): C[] =>
   claims.flatMap((claim) => {
-    const later = withdrawn.filter(({ at }) => claim.fetchedAt < at);
+    const later = [symbol, null].flatMap((key) => bySymbol.get(key) ?? []).filter(({ at }) => claim.fetchedAt < at);
     return later.length === 0 ? [claim] : subtract([claim], later).map((rest) => ({ ...claim, ...rest }));
   });
 

@@ -124,7 +124,7 @@ export class ImportWriter {
   readonly #seriesWriters: readonly SeriesWriter[];
   readonly #records;
   readonly #books;
-  /** The withdrawals of the archive, by symbol. */
+  /** The withdrawals of the archive, by symbol; those of all symbols under null. */
   readonly #withdrawn: ReadonlyMap<string | null, readonly PublishedWithdrawal[]>;
 
   constructor(run: Run, options: ImportWriterOptions) {
@@ -319,7 +319,7 @@ export class ImportWriter {
     this.rowCounter.accept(accepted);
     for (const { reason, raw } of rejected) this.rowCounter.reject(reason, raw);
     const symbol = this.#qualify(ticks.symbol);
-    const covered = removeOlderClaims(ticks.covered, this.#withdrawn.get(symbol));
+    const covered = removeOlderClaims(ticks.covered, symbol, this.#withdrawn);
     await this.#take({ ...ticks, symbol, covered }, rejected);
     this.#rejectBuffer.nextFile();
   }
@@ -330,7 +330,7 @@ export class ImportWriter {
   async addResponse(record: Omit<TickRecord, 'runId'>): Promise<void> {
     this.#ticks += record.ticks.t.length + record.rejected.length;
     this.symbols.add(record.symbol);
-    const covered = removeOlderClaims(record.covered, this.#withdrawn.get(record.symbol));
+    const covered = removeOlderClaims(record.covered, record.symbol, this.#withdrawn);
     await this.#records.add({ ...record, covered, runId: this.#run.id });
   }
 

@@ -12,6 +12,7 @@ import {
   findWithdrawn,
   overlayWithdrawals,
   type PublishedWithdrawal,
+  removeOlderClaims,
 } from '../../../src/archive/format/withdrawals.ts';
 import { dayMs, isWithin, overlaps } from '../../../src/base/window.ts';
 import { checkProperty } from '../../harness/properties.ts';
@@ -141,4 +142,22 @@ test('three archives unite to the same proof in any order, and lose none that is
         if (window.fetchedAt > last) expect(whole.coverage.filter(isProven).some((one) => isWithin(t, one))).toBe(true);
       }
   });
+});
+
+test('claims of responses from before a withdrawal are removed, of a whole day for every symbol too', () => {
+  const claim = { from: 0, to: 30, fetchedAt: 50, evidence: 'confirmed' } as const;
+  const withdrawn = Map.groupBy(
+    [
+      { symbol: 'A', from: 10, to: 20, at: 60 },
+      { symbol: 'A', from: 20, to: 25, at: 50 },
+      { symbol: null, from: 25, to: 40, at: 60 },
+    ],
+    ({ symbol }) => symbol,
+  );
+  const claimedOf = (symbol: string) => removeOlderClaims([claim], symbol, withdrawn).map(({ from, to }) => [from, to]);
+  expect(claimedOf('A')).toEqual([
+    [0, 10],
+    [20, 25],
+  ]);
+  expect(claimedOf('B')).toEqual([[0, 25]]);
 });
