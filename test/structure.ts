@@ -33,6 +33,7 @@ const parts: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   'src/backtest': [['strategy'], ['engine'], [''], ['data'], ['run']],
   'src/collector': [
+    ['proof'],
     ['paging'],
     ['order-books', 'rechecks'],
     ['run'],

@@ -46,8 +46,6 @@ interface OpenArchiveOptions {
   /** Rows for which a day gets another part file, up to `parts`; default 0: every day has all parts. See `choosePartCount`. */
   readonly partRows?: number;
   readonly writer: string;
-  /** How long after a window's end a response must be generated to be final, in ms. */
-  readonly settleMs: number;
   /** How long to wait for another process, in ms; see `openState`. */
   readonly waitMs?: number;
   /** Maximum rows per row group; default `rowGroupRows`. Tests set it lower, to get many row groups in small files. */
@@ -111,8 +109,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     readPublishedTicks(symbol, day),
   );
   try {
-    if (published !== undefined && state.generation() === 0)
-      rebuildState(state, published, layout, disk, options.settleMs);
+    if (published !== undefined && state.generation() === 0) rebuildState(state, published, layout, disk);
     addedSources = claimIdentity(state, options, caller, owner);
   } catch (error) {
     state.close();

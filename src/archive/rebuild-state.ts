@@ -1,9 +1,7 @@
 import { join } from 'node:path';
 import { formatDay, parseDayStart } from '../base/time.ts';
-import { dayMs, floorToDay, type Window } from '../base/window.ts';
-import type { DayReasonName, DayState } from '../contract/day-reasons.ts';
+import { floorToDay } from '../base/window.ts';
 import type { Origin } from '../contract/raw-page.ts';
-import { computeLifetime } from './completeness/symbol-lifetime.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import type { CoveredWindow, Evidence } from './format/coverage.ts';
 import { type DatasetName, datasets } from './format/datasets.ts';
@@ -13,7 +11,7 @@ import { createUnknownSymbol, type SymbolFacts, symbolFields } from './format/ma
 import { precedenceRanks } from './format/precedence.ts';
 import { parseManifestSelection, type Selections } from './format/selection.ts';
 import { insertCoverage, joinOldCoverage } from './journal/coverage-store.ts';
-import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
+import { commitIdKey, manifestHashKey, setMeta } from './journal/database.ts';
 import { acceptWindows, recordLost } from './journal/gap-records.ts';
 import { restoreListings } from './journal/nightly-memory.ts';
 import { recordPrecedence } from './journal/precedence-store.ts';
@@ -39,19 +37,11 @@ interface PublishedTree {
  * generation. Unpublished journal records are lost. The next poll fetches their windows again, because they are not
  * covered. Facts that no dataset has are lost too: the runs, the observation time of each tick (replaced by the origin
  * and time of its coverage), and which symbols are suspended (they are suspended again after the same number of days).
- * @param evidenceSince polls confirm only what was fetched since, epoch ms
  */
-export function rebuildState(
-  state: State,
-  manifest: Manifest,
-  layout: ArchiveLayout,
-  disk: Disk,
-  settleMs: number,
-  evidenceSince = manifest.created_at,
-): void {
+export function rebuildState(state: State, manifest: Manifest, layout: ArchiveLayout, disk: Disk): void {
   // Read before the transaction: other processes may be waiting for the database.
   const text = disk.read(layout.manifestPath);
-  const { symbols, coverage, selections } = readPublishedState(manifest, layout, disk, settleMs);
+  const { symbols, coverage, selections } = readPublishedState(manifest, layout, disk);
   const { db } = state;
   db.transaction(() => {
     // Another process may have rebuilt it first.
@@ -59,7 +49,7 @@ export function rebuildState(
     for (const facts of symbols) writeSymbolFacts(db, facts);
     setTickCounts(db, symbols, manifest.created_at);
     for (const [symbol, { windows, imported }] of coverage) {
-      insertCoverage(db, symbol, joinOldCoverage(windows, settleMs));
+      insertCoverage(db, symbol, joinOldCoverage(windows));
       const importWindows = imported.map(({ from, to, fetchedAt: observedAt }) => ({
         from,
         to,
@@ -81,7 +71,6 @@ export function rebuildState(
       acceptWindows(db, [{ ...window, acceptedAt, reportedAt: manifest.created_at }]);
     recordSelections(db, selections);
     setMeta(db, 'generation', String(manifest.generation));
-    setMeta(db, evidenceSinceKey, String(evidenceSince));
     if (manifest.commit_id !== undefined) setMeta(db, commitIdKey, manifest.commit_id);
     setMeta(db, manifestHashKey, sha256(text));
   });
@@ -97,25 +86,13 @@ export interface PublishedState {
   readonly damaged: ReadonlySet<string>;
 }
 
-export function readPublishedState(
-  manifest: Manifest,
-  layout: ArchiveLayout,
-  disk: Disk,
-  settleMs: number,
-): PublishedState {
+export function readPublishedState(manifest: Manifest, layout: ArchiveLayout, disk: Disk): PublishedState {
   const tree = { manifest, layout, disk, damaged: new Set<string>() };
   const rows = [...readIntactRows(tree, 'symbols')];
   const selections = parseManifestSelection(manifest);
   const activity = readActivity(tree, new Set(rows.filter((row) => row[5] === false).map((row) => row[0] as string)));
   const published = rows.map((row) => toSymbolFacts(row, activity.get(row[0] as string)));
-  const lifetimes = new Map(
-    published.map((facts): [string, Window] => {
-      const from = facts.opensAt ?? Number.NEGATIVE_INFINITY;
-      const to = facts.listed ? computeLifetime(facts, [], { lookbackMs: 0 }).to : Number.POSITIVE_INFINITY;
-      return [facts.symbol, { from, to }];
-    }),
-  );
-  const coverage = readTickCoverage(tree, settleMs, lifetimes);
+  const coverage = readTickCoverage(tree);
   const active = new Set(
     published.filter(({ listed, isActive }) => listed && isActive !== false).map(({ symbol }) => symbol),
   );
@@ -181,10 +158,6 @@ function createStartCheck({ days }: Manifest): (symbol: string, coveredFrom: num
   };
 }
 
-/** Whether a day that is not complete says why, and none of these is a reason. */
-const hasNoReason = ({ reasons }: DayState, ...names: readonly DayReasonName[]): boolean =>
-  reasons !== undefined && !reasons.some(({ reason }) => names.includes(reason));
-
 interface SymbolCoverage {
   /** Start of its coverage, epoch ms. */
   readonly coveredFrom: number;
@@ -202,78 +175,23 @@ type TickCoverageRow = [string, number, number, number, number, Origin, Evidence
 /** Windows of a symbol that are buffered before old ones are joined. Bounds memory, however many days there are. */
 const bufferedWindowsMax = 16;
 
-/**
- * Reads the tick coverage of each symbol.
- * @param lifetimes from each symbol's stated opening to the end of its lifetime, outside of which no day waits for its windows
- * to settle
- */
-function readTickCoverage(
-  tree: PublishedTree,
-  settleMs: number,
-  lifetimes: ReadonlyMap<string, Window>,
-): Map<string, SymbolCoverage> {
+/** Reads the tick coverage of each symbol. */
+function readTickCoverage(tree: PublishedTree): Map<string, SymbolCoverage> {
   const out = new Map<string, SymbolCoverage>();
-  const settledAt = createSettledTimeLookup(tree.manifest, settleMs);
   // Days are in order and files are sorted by symbol and time, so each symbol's windows are sorted.
   for (const row of readIntactRows(tree, 'coverage')) {
     if (row[0] !== 'ticks') continue;
     const [symbol, from, to, , fetchedAt, origin, evidence] = row.slice(1) as TickCoverageRow;
     const entry: SymbolCoverage = out.get(symbol) ?? { coveredFrom: from, windows: [], imported: [], polledFrom: null };
     out.set(symbol, entry);
-    const { proven, inferred } = settledAt(symbol, from);
-    const lifetime = lifetimes.get(symbol) ?? { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
-    const expectedTo = Math.min(to, lifetime.to);
-    const isExpected = expectedTo > Math.max(from, lifetime.from);
-    const finalAt = isExpected ? expectedTo + settleMs : Number.NEGATIVE_INFINITY;
-    const covered = {
-      from,
-      to,
-      fetchedAt: Math.max(fetchedAt, Math.min(finalAt, evidence === 'inferred' ? inferred : proven)),
-      origin,
-      evidence,
-    };
+    const covered = { from, to, fetchedAt, origin, evidence };
     entry.windows.push(covered);
-    // A provisional day had settled by counting inferred windows too. Where they overlapped proven windows, published
-    // coverage shows only the proven ones.
-    const settledMin = Math.min(finalAt, inferred);
-    if (evidence !== 'inferred' && settledMin > covered.fetchedAt)
-      entry.windows.push({ ...covered, fetchedAt: settledMin, evidence: 'inferred' });
     if (origin === 'import') entry.imported.push(covered);
     if (origin === 'poll') entry.polledFrom ??= from;
     if (entry.windows.length > bufferedWindowsMax && entry.windows.length % bufferedWindowsMax === 0)
-      entry.windows = joinOldCoverage(entry.windows, settleMs);
+      entry.windows = joinOldCoverage(entry.windows);
   }
   return out;
-}
-
-/**
- * A lower bound for when a symbol's windows of a day were fetched. Joined coverage rows keep only the earliest
- * `fetched_at`. The day's state in the manifest shows that the day had settled for every symbol that was expected on it
- * and is not listed as missing.
- */
-function createSettledTimeLookup(
-  { days }: Manifest,
-  settleMs: number,
-): (symbol: string, t: number) => { readonly proven: number; readonly inferred: number } {
-  const missingByDay = new Map<number, ReadonlySet<string> | null>();
-  const provenDays = new Set<number>();
-  for (const [date, day] of Object.entries(days)) {
-    const { state, expected, covered, missing } = day;
-    const areAllNamed = missing.length === expected - covered;
-    // The other symbols of an incomplete day may have settled.
-    const isSettled =
-      state === 'incomplete' ? hasNoReason(day, 'not over', 'damaged', 'not settled') : state !== 'empty';
-    missingByDay.set(parseDayStart(date), isSettled && areAllNamed ? new Set(missing) : null);
-    if (state === 'complete' || hasNoReason(day, 'inferred')) provenDays.add(parseDayStart(date));
-  }
-  return (symbol, t) => {
-    const day = floorToDay(t);
-    const missing = missingByDay.get(day);
-    if (!missing || missing.has(symbol))
-      return { proven: Number.NEGATIVE_INFINITY, inferred: Number.NEGATIVE_INFINITY };
-    const at = day + dayMs + settleMs;
-    return { proven: provenDays.has(day) ? at : Number.NEGATIVE_INFINITY, inferred: at };
-  };
 }
 
 interface SymbolActivity {

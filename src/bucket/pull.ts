@@ -16,7 +16,6 @@ import type { ObjectStore, RequestCounts } from './object-store.ts';
 export interface PullOptions {
   readonly disk: Disk;
   readonly writer: string;
-  readonly settleMs: number;
   readonly clock: Clock;
   readonly waitMs: number;
   readonly signal?: AbortSignal;
@@ -48,7 +47,7 @@ export const downloadsConcurrent = 8;
 export async function pullArchive(store: ObjectStore, folder: string, options: PullOptions): Promise<PullResult> {
   const remote = await requireRemoteManifest(store);
   const { manifest, bucket, files } = remote;
-  const { disk, writer, settleMs, clock, waitMs } = options;
+  const { disk, writer, clock, waitMs } = options;
   const { upstream, sources } = readOwner(manifest);
   const archive = openArchive(
     {
@@ -58,7 +57,6 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
       sources,
       parts: manifest.parts,
       writer,
-      settleMs,
       waitMs,
     },
     disk,
@@ -71,7 +69,6 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
       {
         fetchFile: (file) => downloadFile(store, objects.get(toFileId(file))!),
         concurrency: downloadsConcurrent,
-        settleMs,
         clock,
         waitMs,
         ...(options.signal !== undefined && { signal: options.signal }),

@@ -16,8 +16,6 @@ export interface RemoteArchiveOptions {
   readonly disk: Disk;
   readonly clock: Clock;
   readonly writer: string;
-  /** How long after a window's end a response must be generated to be final, in ms. */
-  readonly settleMs: number;
   readonly cacheFolder: string;
   /** See `FileCacheOptions.bytesMax`. */
   readonly cacheBytesMax: number;
@@ -49,7 +47,7 @@ const stateDatasets = ['symbols', 'markets', 'coverage'] as const;
 export async function openRemoteArchive(store: ObjectStore, options: RemoteArchiveOptions): Promise<RemoteArchive> {
   const remote = await requireRemoteManifest(store);
   const manifest = parseLocalManifest(remote);
-  const { disk, clock, writer, settleMs, cacheFolder, cacheBytesMax, id } = options;
+  const { disk, clock, writer, cacheFolder, cacheBytesMax, id } = options;
   const cache = openFileCache({ folder: cacheFolder, bytesMax: cacheBytesMax, disk, clock, id });
   try {
     const root = join(cache.folder, 'archive');
@@ -60,7 +58,7 @@ export async function openRemoteArchive(store: ObjectStore, options: RemoteArchi
     for (const [name, text] of Object.entries(texts)) disk.write(join(root, name), Buffer.from(text, 'utf8'));
     const { parts } = manifest;
     const archive = openArchive(
-      { root, create: false, upstream: null, parts, writer, settleMs, name: store.url, fetchFiles },
+      { root, create: false, upstream: null, parts, writer, name: store.url, fetchFiles },
       disk,
     );
     return {

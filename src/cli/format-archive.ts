@@ -1,5 +1,7 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
+import type { Evidence } from '../archive/format/coverage.ts';
 import { formatOwner } from '../archive/format/manifest.ts';
+import type { Explanation } from '../archive/read/explain-claim.ts';
 import type { GapList } from '../archive/read/gaps.ts';
 import { formatMoment, type Judgement } from '../archive/read/judge.ts';
 import type { readStatus } from '../archive/read/status.ts';
@@ -147,7 +149,7 @@ export function formatGaps(list: GapList, style = plainStyle): string {
     gaps.length === 0
       ? `no gaps ${windowText}`
       : `${formatCount(gaps.length, 'gap')} of ${formatCount(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${windowText}`;
-  const provisionalText = `${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} ${windows === 1 ? 'is' : 'are'} provisional: covered by inference, not confirmed yet`;
+  const provisionalText = `${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} ${windows === 1 ? 'is' : 'are'} provisional: covered by inference, not proven yet`;
   const { excluded = 0, forgotten = 0 } = notCollected;
   const notCollectedText = `${formatCount(excluded + forgotten, 'symbol')} not collected, of which nothing is expected: ${formatNumber(excluded)} excluded, ${formatNumber(forgotten)} forgotten`;
   const formatGap = (gap: Gap): string =>
@@ -162,6 +164,50 @@ export function formatGaps(list: GapList, style = plainStyle): string {
     .map((line) => `${line}\n`)
     .join('');
 }
+
+/** What each kind of evidence says. */
+const evidenceTexts: Readonly<Record<Evidence, string>> = {
+  confirmed:
+    'it showed ticks on both sides, or other responses of its night showed that the service reaches as far, across as long a silence',
+  repeated: 'empty on three nights, each within what other responses showed to be in reach',
+  stated: 'the response states that it was cut there',
+  declared: 'declared by an import with --covers',
+  inferred: 'nothing speaks against it, and nothing shows yet that the service would have returned a tick here',
+};
+
+/** What is claimed of one moment, and by which responses. */
+export function formatExplanation(
+  { symbol, at, state, covered, empty, gap }: Explanation,
+  { width } = plainStyle,
+): string {
+  const verdict = {
+    proven: 'proven: an absence of ticks is a fact',
+    inferred: 'not proven',
+    gap: `a gap: ${gap === null ? '' : formatGapReason(gap)}`,
+    'not expected': 'outside of the lifetime of the symbol, and not covered',
+  }[state];
+  const lines = [
+    `${keepTogether(escapeControls(symbol))} at ${formatIsoUtc(at)}: ${verdict}`,
+    ...covered.map(
+      ({ from, to, evidence, origin, fetched_at: fetchedAt }) =>
+        `${evidence} from ${formatIsoUtc(from)} to ${formatIsoUtc(to)} by a response of ${formatIsoUtc(fetchedAt)} (${origin}): ${evidenceTexts[evidence]}`,
+    ),
+    ...empty.map(
+      (window) =>
+        `an empty response of ${formatIsoUtc(window.generated_at)} speaks for ${formatIsoUtc(window.from)} to ${formatIsoUtc(window.to)}`,
+    ),
+    ...(state === 'inferred' ? [`later nights prove it: ${formatMissingProof(empty.length)}`] : []),
+  ];
+  return lines
+    .flatMap((line, i) => wrapText(line, width, i === 0 ? '' : '  ', '    '))
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+const formatMissingProof = (nights: number): string =>
+  nights > 0
+    ? `three nights that are empty are needed, and ${formatCount(nights, 'night')} of the last eight ${nights === 1 ? 'was' : 'were'}`
+    : 'by a response with a tick on both sides, or by other symbols of that night with ticks as far out';
 
 /** E.g. `failed since 2026-11-19T03:17:00Z: HTTP 500, 2 attempts`. */
 function formatGapReason({ reason, detail, since, ticks }: Gap): string {

@@ -87,7 +87,7 @@ async function createTwin(context: Context, root: string): Promise<void> {
   const { identity } = state;
   state.close();
   const upstream = identity.sources.length === 0 ? identity.upstream : null;
-  openArchive({ root, create: true, ...identity, upstream, writer, settleMs: 0 }, context.disk).close();
+  openArchive({ root, create: true, ...identity, upstream, writer }, context.disk).close();
 }
 
 /** Summary of a job that ended before it started. Times in epoch ms. */

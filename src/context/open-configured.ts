@@ -10,7 +10,7 @@ import { UsageError } from '../base/errors.ts';
 import { parsePriceFormula } from '../base/price-formula.ts';
 import { createLocalRateStore, type RateStateStore } from '../base/rate-state.ts';
 import { qualifySymbol, unqualifySymbol } from '../base/source-name.ts';
-import { dayMs, minuteMs } from '../base/window.ts';
+import { dayMs, hourMs, minuteMs } from '../base/window.ts';
 import type { ReceivedResponse, Upstream, UpstreamLimits } from '../client/upstream.ts';
 import type { Settings, UpstreamAccess } from '../settings/settings.ts';
 import type { Context } from './context.ts';
@@ -37,7 +37,6 @@ export function openConfiguredArchive(
     parts: archive.parts,
     partRows: archive.partRows,
     writer: `oddslake ${context.version}`,
-    settleMs: archive.settleMinutes * minuteMs,
     mends: isRepair,
     keepsIdentity: isDryRun,
     ...(context.waitMs !== undefined && { waitMs: context.waitMs }),
@@ -86,6 +85,9 @@ export const getLingerRules = ({ settings }: Context): LingerRules => toComplete
 /** The overlap of a poll, in ms: the configured value, or more if ticks arrive later. */
 export const getOverlapMs = ({ settings }: Context, memory: RecheckHistory): number =>
   computeOverlapMs(memory, settings.poll.overlapMinutes * minuteMs, settings.poll.overlapMinutesMax * minuteMs);
+
+/** Age, in ms, at which the ticks that a server has are taken to be final. */
+export const getSettleMs = ({ settings }: Pick<Context, 'settings'>): number => settings.poll.settleHours * hourMs;
 
 /** How far the server's clock may be ahead of the local one, in ms. */
 export const getFutureSkewMs = ({ settings }: Pick<Context, 'settings'>): number =>
@@ -173,16 +175,14 @@ export async function openOtherUpstream(context: Context, access: UpstreamAccess
 export const toCompletenessRules = ({
   symbols,
   source,
-  archive,
   sources,
-}: Pick<Settings, 'symbols' | 'source' | 'archive' | 'sources'>): CompletenessRules => ({
+}: Pick<Settings, 'symbols' | 'source' | 'sources'>): CompletenessRules => ({
   namedSymbols: symbols.length === 0 ? null : new Set(symbols),
   views: source.views,
   ...(sources.length > 0 && { viewsBySource: new Map(sources.map((one) => [one.name, one.source.views])) }),
   lifetimeRules: {
     lookbackMs: source.firstLookbackDays * dayMs,
     lingerMs: source.lingerDays * dayMs,
-    settleMs: archive.settleMinutes * minuteMs,
   },
 });
 

@@ -22,7 +22,6 @@ export type GapReason = (typeof gapReasons)[number];
  * - `not over`: the day had not ended
  * - `lists incomplete`: not every market list was fetched completely within the day, so that its symbols are not known
  * - `lists unproven`: the lists were fetched, and are not known to be whole; `detail` says why
- * - `not settled`: the response came less than `archive.settle_minutes` after the window, so that late ticks may follow
  * - `inferred`: covered by inference, without proof
  */
 export const dayReasonNames = [
@@ -36,7 +35,6 @@ export const dayReasonNames = [
   'expired',
   'accepted',
   'lists unproven',
-  'not settled',
   'inferred',
 ] as const satisfies readonly (GapReason | string)[];
 export type DayReasonName = (typeof dayReasonNames)[number];
@@ -60,8 +58,8 @@ interface DayExplanation {
 }
 
 /**
- * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
- * responses were generated at least `settleMs` after the end of the window, and the market lists are known to be whole.
+ * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, and the
+ * market lists are known to be whole.
  * `provisional`: the same, including inferred windows and other complete lists. `complete_with_exceptions`: the same, except for suspended symbols and for lost, accepted or expired windows.
  * `empty`: no symbol is expected. `incomplete`: all other days.
  */
@@ -115,7 +113,6 @@ const reasonTexts: Readonly<Record<DayReasonName, (what: string, symbols: number
   expired: (what, symbols) => `${what} ${toBe(what, symbols)} no longer served`,
   accepted: (what, symbols) => `${what} ${toBe(what, symbols)} accepted as a gap`,
   // Symbols are neither: windows of them are.
-  'not settled': (what) => `coverage of ${what} is not settled: fetched within settle_minutes`,
   inferred: (what) => `coverage of ${what} is inferred`,
 };
 
@@ -149,13 +146,13 @@ function suggestDayAction(first: string, last: string, reasons: readonly DayReas
   const range = `--from ${first} --to ${addDays(last, 1)}`;
   const hasAny = (...names: readonly DayReasonName[]): boolean => reasons.some(({ reason }) => names.includes(reason));
   if (hasAny('damaged')) return 'to repair the file: oddslake verify --repair';
-  if (hasAny('not over')) return 'the first night after its end completes it';
-  const isUnproven = hasAny('inferred', 'not settled');
+  if (hasAny('not over')) return 'the nights after its end complete it';
+  const isUnproven = hasAny('inferred');
   const command = `oddslake backfill ${isUnproven ? '--recheck inferred ' : ''}${range}`;
   if (hasAny('failed', 'never asked')) return `the next night fetches them, or: ${command}`;
   // A list of a past day cannot be fetched any more.
   if (hasAny('lists incomplete')) return `the day stays incomplete; to list its gaps: oddslake gaps ${range}`;
-  if (isUnproven) return `nights confirm recent windows; to confirm all of them: ${command}`;
+  if (isUnproven) return `nights prove recent windows; to request what can be proven by now: ${command}`;
   if (hasAny('lists unproven')) return 'the day stays provisional, because its lists cannot be fetched any more';
   if (hasAny('suspended')) return 'to request suspended symbols now: oddslake symbols retry';
   if (hasAny('lost')) return 'to restore lost ticks: oddslake verify --repair';
@@ -172,7 +169,7 @@ export const listOpenDays = (days: Iterable<readonly [string, ExplainedState]>, 
       const explanation = explainDay(date, reasons);
       if (reasons.length > 0) return { date, state, ...explanation };
       const share = `${covered} of ${formatCount(expected, 'symbol')} covered`;
-      return { date, state, ...explanation, reason: covered === expected ? 'not settled yet' : share };
+      return { date, state, ...explanation, reason: covered === expected ? 'not proven yet' : share };
     })
     .sort((a, b) => (a.date < b.date ? 1 : -1));
 

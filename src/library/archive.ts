@@ -64,7 +64,7 @@ export interface GapQuery {
  */
 export function openArchive(root: string, options: OpenOptions = {}): ArchiveReader {
   const archive = openArchiveFolder(
-    { root, create: false, upstream: null, parts: 1, writer: 'oddslake/archive', settleMs: 0 },
+    { root, create: false, upstream: null, parts: 1, writer: 'oddslake/archive' },
     systemDisk,
   );
   return new FolderReader(archive, options);

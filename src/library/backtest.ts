@@ -44,7 +44,7 @@ export async function runBacktest(
   if ('faults' in parsed) throw new InvalidBacktestError(parsed.faults);
   const resolved = await resolveStrategy(parsed.spec.entry_executable, async () => null);
   const archive = openArchive(
-    { root, create: false, upstream: null, parts: 1, writer: 'oddslake/backtest', settleMs: 0 },
+    { root, create: false, upstream: null, parts: 1, writer: 'oddslake/backtest' },
     systemDisk,
   );
   try {

@@ -39,8 +39,8 @@ export function renderLatenessSection({ rechecks }: ReportData): ReportPart[] {
 /** Results of rechecks: the estimated share of missing ticks. */
 export function renderRechecksSection({ rechecks, status }: ReportData): ReportPart[] {
   const { windows, nights, contradicted, seen, found, isCaught } = rechecks;
-  if (windows === 0) return [{ name: 'Rechecks', text: 'No settled window has been rechecked.' }];
-  const sample = `${formatCount(windows, 'settled window')} in ${formatCount(nights, 'night')}, with different bounds: ${
+  if (windows === 0) return [{ name: 'Rechecks', text: 'No proven window has been rechecked.' }];
+  const sample = `${formatCount(windows, 'proven window')} in ${formatCount(nights, 'night')}, with different bounds: ${
     contradicted === 0 ? 'none' : formatNumber(contradicted)
   } returned ticks that were not in the archive (${formatNumber(found)} of ${formatCount(seen, 'tick')}).`;
   const missing = formatMissedTicks(rechecks, status.published.ticks);

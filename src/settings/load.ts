@@ -87,7 +87,9 @@ async function resolveSettings(
   report: ReportProblem,
 ): Promise<Settings> {
   const base = configFile === null ? sources.cwd : dirname(configFile);
-  for (const [lower, upper] of orderedSettings) attemptStep(report, () => checkAtMost(merged, lower, upper));
+  attemptStep(report, () =>
+    checkAtMost(merged, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'),
+  );
   await checkCrons(merged, report);
   const sourceNames = listSourceNames([...merged.keys()]);
   if (sourceNames.length > 0) checkSeveralSources(merged, sourceNames, report);
@@ -286,12 +288,6 @@ function replaceLowerKey(levelValues: MergedSettings, below: MergedSettings, key
   const { from } = levelValues.get(present[0]!)!;
   for (const path of [key, keyFile]) if (path !== present[0]) below.set(path, { value: null, path, from });
 }
-
-/** Pairs of settings of which the first is at most the second. */
-const orderedSettings = [
-  ['archive.settle_minutes', 'poll.overlap_minutes'],
-  ['upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'],
-] as const;
 
 function checkAtMost(merged: MergedSettings, lower: string, upper: string): void {
   const [low, high] = [merged.get(lower)!, merged.get(upper)!];

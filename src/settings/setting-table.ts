@@ -67,10 +67,10 @@ export const settingsSchema = createSection({
   poll: createSection({
     overlap_minutes: createNumber(60, 0, 10_080),
     overlap_minutes_max: createNumber(1440, 0, 10_080),
+    settle_hours: createNumber(24, 0, 168),
     recheck_share: createNumber(0.01, 0, 1),
     page_limit: createInteger(5000, 1, 1_000_000),
     future_skew_seconds: createNumber(300, 0, 86_400),
-    confirm: createChoice(['next', 'now'], 'next'),
   }),
   orderbooks: createSection({
     symbols: createTextList([], { isCommon: true }),
@@ -83,7 +83,6 @@ export const settingsSchema = createSection({
     output: createPresetText('output/archive', { isCommon: true, variable: 'ODDSLAKE_OUTPUT', kind: 'archive' }),
     parts: createInteger(4, 1, 1024),
     part_rows: createInteger(0, 0, 1_000_000_000),
-    settle_minutes: createNumber(60, 0, 10_080),
     candles: createChoiceList(['1h', '1d']),
     verify_days: createInteger(30, 1, 3650),
   }),

@@ -79,7 +79,7 @@ const tradesOf = (symbol: string, price = 0.5) =>
 /** A folder with an archive of two days, one generation, closed. Whoever asks for it removes it. */
 export async function filledArchive(): Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'oddslake-damaged-'));
-  const options = { root, create: true, upstream: upstreamName, parts: 1, writer: 'oddslake test', settleMs: hourMs };
+  const options = { root, create: true, upstream: upstreamName, parts: 1, writer: 'oddslake test' };
   const archive = openArchive({ ...options, groupRows }, systemDisk);
   for (const day of [day0, day0 + dayMs])
     for (const symbol of symbols)

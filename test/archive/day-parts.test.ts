@@ -148,7 +148,7 @@ describe('a small day', () => {
     fill(archive, day0, 2);
     await publishNow(archive);
     const before = hashes(archive.layout.root, 'coverage/**/*');
-    // Of an old window it is known only that its response came after it had settled.
+    // The time of a joined window is that of its earliest response.
     const windows = () =>
       publishedRows(archive.layout.root, 'coverage')
         .filter(([name]) => name === 'ticks')

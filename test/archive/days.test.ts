@@ -37,12 +37,14 @@ describe('the manifest', () => {
     expect(readSymbol(archive.state.db, 'AAA')).toMatchObject({ ticks: 1, firstTick: day0 + 1, lastTick: day0 + 1 });
   });
 
-  test('does not call a day complete that was answered too early after its end', async () => {
+  test('does not call a day complete before a response proves its end', async () => {
     const archive = opened();
     recordMarkets(archive.state.db, [market('AAA', { opensAt: day0 })], now, true);
     const windows = [{ from: day0, to: day0 + dayMs }];
-    append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs - 1 }));
-    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'incomplete', covered: 1 });
+    const end = { from: day0 + 22 * hourMs, to: day0 + dayMs, fetchedAt: day0 + dayMs, evidence: 'inferred' as const };
+    const before = { ...end, from: day0, to: end.from, evidence: 'confirmed' as const };
+    append(archive, answer('AAA', [], { covered: [before, end], observedAt: day0 + dayMs }));
+    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'provisional', covered: 1 });
     append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs }));
     expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'complete' });
   });

@@ -144,7 +144,7 @@ describe('the texts beside it', () => {
     expect(text).toContain('- Days: **2026-02-26 to 2026-03-04** (UTC).');
     expect(text).toContain('is covered without a gap up to: no symbol is live.');
     expect(text).toContain('- Days without data: 2026-02-27, 2026-03-02 to 2026-03-03.');
-    expect(text).toContain('- Incomplete days: 2026-03-04 (not settled yet).');
+    expect(text).toContain('- Incomplete days: 2026-03-04 (not proven yet).');
     expect(text).toContain("date = '2026-03-01'");
   });
 

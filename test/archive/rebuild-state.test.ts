@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { computeSettledWindows } from '../../src/archive/format/coverage.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { formatManifest, type Manifest } from '../../src/archive/format/manifest.ts';
 import { detailColumns, type MarketDetails, unknownDetails } from '../../src/archive/format/market-details.ts';
@@ -282,47 +281,22 @@ test('joins and separates windows of many days as before', async () => {
   expect(readPublishedCoverage(rebuilt(archive).state.db, 'AAA')).toEqual(before);
 });
 
-test('restores which days had settled, and no others', async () => {
+test('restores what is proven and what is inferred', async () => {
   const archive = opened();
   poll(archive, now, market('AAA', { opensAt: day0 }));
   for (let hour = 0; hour < 60; hour += 6) {
     const window = { from: day0 + Math.max(0, hour - 2) * hourMs, to: day0 + (hour + 6) * hourMs };
-    append(archive, answer('AAA', [[window.to - 1, 0.5]], { windows: [window], observedAt: window.to }));
+    const covered = [
+      { ...window, fetchedAt: window.to, evidence: hour < 24 ? ('confirmed' as const) : ('inferred' as const) },
+    ];
+    append(archive, answer('AAA', [[window.to - 1, 0.5]], { covered, observedAt: window.to }));
     await publishNow(archive, window.to + hourMs);
   }
   const states = (of: Archive) => Object.values(of.readManifest().days).map(({ state }) => state);
-  expect(states(archive)).toEqual(['complete', 'complete', 'incomplete']);
-  // Joined rows have the earliest fetched_at.
-  expect(publishedRows(archive.layout.root, 'coverage').map((row) => row[5])).toEqual([
-    day0 + 6 * hourMs,
-    day0 + 30 * hourMs,
-    day0 + 54 * hourMs,
-  ]);
+  const before = states(archive);
+  expect(before).toEqual(['complete', 'provisional', 'incomplete']);
   const again = rebuilt(archive);
   append(again, answer('BBB', [[day0, 0.5]], { origin: 'backfill' }));
   await publishNow(again, day0 + 80 * hourMs);
-  expect(again.readManifest().days['2026-06-02']).toMatchObject({ state: 'complete' });
-  const last = computeSettledWindows(readPublishedCoverage(again.state.db, 'AAA'), hourMs).at(-1)!;
-  expect(last.to).toBeLessThan(day0 + 60 * hourMs);
-});
-
-// Days are complete without waiting for such windows.
-test('does not take a window after the lifetime of its symbol for settled', async () => {
-  const archive = opened();
-  const ended = day0 + 20 * hourMs;
-  poll(archive, day0, market('LIVE', { opensAt: day0 }), market('ENDED', { opensAt: day0 }));
-  for (const at of [ended, day0 + 26 * hourMs])
-    poll(archive, at, market('LIVE', { opensAt: day0 }), market('ENDED', { isActive: false, opensAt: day0 }));
-  for (let day = 0; day < 2; day++) {
-    const window = { from: day0 + day * dayMs, to: day0 + (day + 1) * dayMs };
-    append(archive, answer('LIVE', [[window.from, 0.5]], { windows: [window], observedAt: window.to + 2 * hourMs }));
-  }
-  const polled = { from: day0, to: day0 + 30 * hourMs };
-  append(archive, answer('ENDED', [[day0, 0.5]], { windows: [polled], observedAt: polled.to }));
-  await publishNow(archive, day0 + 3 * dayMs);
-  const { days } = archive.readManifest();
-  expect(days['2026-06-02']).toMatchObject({ state: 'complete', expected: 1 });
-  const again = rebuilt(archive);
-  const covered = readPublishedCoverage(again.state.db, 'ENDED').map(({ to, fetchedAt }) => [to, fetchedAt]);
-  expect(covered.at(-1)).toEqual([polled.to, polled.to]);
+  expect(states(again)).toEqual(before);
 });

@@ -106,16 +106,15 @@ test('restores coverage that the state joined with later days without a later fe
   await repairNow(archive);
   const times = coverageOf(archive, ['JOINED']).map((row) => row[5] as number);
   expect(times.map((fetchedAt, day) => fetchedAt <= answeredAt(day))).toEqual(Array(8).fill(true));
-  // Windows that were not joined are unchanged; of the others only the settling of their day is known.
-  expect([times[0], times[7]]).toEqual([day0 + dayMs + hourMs, answeredAt(7)]);
-  // A later response that covers only the end of the restored window leaves the rest with its time, although this is more
-  // than an hour after the end of the rest: the response did not come before it.
+  // A joined window has the earliest time.
+  expect([times[0], times[7]]).toEqual([answeredAt(0), answeredAt(7)]);
+  // A later response that covers only the end of the restored window leaves the rest with its time.
   const windows = [{ from: day0 + 23 * hourMs, to: day0 + 25 * hourMs }];
   append(archive, answer('JOINED', [], { windows, observedAt: answeredAt(8), origin: 'backfill' }));
   await publishNow(archive, answeredAt(8));
   const rows = coverageOf(archive, ['JOINED']).map((row) => [row[2], row[3], row[5]]);
   expect(rows.slice(0, 2)).toEqual([
-    [day0, day0 + 23 * hourMs, day0 + dayMs + hourMs],
+    [day0, day0 + 23 * hourMs, answeredAt(0)],
     [day0 + 23 * hourMs, day0 + dayMs, answeredAt(8)],
   ]);
 });

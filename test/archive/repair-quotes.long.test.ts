@@ -87,7 +87,7 @@ const listUncovered = (symbol: string, dataset: Dataset = 'quotes'): SeriesRecor
 
 /** Quotes, trades, ticks and order books of two days in two parts, with conflicts. */
 async function filled(root: string): Promise<Archive> {
-  const options = { root, create: true, upstream: upstreamName, parts, writer: 'oddslake test', settleMs: hourMs };
+  const options = { root, create: true, upstream: upstreamName, parts, writer: 'oddslake test' };
   const archive = openArchive({ ...options, groupRows }, systemDisk);
   for (const symbol of names) {
     append(

@@ -55,7 +55,7 @@ export interface Opening {
 
 /** Opens (or starts) an archive that is closed with the test. */
 export function opened({ root = scratchFolder(), disk = systemDisk, ...rest }: Opening = {}): Archive {
-  const options = { root, create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test', settleMs: hourMs };
+  const options = { root, create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test' };
   const archive = openArchive({ ...options, ...rest }, disk);
   let open = true;
   const close = (): void => {
@@ -117,7 +117,7 @@ export function append(archive: Archive, ...records: TickRecord[]): void {
 export const judged = {
   namedSymbols: null,
   views: [],
-  lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
+  lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs },
 };
 
 export const publishNow = (

@@ -170,16 +170,6 @@ describe('two archives', () => {
     expect(statesOf(archive)).toEqual({ '2026-06-01': 'complete' });
   });
 
-  test('publish that one of them lost its state, also if there are no new rows', async () => {
-    const own = opened({ root: await answered({ windows: [hours(0, 24)] }) });
-    const rebuilt = opened({ root: copyOf(own.layout.root, false) });
-    await publishNow(rebuilt, now, 'run', { judges: true });
-    const since = rebuilt.readManifest().evidence_since;
-    expect(since).toBeGreaterThan(0);
-    await uniteNow(own, rebuilt.layout.root);
-    expect(own.readManifest().evidence_since).toBe(since);
-  });
-
   test('keep the precedence that the state knows: a later poll does not replace a price of a preferred import', async () => {
     const at = day0 + hourMs;
     const polled = (p: number, observedAt: number) => answer('A', [[at, p]], { observedAt });

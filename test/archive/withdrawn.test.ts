@@ -127,9 +127,11 @@ test('finds windows with inferred evidence only, published or journaled', async 
   append(archive, covering('inferred', hours(8, 9)), covering('stated', hours(4, 5)));
   append(archive, withdrawal('A', hours(5, 5.5)));
   const inferred = [hours(0, 2), hours(3, 4), hours(5.5, 6), hours(8, 9)];
-  expect(findUnprovenOf(db, 'A', 0, now)).toEqual(inferred);
+  expect(findUnprovenOf(db, 'A', now)).toEqual(inferred);
   await publishNow(archive);
-  expect(findUnprovenOf(db, 'A', 0, now)).toEqual(inferred);
+  expect(findUnprovenOf(db, 'A', now)).toEqual(inferred);
+  // No response proves what is later.
+  expect(findUnprovenOf(db, 'A', day0 + 3.5 * hourMs)).toEqual([hours(0, 2), hours(3, 3.5)]);
 });
 
 const size = 16;

@@ -8,7 +8,7 @@ import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { openRemoteArchive, type RemoteArchiveOptions } from '../../src/bucket/remote-archive.ts';
-import { clockAt, hashes, hourMs, judged, now, opened, publishedTicks, scratchFolder } from '../archive/scratch.ts';
+import { clockAt, hashes, judged, now, opened, publishedTicks, scratchFolder } from '../archive/scratch.ts';
 import { needsObjectStorage } from '../harness/needs.ts';
 import { publishMore, pushNow } from './pushed.ts';
 import { pulled, useServer } from './use-server.ts';
@@ -23,7 +23,6 @@ describe('reading a generation in a bucket', needsObjectStorage(), () => {
       disk: systemDisk,
       clock: clockAt(now),
       writer: 'oddslake test',
-      settleMs: hourMs,
       cacheFolder,
       cacheBytesMax: 1e9,
       id: `test${++opens}`,

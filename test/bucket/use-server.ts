@@ -10,7 +10,7 @@ import { dayMs } from '../../src/base/window.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { type PullOptions, pullArchive } from '../../src/bucket/pull.ts';
 import type { PushOptions } from '../../src/bucket/push.ts';
-import { hourMs, opened, scratchFolder } from '../archive/scratch.ts';
+import { opened, scratchFolder } from '../archive/scratch.ts';
 import { type FaultProxy, type ProxyRules, startFaultProxy } from './fault-proxy.ts';
 import { publishedArchive, pushNow } from './pushed.ts';
 import { type Access, type ObjectServer, openStore, startServer } from './server.ts';
@@ -69,7 +69,6 @@ export function useServer() {
 const pullOptions: PullOptions = {
   disk: systemDisk,
   writer: 'oddslake test',
-  settleMs: hourMs,
   clock: systemClock,
   waitMs: 10_000,
 };

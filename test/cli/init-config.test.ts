@@ -223,7 +223,7 @@ function init(disk: Disk, at: string): boolean {
     const root = join(at, 'lake');
     const isNew = !archiveExists(root, disk);
     const upstream = 'https://box.test';
-    openArchive({ root, create: true, upstream, parts: 2, writer: 'test', settleMs: 0 }, disk).close();
+    openArchive({ root, create: true, upstream, parts: 2, writer: 'test' }, disk).close();
     return isNew;
   });
 }

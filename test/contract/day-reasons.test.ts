@@ -30,7 +30,7 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
   'not over': [
     'the day was not over at the last publish',
     'the day was not over at the last publish',
-    'the first night after its end completes it',
+    'the nights after its end complete it',
   ],
   damaged: ['1 symbol in damaged files', '2 symbols in damaged files', 'to repair the file: oddslake verify --repair'],
   failed: [
@@ -73,15 +73,10 @@ const words: Record<DayReasonName, readonly [one: string, two: string, action: s
     '2 symbols are accepted as a gap',
     `there is nothing left to do; to list the windows: oddslake gaps ${range}`,
   ],
-  'not settled': [
-    'coverage of 1 symbol is not settled: fetched within settle_minutes',
-    'coverage of 2 symbols is not settled: fetched within settle_minutes',
-    `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
-  ],
   inferred: [
     'coverage of 1 symbol is inferred',
     'coverage of 2 symbols is inferred',
-    `nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred ${range}`,
+    `nights prove recent windows; to request what can be proven by now: oddslake backfill --recheck inferred ${range}`,
   ],
 };
 
@@ -132,7 +127,7 @@ test('lists past days that are not complete, the newest first, and joins those w
   );
   expect(days.map(({ date }) => date)).toEqual(['2026-11-23', '2026-11-21', '2026-11-19', '2026-11-18']);
   expect(groupOpenDays(days).map(formatOpenDays)).toEqual([
-    '2026-11-23 incomplete: not settled yet',
+    '2026-11-23 incomplete: not proven yet',
     '2026-11-21 incomplete: 1 of 3 symbols covered',
     '2026-11-18 to 2026-11-19 provisional: coverage of 2 symbols is inferred',
   ]);

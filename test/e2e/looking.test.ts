@@ -11,7 +11,12 @@ const json = async <T>(...args: string[]): Promise<{ code: number | null; printe
 
 interface Gaps {
   readonly count: number;
-  readonly gaps: readonly { readonly symbol: string; readonly from: number; readonly to: number }[];
+  readonly gaps: readonly {
+    readonly symbol: string;
+    readonly from: number;
+    readonly to: number;
+    readonly reason: string;
+  }[];
 }
 
 test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', async () => {
@@ -39,7 +44,7 @@ test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', as
     state: 'provisional',
     reasons: [{ reason: 'inferred', symbols: expect.any(Number) }],
     next_action: expect.stringMatching(
-      /^nights confirm recent windows; to confirm all of them: oddslake backfill --recheck inferred --from /,
+      /^nights prove recent windows; to request what can be proven by now: oddslake backfill --recheck inferred --from /,
     ),
   });
   const counted = { open_days: openDays, open_days_count: openDaysCount };
@@ -70,14 +75,16 @@ const remembered = fixedNow - 2 * dayMs + 1;
 test('lifetimes start at the stated retention of a service, with a warning', async () => {
   const output = folder();
   const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
-  const filled = await expectDone(job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15'));
-  expect(filled.summary.warnings).toContainEqual(
-    expect.stringMatching(/has no ticks for the start of the requested window/),
-  );
+  const asked = ['--from', '2025-06-10', '--to', '2025-06-15'];
+  const filled = await job('backfill', box.url, output, ...asked);
+  // Somebody asked for what the service no longer has.
+  expect(filled.code).toBe(4);
+  expect(filled.summary.failures.length).toBeGreaterThan(0);
+  for (const { reason } of filled.summary.failures) expect(reason).toMatch(/^expired: the service has no ticks before/);
   const { printed } = await expectDone(
     json<Gaps>('gaps', '--output', output, '--from', '2025-06-10', '--to', '2025-06-15'),
   );
-  expect([printed.count, printed.gaps]).toEqual([0, []]);
+  expect(new Set(printed.gaps.map(({ reason }) => reason))).toEqual(new Set(['expired']));
   const { symbol } = coverageOf(output)[0]!;
   await expectDone(run(['gaps', '--output', output, '--symbol', symbol, '--from', '2025-06-10', '--to', '2025-06-15']));
   expect(coverageOf(output).every(({ from }) => from >= remembered - 1)).toBe(true);

@@ -19,7 +19,7 @@ const faults: string[] = [];
  */
 const rowsMax = new Map<string, number>();
 const names = new Set<string>();
-const options = { root, create: false, upstream: null, parts: 4, writer: 'reader', settleMs: 0 };
+const options = { root, create: false, upstream: null, parts: 4, writer: 'reader' };
 const archive = openArchive(options, systemDisk);
 const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
 let rounds = 0;

@@ -65,14 +65,13 @@ test('report writes its page into the archive and changes nothing else', async (
   expect(readFileSync(path, 'utf8')).toContain('</html>');
 });
 
-test('report in the first hour of a day: the day before is incomplete, which needs nothing yet', async () => {
+test('report in the first hour of a day: the day before is provisional, which needs nothing', async () => {
   vi.mocked(Date.now).mockRestore();
   startClockAt(Date.UTC(2026, 10, 24, 0, 30));
   const { output } = await lake();
   const { findings } = (await report(output)).reported;
-  expect(findings).toContainEqual(
-    expect.objectContaining({ severity: 'info', message: '1 day incomplete, most recently on 2026-11-23' }),
-  );
+  expect(findings).toContainEqual(expect.objectContaining({ severity: 'info', kind: 'provisional' }));
+  expect(findings.map(({ kind }) => kind)).not.toContain('incomplete days');
 });
 
 test('escapes control characters of the service in report, status and plan', async () => {

@@ -22,7 +22,6 @@ import { runJob as job, run } from './run-program.ts';
 
 // Every setting is held here to what it is for, by the whole command line against a sandbox.
 
-const hourMs = 60 * minuteMs;
 /** What time it is at the service: a little behind the program's own clock. */
 const now = Date.now() - minuteMs;
 const briefly = set('source.first_lookback_days=1');
@@ -174,37 +173,19 @@ test('symbols of the config are polled in place of those of the lists', async ()
 
 describe('poll', () => {
   test('overlap_minutes are read again before the cursor', async () => {
-    const box = await sandbox({ nowMs: now, markets: 4 });
+    // Soon after midnight: what was polled since then is read again in any case, because it is not proven yet.
+    const midnight = Math.floor(now / dayMs) * dayMs;
+    const box = await sandbox({ nowMs: midnight, markets: 4 });
     const duplicates: number[] = [];
     for (const minutes of [60, 600]) {
       const output = folder();
-      const common = [...briefly, ...set(`poll.overlap_minutes=${minutes}`)];
-      box.set({ nowMs: now - hourMs });
+      const common = [...briefly, ...set(`poll.overlap_minutes=${minutes}`, 'poll.settle_hours=0')];
+      box.set({ nowMs: midnight + 5 * minuteMs });
       await job('nightly', box.url, output, ...common);
-      box.set({ nowMs: now });
+      box.set({ nowMs: midnight + 15 * minuteMs });
       duplicates.push((await job('nightly', box.url, output, ...common)).summary.ticks.duplicates);
     }
     expect(duplicates[1]).toBeGreaterThan(duplicates[0]!);
-  });
-
-  test('confirm says whether the end of a poll is confirmed at once or by the next', async () => {
-    // Two answers of one moment would confirm nothing.
-    const box = await sandbox({ markets: 3 });
-    for (const [confirm, isProven] of [
-      ['next', false],
-      ['now', true],
-    ] as const) {
-      const output = folder();
-      await job('nightly', box.url, output, ...briefly, ...set(`poll.confirm=${confirm}`));
-      // The last poll of a market that has ended confirms its end at once, and which have ended depends on the time of the test.
-      const active = new Set(rows(output, 'markets').flatMap(({ symbol, is_active }) => (is_active ? [symbol] : [])));
-      expect(active.size).toBeGreaterThan(0);
-      const evidence = rows(output, 'coverage')
-        .filter(({ dataset, t_to }) => dataset === 'ticks' && t_to === manifestOf(output).reached)
-        .filter(({ symbol }) => active.has(symbol))
-        .map((row) => row.evidence);
-      expect(evidence.includes('confirmed'), `${confirm}: ${evidence}`).toBe(isProven);
-    }
   });
 
   test('page_limit is what one request asks for', async () => {
@@ -278,18 +259,19 @@ describe('archive', () => {
     expect((await namesWith('archive.part_rows=1')).size).toBeGreaterThan(1);
   });
 
-  test('settle_minutes is how late an answer about a day must come to be final', async () => {
+  test('settle_hours is how old a day must be at least for a night to prove it', async () => {
     const dayEnd = Math.floor(now / dayMs - 1) * dayMs;
-    const day = new Date(dayEnd - 1).toISOString().slice(0, 10);
-    const box = await sandbox({ nowMs: dayEnd + 20 * minuteMs, markets: 4 });
-    const days = ['source.first_lookback_days=4', 'poll.overlap_minutes=60'];
-    for (const [minutes, state] of [
-      [10, 'provisional'],
-      [30, 'incomplete'],
+    const box = await sandbox({ nowMs: dayEnd + 3 * 60 * minuteMs, markets: 12 });
+    for (const [hours, provenTo] of [
+      [2, dayEnd],
+      [4, dayEnd - dayMs],
+      [24, dayEnd - dayMs],
+      [28, dayEnd - 2 * dayMs],
     ] as const) {
       const output = folder();
-      await job('nightly', box.url, output, ...set(`archive.settle_minutes=${minutes}`, ...days));
-      expect(manifestOf(output).days[day]?.state, `${minutes}`).toBe(state);
+      await job('nightly', box.url, output, ...set(`poll.settle_hours=${hours}`, 'source.first_lookback_days=4'));
+      const proven = coverageOf(output).filter(({ evidence }) => evidence !== 'inferred');
+      expect(Math.max(...proven.map(({ to }) => to)), `${hours}`).toBe(provenTo);
     }
   });
 });

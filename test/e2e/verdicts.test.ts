@@ -318,7 +318,7 @@ const states: Readonly<Record<string, Row>> = {
   ],
 };
 
-const openOptions = (root: string) => ({ root, create: false, upstream: null, parts: 2, writer: 'test', settleMs: 0 });
+const openOptions = (root: string) => ({ root, create: false, upstream: null, parts: 2, writer: 'test' });
 
 function countRuns(output: string): number {
   const db = new DatabaseSync(join(output, '.oddslake/state.sqlite'), { readOnly: true });

@@ -148,7 +148,7 @@ export const findArchiveErrors = (archive: string, box: Sandbox, before: number 
 /** Findings of the program's own check; empty while there is no archive yet. */
 export async function runVerify(archive: string): Promise<string[]> {
   if (!archiveExists(archive, systemDisk)) return [];
-  const options = { root: archive, create: false, upstream: null, parts: 4, writer: 'oddslake', settleMs: 0 };
+  const options = { root: archive, create: false, upstream: null, parts: 4, writer: 'oddslake' };
   const opened = openArchive(options, systemDisk);
   try {
     const { findings, files } = await verifyArchive(opened, null);

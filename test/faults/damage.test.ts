@@ -19,7 +19,6 @@ import {
   append,
   dayMs,
   hashes,
-  hourMs,
   now,
   publishedRows,
   publishedTicks,
@@ -104,7 +103,7 @@ function damageFile(root: string, draw: Draw, paths: readonly string[]): void {
 }
 
 function open(root: string): Archive {
-  const options = { root, create: false, upstream: upstreamName, parts: 1, writer: 'oddslake test', settleMs: hourMs };
+  const options = { root, create: false, upstream: upstreamName, parts: 1, writer: 'oddslake test' };
   return openArchive({ ...options, groupRows, mends: true }, systemDisk);
 }
 

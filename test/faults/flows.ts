@@ -73,7 +73,6 @@ async function withArchive(
     upstream: 'https://box.test',
     parts: 2,
     writer: 'oddslake test',
-    settleMs: hourMs,
     ...(groupRows === undefined ? {} : { groupRows }),
   };
   const archive = openArchive(given, systemDisk);

@@ -15,7 +15,6 @@ import {
   append,
   day0,
   dayMs,
-  hourMs,
   market,
   now,
   publishedRows,
@@ -53,7 +52,6 @@ const options = (root: string) => ({
   upstream: upstreamName,
   parts: 2,
   writer: 'oddslake test',
-  settleMs: hourMs,
 });
 const symbols = ['AAA', 'BBB', 'Ünï', 'KX-1', 'KX-2', 'KX-3'];
 

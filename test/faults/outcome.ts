@@ -70,7 +70,7 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
     filterFilesWithRows(place, paths).map((path) => [path, texts.test(path) ? '' : hashOf(join(place, path))]),
   );
   const root = archiveOf(place);
-  const given = { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 0 };
+  const given = { root, create: false, upstream: null, parts: 2, writer: 'oddslake test' };
   const archive = openArchive(given, systemDisk);
   try {
     const { db } = archive.state;

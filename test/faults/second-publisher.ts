@@ -60,7 +60,7 @@ const busyMs = 20;
 export function openWith(root: string, faults: Faults) {
   const open = faultDatabase(faults);
   return openArchive(
-    { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
+    { root, create: false, upstream: null, parts: 2, writer: 'oddslake test' },
     createDisk(faultCalls(faults, systemCalls)),
     (path) => open(path, busyMs),
   );
@@ -73,7 +73,7 @@ export const publishOptions = (runId: string, nowMs: number): PublishOptions => 
   views: [],
   candles: ['1h'],
   clock: { ...systemClock, nowMs: () => nowMs },
-  lifetimeRules: { lingerMs: 7 * 86_400_000, lookbackMs: 0, settleMs: 3_600_000 },
+  lifetimeRules: { lingerMs: 7 * 86_400_000, lookbackMs: 0 },
 });
 
 /** A response of one tick, journaled as by a poll. */

@@ -146,7 +146,6 @@ async function makeBase(root: string): Promise<void> {
     upstream: upstreamName,
     parts: 2,
     writer: 'oddslake test',
-    settleMs: 3_600_000,
   };
   const archive = openArchive(options, systemDisk);
   startRun(archive.state.db, 'first', 'publish', 1, now);
@@ -177,10 +176,7 @@ function generationAt(root: string): number {
 
 /** Errors of the archive after an undisturbed publisher. */
 async function findErrorsAfter(root: string): Promise<string[]> {
-  const archive = openArchive(
-    { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
-    systemDisk,
-  );
+  const archive = openArchive({ root, create: false, upstream: null, parts: 2, writer: 'oddslake test' }, systemDisk);
   try {
     const { db } = archive.state;
     await publish(archive, publishOptions('third', now + 2));

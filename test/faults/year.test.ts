@@ -59,7 +59,7 @@ test('a night requests in proportion to the live symbols, however many nights we
   // The market lists, and the polls with the confirmed ends of symbols that were resolved, of which there are many with such
   // short lifetimes.
   expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2.25);
-  // What is drawn, and what proves the coverage that no later poll does, does not grow with the number of symbols or nights.
+  // What is drawn does not grow with the number of symbols or nights.
   expect(Math.max(...rechecks)).toBeLessThan(40);
   const completeDays = Object.values(days).filter(isDayComplete).length;
   expect(completeDays).toBeGreaterThanOrEqual(Object.keys(days).length - 9);

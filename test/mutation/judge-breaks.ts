@@ -12,7 +12,9 @@ const withoutDamage = 'subtractDamage(known.coverage, known.damaged)';
 export const judgeBreaks: readonly SourceBreak[] = [
   {
     name: 'inferred windows count as proven',
-    edits: [[symbolRules, '.filter(isProven);', '.filter((one) => isProven(one) || true);']],
+    edits: [
+      [symbolRules, 'const isAllProven = responses.every(isProven);', 'const isAllProven = responses.length >= 0;'],
+    ],
   },
   {
     name: 'suspended symbols are dropped',

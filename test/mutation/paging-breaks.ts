@@ -20,18 +20,16 @@ export const pagingBreaks: readonly SourceBreak[] = [
   },
   {
     name: 'a page that reaches further counts as the last one',
-    edits: [
-      [
-        'src/collector/paging/fetch-side.ts',
-        '      page = next;\n      furthest = side',
-        "      return end('confirmed', begin, [page, next]);\n      furthest = side",
-      ],
-    ],
+    edits: [['src/collector/paging/fetch-side.ts', '    page = next;\n  }', "    return end('repeated', next);\n  }"]],
   },
   {
     name: 'ticks beyond the previous page are ignored',
     edits: [
-      ['src/collector/paging/fetch-side.ts', "if (relation === 'further') {", "if (relation === 'further' && false) {"],
+      [
+        'src/collector/paging/fetch-side.ts',
+        '!hasTick || next.times.length === 1',
+        'hasTick || next.times.length === 1',
+      ],
     ],
   },
   {
@@ -59,7 +57,7 @@ export const pagingBreaks: readonly SourceBreak[] = [
     edits: [
       [
         'src/collector/paging/fetch-window.ts',
-        'const isAnchored = knownTick !== null && includesTime(o.times, knownTick);',
+        'const isAnchored = knownTick !== null && o.times.includes(knownTick);',
         'const isAnchored = knownTick !== null;',
       ],
     ],
@@ -71,14 +69,8 @@ export const pagingBreaks: readonly SourceBreak[] = [
     ],
   },
   {
-    name: 'the last part of a split window is dropped',
-    edits: [
-      [
-        'src/collector/paging/fetch-window.ts',
-        'const bounds = [w.from, ...cutsHere, w.to];',
-        'const bounds = [w.from, ...cutsHere];',
-      ],
-    ],
+    name: 'what follows a response that lacks the tick before it is dropped',
+    edits: [['src/collector/paging/fetch-window.ts', 'progress.pending.push({ ...rest, isPart: true });', '']],
   },
   {
     name: 'windows that a response excludes are not requested again',
@@ -101,8 +93,8 @@ export const pagingBreaks: readonly SourceBreak[] = [
       ],
       [
         'src/collector/paging/fetch-side.ts',
-        "(side === 'high' ? o.countAtLast : o.countAtFirst)",
-        "(side === 'high' ? 0 * o.countAtLast : 0)",
+        'second.countAtLast < page.countAtLast : second.countAtFirst < page.countAtFirst',
+        'false : false',
       ],
     ],
   },

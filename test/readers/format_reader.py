@@ -268,7 +268,6 @@ class Checker:
             "watermark": nullable(whole),
             "reached": nullable(whole),
             "verified_through": nullable(whole),
-            "evidence_since": whole,
             "commit_id": lambda value: text(value) and re.fullmatch("[0-9a-f]{32}", value) is not None,
             "days": lambda value: type(value) is dict and all(map(date, value)),
             "completeness": lambda value: type(value) is dict,
@@ -282,7 +281,7 @@ class Checker:
         owners = ["upstream", "sources"]
         if sum(name in self.manifest for name in owners) != 1:
             self.fault("I1", "manifest.json", "has not exactly one of upstream and sources")
-        absent = (*owners, "day_parts", "verified_through", "evidence_since", "commit_id", "completeness", "lost", "accepted", "selection", "removed")
+        absent = (*owners, "day_parts", "verified_through", "commit_id", "completeness", "lost", "accepted", "selection", "removed")
         record(self.manifest, "manifest.json", top, absent)
         if self.faults:
             return

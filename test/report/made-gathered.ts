@@ -76,7 +76,7 @@ const completeCounts: CompletenessCounts = {
 export const createReportData = (rest: Partial<ReportData> = {}): ReportData => ({
   nowMs,
   rules: {
-    judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs } },
+    judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: dayMs } },
     overlapMs: hourMs,
     overlapMsMax: dayMs,
     days: 60,

@@ -51,7 +51,7 @@ test('shows the totals of the manifest', async () => {
   const totals = computeTotals(manifest, { nowMs: now, lagMsMax: dayMs, status: readArchiveStatus(archive, now) });
   expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 3, reached: manifest.reached });
   // The day that is not over does not count, as in the report.
-  const lifetimeRules = { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs };
+  const lifetimeRules = { lookbackMs: 0, lingerMs: dayMs };
   const status = readStatus(archive, { namedSymbols: null, views: [], lifetimeRules }, now);
   expect(countCompleteDays(status.completeness)).toEqual({ complete: totals.daysComplete, total: totals.days });
   expect(totals.span).toEqual({ first: day0, last: day0 + dayMs });

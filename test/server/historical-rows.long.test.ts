@@ -151,7 +151,7 @@ test('returns coverage, and for one symbol the gaps of oddslake gaps', async () 
       {
         namedSymbols: null,
         views: [],
-        lifetimeRules: { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: dayMs / 24 },
+        lifetimeRules: { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs },
       },
       now,
     ).gaps,

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
-import { hourMs, type Opening, opened, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import { type Opening, opened, scratchFolder, upstreamName } from '../archive/scratch.ts';
 import { hashTree } from '../harness/hash-tree.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
@@ -71,7 +71,7 @@ export function sharedCopy(copyTo: MadeOnce['copyTo']): () => string {
 async function make(fill: (archive: Archive) => Promise<unknown>, opening: Pick<Opening, 'parts' | 'groupRows'>) {
   const root = mkdtempSync(join(scratchRoot, 'oddslake-made-once-'));
   try {
-    const options = { create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test', settleMs: hourMs };
+    const options = { create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test' };
     const archive = openArchive({ root, ...options, ...opening }, systemDisk);
     try {
       await fill(archive);

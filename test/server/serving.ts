@@ -16,7 +16,7 @@ import type { App, PageSessions } from '../../src/server/http/service-context.ts
 import type { DatabaseLocation } from '../../src/server/workspace/database-url.ts';
 import { openWorkspace, type Workspace } from '../../src/server/workspace/workspace.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { clockAt, hourMs, now, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import { clockAt, now, scratchFolder, upstreamName } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { createResponseCheck, isJson } from './documented.ts';
 import { hashPublished } from './made-once.ts';
@@ -95,7 +95,7 @@ export function sharedServing(
     end.unshift(() => rmSync(folder, { recursive: true }));
     const root = join(folder, 'archive');
     await copyTo(root);
-    const opening = { create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test', settleMs: hourMs };
+    const opening = { create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test' };
     const archive = openArchive({ root, ...opening }, systemDisk);
     end.unshift(archive.close);
     const before = hashPublished(root);

@@ -65,7 +65,7 @@ describe('checkSettings', () => {
     const config = write(`upstream:
   requests_per_secnod: 3
   concurrency: 0
-poll: {confirm: nwo}
+poll: {recheck_share: lots}
 symbols: [A, 7]
 schedule: {nightly: "61 3 * * *"}
 notify: {when: here}
@@ -77,7 +77,7 @@ source: 4
     expect(problems.map(({ key, from }) => [key, from?.line ?? from?.name])).toEqual([
       ['upstream.requests_per_secnod', 2],
       ['upstream.concurrency', 3],
-      ['poll.confirm', 4],
+      ['poll.recheck_share', 4],
       ['symbols[1]', 5],
       ['schedule.nightly', 6],
       ['notify.when', 7],
@@ -95,7 +95,7 @@ source: 4
       from: at(2),
     });
     expect(problems[1]).toMatchObject({ value: '0', expected: 'a whole number from 1 to 256', suggestion: null });
-    expect(problems[2]).toMatchObject({ value: '"nwo"', expected: 'one of next, now', suggestion: 'now' });
+    expect(problems[2]).toMatchObject({ value: '"lots"', expected: 'a number from 0 to 1', suggestion: null });
     expect(problems[8]).toMatchObject({ value: '"inof"', suggestion: 'info' });
     expect(problems[9]).toMatchObject({ suggestion: 'log.level' });
   });
@@ -104,14 +104,14 @@ source: 4
     const config = write(`upstream:
   base_url: https://a:secret-1@example.org
   api_key_file: none.key
-poll: {overlap_minutes: 30}
+  retry_delay_seconds_min: 300
 notify: {webhook_url: "ftp://secret-2"}
 service: {tokens: {secret: secret-3}}
 `);
     const { problems } = await check({ config });
     expect(problems.map(({ key }) => key)).toEqual([
       'upstream.base_url',
-      'poll.overlap_minutes',
+      'upstream.retry_delay_seconds_min',
       'notify.webhook_url',
       'service.tokens.secret',
       null,
@@ -121,8 +121,8 @@ service: {tokens: {secret: secret-3}}
   });
 
   test('does not compare a default with a value because the other value is invalid', async () => {
-    const config = write('poll: {overlap_minutes: 30}\narchive: {settle_minutes: soon}\n');
-    expect((await check({ config })).problems.map(({ key }) => key)).toEqual(['archive.settle_minutes']);
+    const config = write('poll: {settle_hours: soon}\n');
+    expect((await check({ config })).problems.map(({ key }) => key)).toEqual(['poll.settle_hours']);
   });
 
   test('checks the settings of sources', async () => {

@@ -64,7 +64,7 @@ test.each([
   'poll: {page_limit: 2.5}',
   'poll: {page_limit: "7"}',
   'poll: {page_limit: null}',
-  'poll: {confirm: nwo}',
+  'poll: {recheck_share: lots}',
   'upstream: {request_deadline_seconds: 0}',
   'upstream: {api_key: ""}',
   'archive: {candles: [5m]}',

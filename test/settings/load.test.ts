@@ -27,12 +27,12 @@ async function refusal(sources: Partial<SettingSources>): Promise<string> {
 }
 
 test('every wrong setting is named at once, with its line in the config, and nothing that only follows from another', async () => {
-  const config = write('c.yaml', 'upstream:\n  base_url: ftp://x\narchive:\n  settle_minutes: soon\n');
+  const config = write('c.yaml', 'upstream:\n  base_url: ftp://x\npoll:\n  settle_hours: soon\n');
   expect(
     await refusal({ config, env: { ODDSLAKE_REQUESTS_PER_SECOND: 'many' }, set: ['poll.overlap_minutes=1'] }),
   ).toBe(
     [
-      `3 settings are wrong: ${join(folder, config)}:4: archive.settle_minutes is "soon": expected a number from 0 to 10080`,
+      `3 settings are wrong: ${join(folder, config)}:4: poll.settle_hours is "soon": expected a number from 0 to 168`,
       'ODDSLAKE_REQUESTS_PER_SECOND: upstream.requests_per_second is "many": expected a number from 0.001 to 100000',
       `${join(folder, config)}:2: upstream.base_url is "ftp://x": expected an http or https URL without credentials, query or fragment`,
     ].join('; '),
@@ -356,14 +356,13 @@ describe('the upstream', () => {
 });
 
 describe('settings that depend on each other', () => {
-  test('settle_minutes is at most overlap_minutes', async () => {
-    expect((await load({ set: ['archive.settle_minutes=90', 'poll.overlap_minutes=90'] })).archive.settleMinutes).toBe(
-      90,
+  test('the shortest delay of retries is at most the longest', async () => {
+    const [min, max] = ['upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max'];
+    expect((await load({ set: [`${min}=90`, `${max}=90`] })).upstream.retryDelaySecondsMin).toBe(90);
+    expect(await refusal({ set: [`${min}=90`] })).toBe(
+      `--set: ${min} is 90: expected ${min} (90) to be at most ${max} (30)`,
     );
-    expect(await refusal({ set: ['archive.settle_minutes=90'] })).toBe(
-      '--set: archive.settle_minutes is 90: expected archive.settle_minutes (90) to be at most poll.overlap_minutes (60)',
-    );
-    expect(await refusal({ set: ['poll.overlap_minutes=5'] })).toMatch(/^--set: poll.overlap_minutes is 5: expected/);
+    expect(await refusal({ set: [`${max}=0.1`] })).toMatch(new RegExp(`^--set: ${max} is 0.1: expected`));
   });
 
   test('the minimum delay is at most the maximum', async () => {

@@ -47,10 +47,10 @@ describe('the schema', () => {
     const poll = {
       overlap_minutes: 60,
       overlap_minutes_max: 1440,
+      settle_hours: 24,
       recheck_share: 0.01,
       page_limit: 5000,
       future_skew_seconds: 300,
-      confirm: 'next',
     };
     expect(Value.Check(settingsSchema.properties.poll, poll)).toBe(true);
     expect(Value.Check(settingsSchema.properties.poll, { ...poll, other: 1 })).toBe(false);

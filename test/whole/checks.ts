@@ -192,14 +192,20 @@ function* findDisagreements({ surfaces, summary, isNightly, files, nowMs }: Nigh
   }
 }
 
+const damagedPattern = /^(\d+) files? damaged: /;
+
+const countDamaged = (messages: readonly string[]): number =>
+  messages.reduce((n, message) => Math.max(n, Number(damagedPattern.exec(message)?.[1] ?? 0)), 0);
+
 /** Every surface has the findings of the judge, and no others. */
 function* findOtherJudgements({ status, judgement, judged, metrics }: Surfaces): Generator<string> {
   const found = judgement.findings.map(({ message }) => message);
   for (const [name, messages] of Object.entries(judged)) {
-    // The doctor hashes some files itself and may be the first to find damage.
-    const isFirst = name === 'doctor' && status.damaged_count === 0 && messages[0]?.includes(' damaged: ');
-    if (!isFirst && messages.join('\n') !== found.join('\n'))
-      yield `${name} finds ${messages.join()}, status ${found.join()}`;
+    // The doctor hashes some files itself and may be the first to find damage, or more of it.
+    const isFirst = name === 'doctor' && countDamaged(messages) > status.damaged_count;
+    const shown = (all: readonly string[]): string =>
+      all.filter((message) => !(isFirst && damagedPattern.test(message))).join('\n');
+    if (shown(messages) !== shown(found)) yield `${name} finds ${messages.join()}, status ${found.join()}`;
   }
   const verdict = metrics.find(({ name, value }) => name === 'oddslake_verdict' && value === 1)?.labels.state;
   if (verdict !== judgement.verdict.state)

@@ -25,6 +25,8 @@ export interface WholeService {
   readonly listedAt: ReadonlyMap<string, number>;
   /** UTC midnights of the days in which every list was delivered completely. */
   readonly listedWhole: ReadonlySet<number>;
+  /** When the lists were asked for last. */
+  listsAskedAt(): number;
   nowMs(): number;
   /** Sets the time and the moods of a night; symbols without one are well. */
   begin(nowMs: number, moods: ReadonlyMap<string, SymbolBehavior>, lists: ListBehavior): void;
@@ -43,6 +45,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
   const delivered: Delivered[] = [];
   const listedAt = new Map<string, number>();
   const listedWhole = new Set<number>();
+  let listsAskedAt = Number.NEGATIVE_INFINITY;
   let moods: ReadonlyMap<string, SymbolBehavior> = new Map();
   let lists: ListBehavior = 'well';
   const requestCounts = new Map<string, number>();
@@ -81,6 +84,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
 
   function markets(honest: MarketsBody): Reply {
     box.nowMs += stepMs;
+    listsAskedAt = box.nowMs;
     if (lists === '500') return fail(500);
     const all = honest.markets
       .filter(({ symbol }) => bySymbol.get(symbol)!.listedFrom <= box.nowMs)
@@ -107,6 +111,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
     delivered,
     listedAt,
     listedWhole,
+    listsAskedAt: () => listsAskedAt,
     nowMs: () => box.nowMs,
     begin(at, now, ofLists) {
       box.nowMs = at;

@@ -55,7 +55,6 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
     `archive.verify_days=${draw.one([1, 30])}`,
     `source.first_lookback_days=${lookbackDays}`,
     `source.suspend_after_days=${draw.one([1, 2])}`,
-    `poll.confirm=${draw.one(['next', 'next', 'now'])}`,
     'raw.keep_days=0',
     'upstream.retry_attempts_max=2',
   ];

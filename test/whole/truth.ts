@@ -103,7 +103,8 @@ export function findMissing(
   const hidden = [...files.damaged].filter((path) => !rules.found.has(path));
   return world.flatMap(({ symbol, opensAt, listedFrom, ticks }) => {
     const first = listedAt.get(symbol);
-    if (first === undefined && listedFrom > rules.until) return [];
+    // Nobody has asked for the lists since they name it: a poll of ticks does not.
+    if (first === undefined && listedFrom > Math.min(rules.until, service.listsAskedAt())) return [];
     const from = opensAt ?? (first ?? rules.until) - rules.lookbackMs;
     const rows = files.ticks.get(symbol);
     const responses = delivered.filter((one) => one.symbol === symbol);
@@ -121,7 +122,10 @@ export function findMissing(
           t,
           isListed: first !== undefined,
           isJournaled: files.journaled.get(symbol)?.has(t) === true,
-          isInferred: inferred.some((window) => isWithin(t, window)),
+          // A damaged coverage file no longer says by which evidence its day is covered.
+          isInferred:
+            inferred.some((window) => isWithin(t, window)) ||
+            [...files.damaged].some((path) => path.startsWith(`coverage/date=${date}/`)),
           hiddenBy: hidden.find((path) => path.startsWith(`ticks/date=${date}/`)) ?? null,
         },
       ];

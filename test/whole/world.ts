@@ -31,7 +31,8 @@ export function drawWorld(draw: Draw, days: number): WorldSymbol[] {
     const isNew = i > 1 && draw.chance(0.3);
     const listedFrom = isNew ? epoch + draw.below(days) * dayMs + draw.below(24) * hourMs : 0;
     const opensAt = draw.chance(0.5) ? Math.max(listedFrom - 5 * hourMs, epoch - 2 * dayMs) : null;
-    const from = Math.max(epoch - 2 * dayMs, opensAt ?? (isNew ? listedFrom : 0));
+    // The service keeps more than a first poll asks for: it has no horizon.
+    const from = Math.max(epoch - 5 * dayMs, opensAt ?? (isNew ? listedFrom : 0));
     const stepMs = draw.one([1, 2, 5]) * hourMs;
     const ticks: WorldTick[] = [];
     for (let t = from + draw.below(stepMs); t < epoch + (days + 1) * dayMs; t += 1 + draw.below(2 * stepMs)) {

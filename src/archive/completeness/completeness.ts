@@ -224,7 +224,7 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]) {
   const findFirstDayOverlapping = (t: number): number => findFirstDayAt(t - dayMs + 1);
   return {
     add(symbolResult: SymbolCompleteness, newest: number) {
-      const { expected, provenFinal } = symbolResult;
+      const { expected, proven } = symbolResult;
       if (tallies.length === 0 || expected.length === 0) return;
       const withExceptions = addExceptions(symbolResult, newest);
       if (expected.length > 1) {
@@ -233,11 +233,11 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]) {
       }
       const { from, to } = expected[0]!;
       let [next, end] = [findFirstDayOverlapping(from), findFirstDayAt(to)];
-      for (const proven of provenFinal) {
-        if (proven.to <= from) continue;
-        if (proven.from >= to) break;
-        const first = proven.from <= from ? next : Math.max(next, findFirstDayAt(proven.from));
-        const last = proven.to >= to ? end : Math.min(end, findFirstDayOverlapping(proven.to));
+      for (const window of proven) {
+        if (window.to <= from) continue;
+        if (window.from >= to) break;
+        const first = window.from <= from ? next : Math.max(next, findFirstDayAt(window.from));
+        const last = window.to >= to ? end : Math.min(end, findFirstDayOverlapping(window.to));
         if (first >= last) continue;
         provenChange[first]!++;
         provenChange[last]!--;
@@ -288,9 +288,8 @@ function createDayTally(state: CompletenessInput, day: number): DayTally {
 }
 
 interface SymbolWithExceptions extends SymbolCompleteness {
-  /** The union of final and excepted windows, and of proven final and excepted windows. */
-  readonly finalOrExcepted: readonly Window[];
-  readonly provenOrExcepted: readonly Window[];
+  /** The union of covered and excepted windows. */
+  readonly coveredOrExcepted: readonly Window[];
   /**
    * On a day that is not over, coverage is expected only up to this time: the end of the latest coverage of any symbol
    * or, if later, the end of this symbol's last owed window.
@@ -299,21 +298,17 @@ interface SymbolWithExceptions extends SymbolCompleteness {
 }
 
 function addExceptions(symbolResult: SymbolCompleteness, newest: number): SymbolWithExceptions {
-  const { final, provenFinal, excepted, isUnrequested, owedTo } = symbolResult;
-  const withExceptions = (windows: readonly Window[]): readonly Window[] =>
-    excepted.length === 0 ? windows : union([...windows, ...excepted]);
-  const expectedTo = isUnrequested ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo);
+  const { covered, excepted, isUnrequested, owedTo } = symbolResult;
   return {
     ...symbolResult,
-    finalOrExcepted: withExceptions(final),
-    provenOrExcepted: withExceptions(provenFinal),
-    expectedTo,
+    coveredOrExcepted: excepted.length === 0 ? covered : union([...covered, ...excepted]),
+    expectedTo: isUnrequested ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo),
   };
 }
 
 /** Adds one symbol to a day. */
 function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): void {
-  const { expected, covered, final, provenFinal, excepted } = symbolResult;
+  const { expected, covered, proven, excepted } = symbolResult;
   const day = { from: tally.day, to: tally.day + dayMs };
   if (addUnrequestedDay(tally, symbolResult, day)) return;
   const lifetimes = expected.map((window) => intersectTwo(window, day)).filter((window) => !isEmpty(window));
@@ -322,19 +317,14 @@ function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): voi
   const due = lifetimes.map(({ from, to }) => ({ from, to: Math.min(to, symbolResult.expectedTo) }));
   if (coversEach(covered, due)) tally.covered++;
   else if (tally.missing.length < missingSymbolsMax) tally.missing.push(symbolResult.symbol);
-  if (coversEach(provenFinal, lifetimes)) return;
-  const isFinal = coversEach(final, lifetimes);
-  tally.reasons.addSymbol(symbolResult, lifetimes, tally.judgedTo, isFinal);
-  if (isFinal) {
-    tally.isProvisional = true;
-  } else if (coversEach(symbolResult.finalOrExcepted, lifetimes)) {
-    tally.exceptions += excepted.filter((w) => subtract(intersect([w], lifetimes), final).length > 0).length;
-    if (!coversEach(symbolResult.provenOrExcepted, lifetimes)) tally.isProvisional = true;
-  } else if (symbolResult.isSuspended) {
-    tally.exceptions++;
-    // The rest of its coverage is treated as for other symbols.
-    if (subtract(intersect(final, lifetimes), provenFinal).length > 0) tally.isProvisional = true;
-  } else tally.isIncomplete = true;
+  if (coversEach(proven, lifetimes)) return;
+  tally.reasons.addSymbol(symbolResult, lifetimes, tally.judgedTo);
+  if (subtract(intersect(covered, lifetimes), proven).length > 0) tally.isProvisional = true;
+  if (coversEach(covered, lifetimes)) return;
+  if (coversEach(symbolResult.coveredOrExcepted, lifetimes))
+    tally.exceptions += excepted.filter((w) => subtract(intersect([w], lifetimes), covered).length > 0).length;
+  else if (symbolResult.isSuspended) tally.exceptions++;
+  else tally.isIncomplete = true;
 }
 
 /**

@@ -5,8 +5,7 @@ import type { DayReason, DayReasonName } from '../../contract/day-reasons.ts';
 /** What is known of a symbol; see SymbolCompleteness. */
 interface JudgedSymbol {
   readonly covered: readonly Window[];
-  readonly final: readonly Window[];
-  readonly provenFinal: readonly Window[];
+  readonly proven: readonly Window[];
   /** On a day that is not over, coverage is expected only up to this time. */
   readonly expectedTo: number;
   splitGaps(windows: readonly Window[]): readonly GapWindow[];
@@ -17,13 +16,12 @@ export interface ReasonTally {
   /** Adds a reason that concerns the day as a whole. `detail`: one clause. */
   addDay(reason: DayReasonName, detail?: string): void;
   /**
-   * Adds the reasons why one symbol is not covered by proven final windows.
+   * Adds the reasons why one symbol is not covered by proven windows.
    * @param expected its windows within the day that should be covered in the end
-   * @param judgedTo the end of the day or, before that, the current time. Then no response can be final, and nothing is due
-   *   after the symbol's `expectedTo`.
-   * @param isFinal whether the final windows of the symbol cover the expected ones
+   * @param judgedTo the end of the day or, before that, the current time. Then nothing can be proven to the end, and nothing is
+   *   due after the symbol's `expectedTo`.
    */
-  addSymbol(symbol: JudgedSymbol, expected: readonly Window[], judgedTo: number, isFinal: boolean): void;
+  addSymbol(symbol: JudgedSymbol, expected: readonly Window[], judgedTo: number): void;
   /** Does the same for a symbol that is expected from `from` to `to`, if it is known that all of this has one reason. */
   addWindow(reason: DayReasonName, from: number, to: number): void;
   list(): DayReason[];
@@ -52,21 +50,13 @@ export function createReasonTally(day: number): ReasonTally {
   return {
     addDay: (reason, detail) => void ofDay.set(reason, detail),
     addWindow,
-    addSymbol({ covered, final, provenFinal, splitGaps, expectedTo }, expected, judgedTo, isFinal) {
+    addSymbol({ covered, proven, splitGaps, expectedTo }, expected, judgedTo) {
       const isOver = judgedTo >= wholeDay.to;
-      // The usual case of an archive with many inferred windows, which the rest would also give.
-      if (isOver && isFinal) {
-        add('inferred', subtract(expected, selectNear(provenFinal, wholeDay)));
-        return;
-      }
       const due = isOver ? expected : intersect(expected, [{ from: day, to: Math.min(judgedTo, expectedTo) }]);
       const answered = intersect(selectNear(covered, wholeDay), due);
       const gaps = splitGaps(subtract(due, answered));
       for (const [reason, windows] of Map.groupBy(gaps, (gap) => gap.reason)) add(reason, windows);
-      if (!isOver) return;
-      const settled = intersect(selectNear(final, wholeDay), answered);
-      add('not settled', subtract(answered, settled));
-      add('inferred', subtract(settled, selectNear(provenFinal, wholeDay)));
+      if (isOver) add('inferred', subtract(answered, selectNear(proven, wholeDay)));
     },
     list: () => [
       ...[...ofDay]

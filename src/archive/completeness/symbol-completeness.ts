@@ -1,6 +1,6 @@
 import { hourMs, intersect, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 import { type GapWindow, splitByReason } from '../../contract/completeness-counts.ts';
-import { type CoveredWindow, computeSettledWindows, isProven } from '../format/coverage.ts';
+import { type CoveredWindow, isProven } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { isUnselected } from '../format/selection.ts';
 import { canBeLive, computeCursor, computeLifetime, isLive, isRequested, type LingerRules } from './symbol-lifetime.ts';
@@ -51,9 +51,8 @@ export interface SymbolCompleteness {
    */
   readonly expected: readonly Window[];
   readonly covered: readonly Window[];
-  /** The part of `covered` that was fetched at least `settleMs` after its time, and the proven part of that. */
-  readonly final: readonly Window[];
-  readonly provenFinal: readonly Window[];
+  /** The proven part of `covered`. */
+  readonly proven: readonly Window[];
   /** Lost, accepted and expired windows. */
   readonly excepted: readonly Window[];
   readonly isSuspended: boolean;
@@ -100,10 +99,8 @@ export function computeSymbolCompleteness(
   if (isUnrequested && !isKnown) return null;
   const responses = subtractDamage(known.coverage, known.damaged);
   const covered = union(responses);
-  const proven = responses.filter(isProven);
-  const isAllProven = proven.length === responses.length;
-  const final = responses.length === 0 ? covered : union(computeSettledWindows(responses, lifetimeRules.settleMs));
-  const provenFinal = isAllProven ? final : union(computeSettledWindows(proven, lifetimeRules.settleMs));
+  const isAllProven = responses.every(isProven);
+  const proven = isAllProven ? covered : union(responses.filter(isProven));
   // Past coverage counts towards the lifetime even if it has since been lost or damaged.
   const isIntact = known.lost.length === 0 && known.damaged.length === 0;
   const everCovered = isIntact ? covered : union([...known.coverage, ...known.lost]);
@@ -144,7 +141,9 @@ export function computeSymbolCompleteness(
     const cursor = computeEnd(covered);
     // A poll covers what follows its coverage, and knows nothing of damage: an ended symbol does not become live by it.
     const polledTo = known.damaged.length === 0 ? cursor : computeEnd(union(known.coverage));
-    if (namedSymbols === null && !isLive(facts, polledTo, nowMs, lifetimeRules)) return null;
+    // A symbol that is covered to its end holds nothing back, although it is polled until that is proven.
+    const polled = { cursor: polledTo, provenTo: Number.POSITIVE_INFINITY };
+    if (namedSymbols === null && !isLive(facts, polled, nowMs, lifetimeRules)) return null;
     return {
       cursor,
       watermark: computeEnd(withExcepted(proven)),
@@ -155,8 +154,7 @@ export function computeSymbolCompleteness(
     symbol: facts.symbol,
     expected,
     covered,
-    final,
-    provenFinal,
+    proven,
     excepted,
     isSuspended,
     hasMarks,

@@ -1,4 +1,5 @@
 import { findContiguousEnd, floorToDay, type Window } from '../../base/window.ts';
+import { type CoveredWindow, isProven } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { findOpenWindow, isUnselected } from '../format/selection.ts';
 
@@ -35,7 +36,9 @@ export function computeLifetime(
 ): Window {
   const seenFrom = Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, coverage[0]?.from ?? Number.POSITIVE_INFINITY);
   const opened = facts.opensAt ?? Math.min(seenFrom, facts.firstSeen - lookbackMs);
-  const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(seenFrom, facts.servedFrom));
+  // Ticks of the day on which the history of the service begins do not make that day whole.
+  const coveredFrom = coverage[0]?.from ?? Number.POSITIVE_INFINITY;
+  const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(coveredFrom, facts.servedFrom));
   const resolvedAt = findResolutionTime(facts);
   // A symbol known only from files or backfills is not polled. Nothing beyond its stored ticks is expected.
   const isPast = !facts.listed && !isWatched(facts) && facts.polledFrom === null && facts.lastTick !== null;
@@ -53,28 +56,53 @@ export function computeLifetime(
 export interface LingerRules extends LifetimeRules {
   /** How long an inactive, unresolved symbol continues to be polled, in ms. */
   readonly lingerMs: number;
-  /** How far beyond its end a resolved symbol must be covered before polling stops, in ms. */
-  readonly settleMs: number;
+}
+
+/** How far a symbol is covered, epoch ms. */
+interface PolledReach {
+  /** The contiguous end of its coverage. */
+  readonly cursor: number;
+  /** The end of its last proven window. */
+  readonly provenTo: number;
 }
 
 /** Whether a user decided to collect the symbol, whatever lists and settings say. */
 const isWatched = ({ watchedAt }: SymbolFacts): boolean => watchedAt !== undefined;
 
-/** Whether to poll a listed or watched symbol at `nowMs`. `cursor` is the contiguous end of its coverage. */
-export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
+/** Whether to poll a listed or watched symbol at `nowMs`: one that has ended, until that is proven, or it has lingered. */
+export function isLive(
+  facts: SymbolFacts,
+  { cursor, provenTo }: PolledReach,
+  nowMs: number,
+  rules: LingerRules,
+): boolean {
   if (facts.suspendedAt !== null || isUnselected(facts)) return false;
   if (!facts.listed) return isWatched(facts);
   const resolvedAt = findResolutionTime(facts);
   if (facts.inactiveSince === null && resolvedAt === null) return true;
   // Ticks between the last poll and the end still have to be fetched, however long ago that was.
   const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0, findCloseTime(facts) ?? 0);
-  if (cursor < end + rules.settleMs) return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
+  if (Math.min(cursor, provenTo) < Math.max(end, (facts.lastTick ?? -1) + 1))
+    return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
   return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
 
 /** Whether `isLive` is true for any coverage. For most symbols of an archive it never is. */
 export const canBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
-  isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
+  isLive(facts, nothingCovered, nowMs, rules) || isLive(facts, allCovered, nowMs, rules);
+
+const nothingCovered: PolledReach = { cursor: Number.NEGATIVE_INFINITY, provenTo: Number.NEGATIVE_INFINITY };
+/** A symbol that is live with this reach is live with any. */
+export const allCovered: PolledReach = { cursor: Number.POSITIVE_INFINITY, provenTo: Number.POSITIVE_INFINITY };
+
+/** Finds the end of a symbol's last proven window, epoch ms. Where nothing was collected, there is nothing to prove: infinite. */
+export const findProvenEnd = ({ unselected = [] }: SymbolFacts, coverage: readonly CoveredWindow[]): number =>
+  coverage.length === 0
+    ? Number.POSITIVE_INFINITY
+    : [...coverage.filter(isProven), ...unselected].reduce(
+        (max, { to }) => Math.max(max, to),
+        Number.NEGATIVE_INFINITY,
+      );
 
 /**
  * Whether no more ticks are to be expected: the market lists say that it is resolved, no longer active, or past its

@@ -1,6 +1,5 @@
 import { isSelectedByRules, type SelectionRules } from '../../base/symbol-selector.ts';
-import { union } from '../../base/window.ts';
-import { type CoveredWindow, computeSettledWindows, isProven } from '../format/coverage.ts';
+import { type CoveredWindow, isProven } from '../format/coverage.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { findOpenWindow, type SymbolSelection, type UnselectedWindow } from '../format/selection.ts';
 
@@ -13,18 +12,19 @@ export interface DecisionContext {
   /** The coverage of the symbol, published and journaled. */
   readonly coverage: readonly CoveredWindow[];
   readonly nowMs: number;
-  /** See CompletenessRules. */
-  readonly settleMs: number;
 }
 
 /**
- * Where the lifetime of a symbol ends that is not collected from now on: at the end of what is proven and settled, so that
- * the day of the decision can be complete although no later poll will confirm the rest. If nothing is proven, at the end of
- * what is settled; -Infinity if nothing is covered, because then nothing was collected.
+ * Where the lifetime of a symbol ends that is not collected from now on: at the end of what is proven, so that its
+ * last day can be complete although no later poll will prove the rest. If nothing is proven, at the end of what is covered;
+ * -Infinity if nothing is covered, because then nothing was collected.
  */
-export function computeCut({ coverage, nowMs, settleMs }: DecisionContext): number {
-  const settled = (windows: readonly CoveredWindow[]) => union(computeSettledWindows(windows, settleMs)).at(-1)?.to;
-  const end = settled(coverage.filter(isProven)) ?? settled(coverage) ?? Number.NEGATIVE_INFINITY;
+export function computeCut({ coverage, nowMs }: DecisionContext): number {
+  const proven = coverage.filter(isProven);
+  const end = (proven.length > 0 ? proven : coverage).reduce(
+    (max, { to }) => Math.max(max, to),
+    Number.NEGATIVE_INFINITY,
+  );
   return Math.min(nowMs, end);
 }
 

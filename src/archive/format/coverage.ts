@@ -14,10 +14,10 @@ import type { Origin } from '../../contract/raw-page.ts';
 import { countTicksInWindow } from './tick-columns.ts';
 
 /**
- * Why a window counts as covered: the response stated the ends of its window, a second request confirmed the first, the
- * user declared it, or it is only inferred.
+ * Why a window counts as covered: the response stated the ends of its window, other responses bear witness to it, it was empty
+ * on three nights, the user declared it, or it is only inferred.
  */
-export const evidenceKinds = ['stated', 'confirmed', 'declared', 'inferred'] as const;
+export const evidenceKinds = ['stated', 'confirmed', 'repeated', 'declared', 'inferred'] as const;
 export type Evidence = (typeof evidenceKinds)[number];
 
 /** A covered window of one symbol. `fetchedAt`: when its response was generated, epoch ms. */
@@ -64,44 +64,6 @@ export function overlayCoverage(windows: readonly CoveredWindow[]): CoveredWindo
   return out;
 }
 
-/**
- * Overlays windows in two layers, as the state stores them: proven windows and inferred ones. With one window for each
- * moment, a proven window fetched before its day settled would hide a later inferred response, which settles it
- * provisionally. An inferred window is dropped only where a proven window was fetched no earlier. The result is sorted
- * by start; windows overlap only across the layers.
- */
-export function overlayLayers(windows: readonly CoveredWindow[]): CoveredWindow[] {
-  const proven = overlayCoverage(windows.filter(isProven));
-  const inferred = overlayCoverage(windows.filter((w) => !isProven(w)));
-  if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? inferred : proven;
-  const remainder: CoveredWindow[] = [];
-  for (const w of inferred) {
-    let { from } = w;
-    for (let at = findFirstEndingAfter(proven, from); at < proven.length && proven[at]!.from < w.to; at++) {
-      const overlapping = proven[at]!;
-      if (overlapping.fetchedAt < w.fetchedAt) continue;
-      if (from < overlapping.from) remainder.push({ ...w, from, to: overlapping.from });
-      from = Math.max(from, overlapping.to);
-    }
-    if (from < w.to) remainder.push({ ...w, from });
-  }
-  return [...proven, ...remainder].sort(compareLayered);
-}
-
-const compareLayered = (a: CoveredWindow, b: CoveredWindow): number =>
-  a.from - b.from || Number(isProven(b)) - Number(isProven(a));
-
-/** Overlays new windows on layers from `overlayLayers`. Reads only the windows that the new ones touch. */
-export function overlayLayersOnto(sorted: readonly CoveredWindow[], added: readonly CoveredWindow[]): CoveredWindow[] {
-  const fresh = added.filter((w) => !isEmpty(w));
-  if (fresh.length === 0) return [...sorted];
-  const from = fresh.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
-  const to = fresh.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
-  const isFar = (w: CoveredWindow): boolean => w.to < from || w.from > to;
-  const near = sorted.filter((w) => !isFar(w));
-  return [...sorted.filter(isFar), ...overlayLayers([...near, ...fresh])].sort(compareLayered);
-}
-
 /** Joins the windows of each response; long windows are stored split by day. */
 function joinResponses(windows: readonly CoveredWindow[]): CoveredWindow[] {
   const byResponse = Map.groupBy(windows, ({ origin, fetchedAt, evidence }) => `${fetchedAt} ${origin} ${evidence}`);
@@ -144,7 +106,7 @@ export function joinForPublishing(
     floorToDay(a.from) === floorToDay(b.from) &&
     !cuts.has(b.from) &&
     !(unites && a.fetchedAt !== b.fetchedAt);
-  return joinNeighbors(cuts.size === 0 ? sorted : cutWindows(sorted, [...cuts]), isJoined, Math.min);
+  return joinNeighbors(cuts.size === 0 ? sorted : cutWindows(sorted, [...cuts]), isJoined);
 }
 
 const cutWindows = (windows: readonly CoveredWindow[], cuts: readonly number[]): CoveredWindow[] =>
@@ -154,49 +116,26 @@ const cutWindows = (windows: readonly CoveredWindow[], cuts: readonly number[]):
   });
 
 /**
- * Joins adjacent proven windows with the same origin and evidence that are final and end by `beforeMs`, so that the stored
- * coverage of a symbol does not grow every night. `fetchedAt` is the latest: every piece was fetched at least
- * `settleMs` after its end, so the joined window was too. An inferred window inside a final proven one is dropped,
- * since it adds nothing. Other inferred windows are not joined: a later poll confirms those of one response only, and
- * must be able to tell the responses apart. Takes and returns the layers of `overlayLayers`.
+ * Joins adjacent proven windows with the same origin and evidence that end by `beforeMs`, so that the stored coverage of a
+ * symbol does not grow every night. The result has the earliest `fetchedAt`. Inferred windows stay apart: where the upstream
+ * was found to omit ticks, their times tell which of them were fetched again since. Takes and returns windows of
+ * `overlayCoverage`.
  */
-export function joinFinalWindows(
-  sorted: readonly CoveredWindow[],
-  settleMs: number,
-  beforeMs: number,
-): CoveredWindow[] {
-  const isFinal = (s: CoveredWindow): boolean => s.to <= beforeMs && s.fetchedAt >= s.to + settleMs;
-  const proven = joinNeighbors(
-    sorted.filter(isProven),
-    (a, b) => hasSameEvidence(a, b) && isFinal(a) && isFinal(b),
-    Math.max,
-  );
-  const final = proven.filter(isFinal);
-  const inferred = sorted.filter((w) => !isProven(w) && !(isFinal(w) && covers(final, w)));
-  return inferred.length === 0 ? proven : [...proven, ...inferred].sort(compareLayered);
-}
+export const joinProvenWindows = (sorted: readonly CoveredWindow[], beforeMs: number): CoveredWindow[] =>
+  joinNeighbors(sorted, (a, b) => hasSameEvidence(a, b) && isProven(a) && b.to <= beforeMs);
 
 function joinNeighbors(
   sorted: readonly CoveredWindow[],
   isJoined: (a: CoveredWindow, b: CoveredWindow) => boolean,
-  pickTime: (a: number, b: number) => number,
 ): CoveredWindow[] {
   const out: CoveredWindow[] = [];
   for (const next of sorted) {
     const last = out.at(-1);
     if (last !== undefined && last.to === next.from && isJoined(last, next)) {
-      out[out.length - 1] = { ...last, to: next.to, fetchedAt: pickTime(last.fetchedAt, next.fetchedAt) };
+      out[out.length - 1] = { ...last, to: next.to, fetchedAt: Math.min(last.fetchedAt, next.fetchedAt) };
     } else out.push(next);
   }
   return out;
-}
-
-/**
- * Computes the final part of each window: the part fetched at least `settleMs` after it ended. Windows may be in any
- * order, in one layer or two.
- */
-export function computeSettledWindows(windows: readonly CoveredWindow[], settleMs: number): Window[] {
-  return windows.map((s) => ({ from: s.from, to: Math.min(s.to, s.fetchedAt - settleMs) })).filter((w) => !isEmpty(w));
 }
 
 /** A window whose coverage was withdrawn because its ticks were damaged. It is within one UTC day. */

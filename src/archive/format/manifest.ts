@@ -90,11 +90,6 @@ export interface Manifest {
    * before the first publish.
    */
   readonly verified_through?: number | null;
-  /**
-   * Coverage that was fetched before this time has no usable evidence, so that a poll cannot confirm it: the state of the
-   * archive was lost. Epoch ms; absent if there is no such coverage.
-   */
-  readonly evidence_since?: number;
   /** ID of the commit that wrote it; absent before the first publish. */
   readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;

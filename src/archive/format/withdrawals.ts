@@ -61,9 +61,14 @@ function overlayDated<D extends DatedWindow>(windows: readonly D[]): D[] {
   return out;
 }
 
-/** The withdrawals of several symbols as a list. */
+/**
+ * The withdrawals of several symbols as a list, without those dated before their windows: these take back claims of their own run,
+ * and no response of that time has a claim there.
+ */
 export const flattenWithdrawals = (bySymbol: ReadonlyMap<string, readonly DatedWindow[]>): PublishedWithdrawal[] =>
-  [...bySymbol].flatMap(([symbol, windows]) => windows.map(({ from, to, at }) => ({ symbol, from, to, at })));
+  [...bySymbol].flatMap(([symbol, windows]) =>
+    windows.filter(({ from, at }) => at > from).map(({ from, to, at }) => ({ symbol, from, to, at })),
+  );
 
 /** The listed withdrawals of the symbols of a part of a day. @param parts the number of parts of the day */
 export const listPartWithdrawals = (

@@ -17,12 +17,7 @@ import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
-import {
-  canBeJoined,
-  findNewestResponse,
-  readPublishedCoverage,
-  readPublishedCoverageIn,
-} from '../journal/coverage-store.ts';
+import { readPublishedCoverageIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
@@ -74,7 +69,6 @@ export function repairDay(
   day: number,
   damaged: ReadonlyMap<string, DamagedFile>,
   losses: RepairLosses,
-  settleMs: number,
 ): void {
   const parts = getPartCount(stage.base, formatDay(day));
   const coverage = parseCoverageRows([]);
@@ -90,9 +84,7 @@ export function repairDay(
     }
   }
   const restoredCoverage: RestoredCoverage =
-    damagedCoverage.size === 0
-      ? new Map()
-      : restoreCoverage(archive, day, coverage, [...damagedCoverage.values()], settleMs);
+    damagedCoverage.size === 0 ? new Map() : restoreCoverage(archive, day, coverage, [...damagedCoverage.values()]);
   for (const [part, file] of damagedCoverage) recordCoverageLoss(file, pickPartCoverage(coverage, part, parts), losses);
   const repair = {
     archive,
@@ -318,23 +310,20 @@ type RestoredCoverage = Map<string, readonly CoveredWindow[]>;
  * state has no other coverage.
  * @param day its UTC midnight, epoch ms
  * @param coverage the coverage of the intact files; changed in place
- * @param settleMs how long after a window's end a response must be generated to be final, in ms
  */
 function restoreCoverage(
   archive: Archive,
   day: number,
   coverage: DayCoverage,
   damaged: readonly DamagedFile[],
-  settleMs: number,
 ): RestoredCoverage {
   for (const file of damaged) addCoverage(coverage, readIntactCoverage(file));
   const restored: RestoredCoverage = new Map();
   const dayWindow = { from: day, to: day + dayMs };
   for (const [symbol, covered] of readPublishedCoverageIn(archive.state.db, dayWindow)) {
     const known = coverage.ticks.get(symbol) ?? [];
-    const newest = findNewestResponse(readPublishedCoverage(archive.state.db, symbol));
     const unknown = covered.flatMap((one) =>
-      subtract([intersectTwo(one, dayWindow)], known).map((window) => clipCoverage(one, window, settleMs, newest)),
+      subtract([intersectTwo(one, dayWindow)], known).map((window) => ({ ...one, ...window })),
     );
     if (unknown.length === 0) continue;
     const windows = joinForPublishing(overlayCoverage([...known, ...unknown]));
@@ -350,15 +339,4 @@ function readIntactCoverage({ salvage }: DamagedFile): DayCoverage {
   return parseCoverageRows(
     readableFile === null ? [] : decodeRows(datasets.coverage.columns, readableFile, intactGroups),
   );
-}
-
-/**
- * Clips a covered window to another one. Old ones were joined with their neighbors and have the time of the last response, so
- * for a clipped one it is known only that its response came after it had settled.
- */
-function clipCoverage(covered: CoveredWindow, window: Window, settleMs: number, newest: number): CoveredWindow {
-  const fetchedAt = canBeJoined(covered, newest)
-    ? Math.min(covered.fetchedAt, window.to + settleMs)
-    : covered.fetchedAt;
-  return { ...covered, ...window, fetchedAt };
 }

@@ -56,14 +56,7 @@ export async function repairDamagedFiles(
   for (const [done, [day, dayFiles]] of days.entries()) {
     options.signal?.throwIfAborted();
     for (const one of dayFiles) if (isCollectedTable(one.dataset)) repairRows(archive, stage, one.dataset, one, losses);
-    repairDay(
-      archive,
-      stage,
-      day,
-      new Map(dayFiles.map((one) => [one.file.path, one])),
-      losses,
-      options.lifetimeRules.settleMs,
-    );
+    repairDay(archive, stage, day, new Map(dayFiles.map((one) => [one.file.path, one])), losses);
     options.onProgress?.(done + 1, days.length);
     // Yield to signals and the progress bar.
     await new Promise((resolve) => setImmediate(resolve));

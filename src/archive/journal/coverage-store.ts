@@ -2,13 +2,12 @@ import { pushTo } from '../../base/push-to.ts';
 import { intersect, subtract, union, type Window } from '../../base/window.ts';
 import {
   type CoveredWindow,
-  computeSettledWindows,
   isProven,
-  joinFinalWindows,
-  overlayLayers,
+  joinProvenWindows,
+  overlayCoverage,
   withdrawCoverage,
 } from '../format/coverage.ts';
-import { type Database, evidenceSinceKey, getMeta, setMeta, toSourceKey } from './database.ts';
+import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { toCoveredWindow, type WindowRow } from './journal-rows.ts';
 import { separateResponsesMs } from './recheck-results.ts';
 
@@ -23,7 +22,7 @@ interface CoverageRow extends WindowRow {
 export const readSymbolCoverage = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
   union(readCurrentCoverageWhere(db, 'symbol = ?1', [symbol, believedMs], 'and fetched_at <= ?2').get(symbol) ?? []);
 
-/** Reads the published coverage of one symbol, one window per response, in the layers of `overlayLayers`. */
+/** Reads the published coverage of one symbol, one window per response, sorted and disjoint. */
 export const readPublishedCoverage = (db: Database, symbol: string): CoveredWindow[] =>
   readPublishedCoverageWhere(db, 'symbol = ?', symbol).get(symbol) ?? [];
 
@@ -48,7 +47,7 @@ function readPublishedCoverageWhere(
   ...values: (string | number)[]
 ): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
-  const sql = `select * from coverage where ${where} order by symbol, t_from, evidence`;
+  const sql = `select * from coverage where ${where} order by symbol, t_from`;
   for (const row of readRows<CoverageRow>(db, sql, values)) pushTo(out, row.symbol, toCoveredWindow(row));
   return out;
 }
@@ -60,10 +59,6 @@ export const readCurrentCoverage = (db: Database): Map<string, CoveredWindow[]> 
 /** Does the same as `readCurrentCoverage`, but only for these symbols. */
 export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]): Map<string, CoveredWindow[]> =>
   new Map(symbols.flatMap((symbol) => [...readCurrentCoverageWhere(db, 'symbol = ?1', [symbol])]));
-
-/** Does the same as `readCurrentCoverage`, but only for coverage that overlaps a window. Windows are not clipped. */
-export const readCurrentCoverageIn = (db: Database, { from, to }: Window): Map<string, CoveredWindow[]> =>
-  readCurrentCoverageWhere(db, 't_from < ?2 and t_to > ?1', [from, to]);
 
 /** A window in the state, its kind, and the journal record that it came with (0: published). */
 interface CurrentCoverageRow extends CoverageRow {
@@ -111,56 +106,13 @@ function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string,
 }
 
 /**
- * Finds, for each symbol, the contiguous inferred windows at the end of its coverage, published or journaled; sorted
- * and disjoint. A window fetched before `sinceMs` (epoch ms) ends the series, and earlier windows are left out: the list of a
- * symbol that has only such windows is empty.
- * @param symbol reads only this symbol
+ * Finds the covered windows of a symbol that are not proven, and that a response of today could prove.
+ * @param cutMs no response proves what is later, epoch ms
  */
-export function findInferredTails(db: Database, sinceMs: number, symbol?: string): Map<string, CoveredWindow[]> {
-  const ofSymbol = symbol === undefined ? '' : 'and symbol = ?1';
-  const values = symbol === undefined ? [] : [symbol];
-  // If later records withdraw parts of a window, only its last remaining part is used.
-  const rows = db.iterate<CoverageRow & { record_id: number }>(
-    `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from coverage
-     where evidence = 'inferred' ${ofSymbol}
-     union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_coverage
-     where evidence = 'inferred' ${ofSymbol} order by symbol, t_from, t_to`,
-    ...values,
-  );
-  const withdrawn = Map.groupBy(
-    db.all<{ symbol: string; from: number; to: number; record: number } & Record<string, never>>(
-      'select symbol, t_from as "from", t_to as "to", record_id as record from journal_withdrawn',
-    ),
-    ({ symbol: name }) => name,
-  );
-  const out = new Map<string, CoveredWindow[]>();
-  for (const row of rows) {
-    const list = out.get(row.symbol) ?? [];
-    const last = list.at(-1);
-    const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.record_id) ?? [];
-    const covered = toCoveredWindow(row);
-    const remaining = later.length === 0 ? covered : subtract([covered], later).at(-1);
-    if (remaining === undefined) continue;
-    const window = { ...covered, from: remaining.from, to: remaining.to };
-    if (window.fetchedAt < sinceMs || (last !== undefined && last.to < window.from)) list.length = 0;
-    const from = Math.max(window.from, list.at(-1)?.to ?? window.from);
-    if (window.fetchedAt >= sinceMs && from < window.to) list.push({ ...window, from });
-    out.set(row.symbol, list);
-  }
-  return out;
-}
-
-/**
- * Finds the windows of a symbol whose days cannot be complete: covered by inference alone, or proved only by a response that
- * came so soon after the window that late ticks may follow it.
- * @param settleMs how long after the end of a window a response is final
- */
-export function findUnprovenOf(db: Database, symbol: string, settleMs: number, nowMs: number): Window[] {
+export function findUnprovenOf(db: Database, symbol: string, cutMs: number): Window[] {
   const covered = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
-  const proven = covered.filter(isProven);
-  // No response can be final yet for what is younger.
-  const young = intersect(union(proven), [{ from: nowMs - settleMs, to: Number.POSITIVE_INFINITY }]);
-  return subtract(union(covered), union([...computeSettledWindows(proven, settleMs), ...young]));
+  const unproven = subtract(union(covered), union(covered.filter(isProven)));
+  return intersect(unproven, [{ from: Number.NEGATIVE_INFINITY, to: cutMs }]);
 }
 
 /** Removes the coverage of a symbol in some windows. Must run inside the publish's transaction. */
@@ -178,12 +130,7 @@ export function retractCoverage(db: Database, symbol: string, windows: readonly 
 }
 
 /** Overlays newly published coverage on that of a symbol. Must run inside the publish's transaction. */
-export function overlayPublishedCoverage(
-  db: Database,
-  symbol: string,
-  added: readonly CoveredWindow[],
-  settleMs: number,
-): void {
+export function overlayPublishedCoverage(db: Database, symbol: string, added: readonly CoveredWindow[]): void {
   if (added.length === 0) return;
   const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
   const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
@@ -197,19 +144,14 @@ export function overlayPublishedCoverage(
       to,
     ).get(symbol) ?? [];
   for (const window of near) deleteCoverage(db, symbol, window);
-  insertCoverage(db, symbol, joinOldCoverage(overlayLayers([...near, ...added]), settleMs));
+  insertCoverage(db, symbol, joinOldCoverage(overlayCoverage([...near, ...added])));
 }
 
-/** Joins the windows of one symbol that are final and old enough. Takes and returns layers of `overlayLayers`. */
-export const joinOldCoverage = (sorted: readonly CoveredWindow[], settleMs: number): CoveredWindow[] =>
-  joinFinalWindows(sorted, settleMs, findNewestResponse(sorted) - separateResponsesMs);
-
-/** Finds when the latest response for a symbol was fetched, epoch ms. */
-export const findNewestResponse = (covered: readonly CoveredWindow[]): number =>
-  covered.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
-
-/** Whether a covered window may have been joined with adjacent ones. `newest` is the symbol's latest response. */
-export const canBeJoined = ({ to }: Window, newest: number): boolean => to <= newest - separateResponsesMs;
+/** Joins the proven windows of one symbol that are old enough: they no longer show how late ticks are. */
+export function joinOldCoverage(sorted: readonly CoveredWindow[]): CoveredWindow[] {
+  const newest = sorted.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
+  return joinProvenWindows(sorted, newest - separateResponsesMs);
+}
 
 /** Inserts covered windows of a symbol that has none in these windows. */
 export function insertCoverage(db: Database, symbol: string, covered: readonly CoveredWindow[]): void {
@@ -225,8 +167,8 @@ export function insertCoverage(db: Database, symbol: string, covered: readonly C
     );
 }
 
-const deleteCoverage = (db: Database, symbol: string, { from, evidence }: CoveredWindow): void => {
-  db.run('delete from coverage where symbol = ? and t_from = ? and evidence = ?', symbol, from, evidence);
+const deleteCoverage = (db: Database, symbol: string, { from }: Window): void => {
+  db.run('delete from coverage where symbol = ? and t_from = ?', symbol, from);
 };
 
 /**
@@ -244,26 +186,8 @@ export function findKnownWindow(db: Database): Window | null {
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }
 
-// Facts kept between runs that determine how much coverage is proven. They are those of one server: `source` is the name
+// Facts kept between runs that save requests. They are those of one server: `source` is the name
 // of the source, or null for the only service of an archive.
-
-/**
- * Reads the time of the oldest tick that the server ever returned, epoch ms; infinite if it has returned none. An empty
- * response for an older window proves nothing.
- */
-export const readOldestServedTick = (db: Database, source: string | null = null): number =>
-  Number(getMeta(db, toSourceKey('oldest_tick_shown', source)) ?? Number.POSITIVE_INFINITY);
-
-/** Records the time of a run's oldest tick, epoch ms, if it is earlier than the recorded one. */
-export function recordOldestServedTick(db: Database, t: number, source: string | null = null): void {
-  if (t < readOldestServedTick(db, source)) setMeta(db, toSourceKey('oldest_tick_shown', source), String(t));
-}
-
-/**
- * Reads the time, epoch ms, before which coverage has no usable evidence: the state was lost since, so a
- * poll cannot confirm it.
- */
-export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);
 
 /** Reads the recorded page caps; empty if none are recorded. */
 export function readKnownPageCaps<Known extends object>(db: Database, source: string | null = null): Partial<Known> {
@@ -297,7 +221,7 @@ export interface CoverageExtent {
   readonly to: number;
 }
 
-/** Computes the extent of each symbol's published coverage. Layers overlap; each moment counts once. */
+/** Computes the extent of each symbol's published coverage. */
 export function computeCoverageExtents(db: Database): Map<string, CoverageExtent> {
   const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
     'select symbol, t_from, t_to from coverage order by symbol, t_from',
@@ -307,8 +231,8 @@ export function computeCoverageExtents(db: Database): Map<string, CoverageExtent
     const previous = out.get(symbol);
     if (previous === undefined) out.set(symbol, { windows: 1, ms: t_to - t_from, from: t_from, to: t_to });
     else {
-      const ms = previous.ms + Math.max(0, t_to - Math.max(t_from, previous.to));
-      out.set(symbol, { windows: previous.windows + 1, ms, from: previous.from, to: Math.max(previous.to, t_to) });
+      const ms = previous.ms + t_to - t_from;
+      out.set(symbol, { windows: previous.windows + 1, ms, from: previous.from, to: t_to });
     }
   }
   return out;

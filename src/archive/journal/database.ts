@@ -235,12 +235,6 @@ export const manifestHashKey = 'manifest_sha256';
 /** JSON: the names of the parts of the last published manifest's text; see recorded-manifest.ts. */
 export const manifestPartsKey = 'manifest_parts';
 
-/**
- * Epoch ms of the last generation before a rebuild of a lost state: published windows are joined without regard to what
- * each response proved, so a poll must not confirm those fetched before. Absent if the state was never lost.
- */
-export const evidenceSinceKey = 'evidence_since';
-
 /** JSON: the SHA-256 of each generated text at the root, by name. */
 export const rootTextsKey = 'root_texts_sha256';
 

@@ -12,7 +12,6 @@ import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-
 import { isOutside } from '../format/price-law.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
 import type { DatedWindow, PublishedWithdrawal } from '../format/withdrawals.ts';
-import { recordOldestServedTick } from './coverage-store.ts';
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { appendRejected } from './journal-rejected.ts';
 import {
@@ -62,18 +61,10 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
     const { parts } = state.identity;
     const byRun = new Map<string, { fetched: number; quarantined: number }>();
     const names = state.identity.sources.map(({ name }) => name);
-    const oldestBySource = new Map<string | null, number>();
     const outside = new Set<string | null>();
     for (const record of records) {
       if (record.origin !== 'import') {
-        const source = findSource(record.symbol, names);
-        let oldest = oldestBySource.get(source) ?? Number.POSITIVE_INFINITY;
-        const { t, p } = record.ticks;
-        for (let i = 0; i < t.length; i++) {
-          if (t[i]! < oldest) oldest = t[i]!;
-          if (isOutside(p[i]!)) outside.add(source);
-        }
-        oldestBySource.set(source, oldest);
+        if (record.ticks.p.some(isOutside)) outside.add(findSource(record.symbol, names));
       }
       appendTickRecord(state, parts, record);
       const counts = byRun.get(record.runId) ?? { fetched: 0, quarantined: 0 };
@@ -81,7 +72,6 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       counts.quarantined += record.rejected.length;
       byRun.set(record.runId, counts);
     }
-    for (const [source, oldest] of oldestBySource) recordOldestServedTick(db, oldest, source);
     for (const source of outside) notePricesOutside(db, source);
     for (const [runId, { fetched, quarantined }] of byRun) {
       if (fetched === 0) continue;

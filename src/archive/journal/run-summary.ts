@@ -157,7 +157,7 @@ export interface RecheckCounts {
   readonly new_ticks: number;
   /** Windows whose coverage was withdrawn or demoted to inferred. */
   readonly withdrawn_windows: number;
-  /** Windows that were read again, as they were doubtful or no later poll proves them; doubtful ones left for the next nights. */
+  /** Doubtful windows that were read again, and those left for the next nights. */
   readonly reread_windows: number;
   readonly doubtful_windows: number;
   /** Greatest measured lateness in the last 30 days, 0 if no tick was late, and the overlap of the next poll. */

@@ -1,5 +1,5 @@
 /** A state of any other schema is refused. Every change of the tables raises it. */
-export const schemaVersion = 12;
+export const schemaVersion = 13;
 
 /**
  * The state database, one SQLite file in WAL mode with full sync. Days are UTC midnights in epoch milliseconds, other times
@@ -48,7 +48,7 @@ create table journal_ticks (
 create index journal_ticks_bin on journal_ticks (day, part, id);
 create index journal_ticks_record on journal_ticks (record_id);
 create index journal_ticks_symbol on journal_ticks (symbol, day, record_id);
--- The window that it covers, split by day. evidence: 'stated', 'confirmed', 'declared' or 'inferred'.
+-- The window that it covers, split by day. evidence: see format/coverage.ts.
 create table journal_coverage (
   id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
   t_from integer not null, t_to integer not null, fetched_at integer not null, origin text not null,
@@ -105,11 +105,15 @@ create table journal_series_coverage (
 create index journal_series_coverage_bin on journal_series_coverage (day, part, id);
 create index journal_series_coverage_record on journal_series_coverage (record_id);
 
--- Published coverage of ticks, one window per response. Two layers, proven and inferred: windows of a symbol overlap only
--- across the layers.
+-- Windows of the last nights in which a response had no ticks although others reached it: see collector/proof.
+create table empty_windows (
+  symbol text not null, observed_at integer not null, t_from integer not null, t_to integer not null,
+  primary key (symbol, observed_at, t_from)
+) without rowid;
+-- Published coverage of ticks, one window per response; the windows of a symbol are disjoint.
 create table coverage (
   symbol text not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
-  origin text not null, evidence text not null, primary key (symbol, t_from, evidence)
+  origin text not null, evidence text not null, primary key (symbol, t_from)
 ) without rowid;
 -- Rank and observation time of the published rows of a dataset, by symbol and UTC day. windows: packed, see
 -- precedence-store.ts.

@@ -28,8 +28,6 @@ interface AdoptOptions {
   readonly fetchFile: (file: PublishedFile) => Promise<Uint8Array>;
   /** Files that are fetched at a time. */
   readonly concurrency: number;
-  /** How long after a window's end a response must be generated to be final, in ms. */
-  readonly settleMs: number;
   readonly clock: Clock;
   readonly waitMs: number;
   readonly signal?: AbortSignal;
@@ -132,8 +130,7 @@ async function adoptLocked(
       // A collector does not hold the lock.
       if (hasJournaledRows(db)) throw createNotCopyError(archive, origin);
       clearState(db);
-      // Nothing was lost, so that polls go on confirming what the original had not confirmed yet.
-      rebuildState(state, manifest, layout, next, options.settleMs, manifest.evidence_since ?? 0);
+      rebuildState(state, manifest, layout, next);
       setMeta(db, adoptedKey, formatAdopted(origin, hash));
     },
     manifest,

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/ports.ts';
 import { joinLists } from '../../base/push-to.ts';
 import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { createBackgroundWrites } from '../disk/background-writes.ts';
-import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
+import { type CoveredWindow, type LostWindow, overlayCoverage, withdrawCoverage } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
@@ -371,9 +371,8 @@ function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<
   const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
   for (const [symbol, windows] of joinLists(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
-  for (const [symbol, added] of joinLists(results.map(({ covered }) => covered))) {
-    coverage.set(symbol, overlayLayersOnto(coverage.get(symbol) ?? [], added));
-  }
+  for (const [symbol, added] of joinLists(results.map(({ covered }) => covered)))
+    coverage.set(symbol, overlayCoverage([...(coverage.get(symbol) ?? []), ...added]));
   return coverage;
 }
 
@@ -417,7 +416,7 @@ export function recordPublish(
   for (const [symbol, windows] of joinLists(results.map(({ withdrawn }) => withdrawn)))
     if (windows.length > 0) retractCoverage(db, symbol, windows);
   for (const [symbol, covered] of joinLists(results.map(({ covered }) => covered)))
-    overlayPublishedCoverage(db, symbol, covered, options.lifetimeRules.settleMs);
+    overlayPublishedCoverage(db, symbol, covered);
   for (const { restored } of results) dropLost(db, restored);
   consumeJournal(db, bins, end, polls);
 }

@@ -21,8 +21,7 @@ import {
 } from '../format/manifest.ts';
 import { toManifestSelection } from '../format/selection.ts';
 import type { PublishedWithdrawal } from '../format/withdrawals.ts';
-import { readEvidenceSince } from '../journal/coverage-store.ts';
-import { type Database, getMeta, manifestHashKey } from '../journal/database.ts';
+import { getMeta, manifestHashKey } from '../journal/database.ts';
 import { readAcceptedWindows } from '../journal/gap-records.ts';
 import {
   type CommitState,
@@ -341,7 +340,6 @@ export function createNextManifest(
     watermark: completeness.watermark,
     reached: completeness.reached,
     verified_through: computeManifestVerifiedThrough(archive, stage, files, nowMs),
-    ...toManifestEvidence(db),
     commit_id: stage.commitId,
     days: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
     completeness: completeness.counts,
@@ -351,11 +349,6 @@ export function createNextManifest(
     ...toManifestSelection(readSelections(db)),
     ...listRemovedFiles(stage),
   };
-}
-
-function toManifestEvidence(db: Database): Pick<Manifest, 'evidence_since'> {
-  const since = readEvidenceSince(db);
-  return since === 0 ? {} : { evidence_since: since };
 }
 
 /** The time since which every byte of the next generation has been hashed, epoch ms; null if some never were. */

@@ -1,8 +1,8 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { parseDayStart } from '../../base/time.ts';
-import { intersect, subtract } from '../../base/window.ts';
+import { subtract } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
-import { type CoveredWindow, compareLostWindows, type LostWindow } from '../format/coverage.ts';
+import { compareLostWindows, type LostWindow } from '../format/coverage.ts';
 import { datasets } from '../format/datasets.ts';
 import {
   hasRows,
@@ -13,8 +13,7 @@ import {
 } from '../format/manifest.ts';
 import type { SymbolFacts } from '../format/market.ts';
 import { uniteMarkets, uniteSymbol } from '../format/unite.ts';
-import { readEvidenceSince, readPublishedCoverage } from '../journal/coverage-store.ts';
-import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
+import type { Database } from '../journal/database.ts';
 import {
   acceptWindows,
   readAcceptedWindows,
@@ -85,11 +84,9 @@ export async function unite(archive: Archive, other: OtherArchive, options: Publ
 async function uniteStaged(union: Union, options: PublishOptions): Promise<UniteResult> {
   const { archive, stage, other } = union;
   const { db } = archive.state;
-  const found = readOtherState(other, options.lifetimeRules.settleMs);
-  const { bins: merged, series, snapshots } = await stageParts(union, options);
+  const found = readOtherState(other);
+  const { bins: results, series, snapshots } = await stageParts(union, options);
   for (const file of listFilesWithRows(other.manifest, 'markets')) stageOtherMarkets(union, file);
-  const kept = readKeptWindows(db, other);
-  const results = merged.map((bin) => ({ ...bin, covered: addSettledWindows(bin.covered, found, kept) }));
   const known = readKnownSymbols(db);
   const changed = uniteSymbols(known, found);
   const united = new Map([...known, ...changed.map((facts) => [facts.symbol, facts] as const)]);
@@ -127,9 +124,9 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
 }
 
 /** @throws DamageError if a file is missing or differs */
-function readOtherState(other: OtherArchive, settleMs: number): PublishedState {
+function readOtherState(other: OtherArchive): PublishedState {
   const { manifest, layout, disk } = other;
-  const found = readPublishedState(manifest, layout, disk, settleMs);
+  const found = readPublishedState(manifest, layout, disk);
   for (const file of listManifestFiles(manifest)) if (found.damaged.has(file.path)) readOtherFile(other, file);
   return found;
 }
@@ -179,36 +176,6 @@ function stageOtherMarkets({ archive, stage, other }: Union, file: PublishedFile
   stageTable(archive, stage, 'markets', { day, part: 0 }, toMarketRows(united));
 }
 
-/**
- * Adds to the covered windows when the days of the other archive had settled, and what this archive keeps of windows that the
- * other one has lost: coverage rows have the earliest time of the windows that were joined.
- */
-const addSettledWindows = (
-  covered: BinResult['covered'],
-  { coverage }: PublishedState,
-  kept: ReadonlyMap<string, readonly CoveredWindow[]>,
-): BinResult['covered'] =>
-  new Map(
-    [...covered].map(([symbol, windows]) => {
-      const known = [...(coverage.get(symbol)?.windows ?? []), ...(kept.get(symbol) ?? [])];
-      const settled = known.flatMap((one): CoveredWindow[] =>
-        intersect([one], windows).map((window) => ({ ...one, ...window })),
-      );
-      return [symbol, [...windows, ...settled]];
-    }),
-  );
-
-/** What this archive has of the windows that the other one has lost, by symbol, as its state knows it. */
-const readKeptWindows = (db: Database, { manifest }: OtherArchive): Map<string, CoveredWindow[]> =>
-  new Map(
-    [...Map.groupBy(manifest.lost ?? [], ({ symbol }) => symbol)].map(([symbol, lost]) => [
-      symbol,
-      readPublishedCoverage(db, symbol).flatMap((one) =>
-        intersect([one], lost).map((window) => ({ ...one, ...window })),
-      ),
-    ]),
-  );
-
 const readKnownSymbols = (db: Database): Map<string, SymbolFacts> =>
   new Map(readAllSymbols(db).map((facts) => [facts.symbol, facts]));
 
@@ -254,8 +221,6 @@ function recordDecisions(
         (a, b) => a.acceptedAt - b.acceptedAt || compareUtf8(a.reason, b.reason),
       ),
     );
-  const since = Math.max(readEvidenceSince(db), manifest.evidence_since ?? 0);
-  if (since > 0) setMeta(db, evidenceSinceKey, String(since));
 }
 
 /** Computes what would be true after a change of the state, without making it. */
@@ -276,8 +241,8 @@ function rehearse<T>(db: Database, change: () => void, compute: () => T): T {
 
 const hasSameFindings = (base: Manifest, next: Manifest): boolean =>
   [base, next]
-    .map(({ days, lost, accepted, selection, sources, evidence_since, datasets: { coverage, markets } }) =>
-      JSON.stringify([days, lost, accepted, selection, sources, evidence_since, coverage.withdrawn, markets.lists]),
+    .map(({ days, lost, accepted, selection, sources, datasets: { coverage, markets } }) =>
+      JSON.stringify([days, lost, accepted, selection, sources, coverage.withdrawn, markets.lists]),
     )
     .every((text, _, [first]) => text === first);
 

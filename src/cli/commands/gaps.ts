@@ -11,7 +11,7 @@ import {
   withCommonFlags,
   withReadableArchive,
 } from '../command-context.ts';
-import { formatGaps } from '../format-archive.ts';
+import { formatExplanation, formatGaps } from '../format-archive.ts';
 import { formatDecided, toDecidedJson } from '../format-lists.ts';
 import { withExamples, withHelp } from '../help.ts';
 import {
@@ -33,6 +33,8 @@ interface AcceptFlags extends CommonFlags, TimeRangeFlags {
 interface GapsFlags extends CommonFlags, SourceFlags, TimeRangeFlags {
   readonly symbol: readonly string[];
   readonly dataset: (typeof gapDatasets)[number];
+  readonly explain?: string;
+  readonly at?: string;
 }
 
 const gapDatasets = ['ticks', 'quotes', 'trades'] as const;
@@ -48,15 +50,32 @@ export function addGaps(command: Command, shell: CliContext): void {
     .addOption(
       new Option('--dataset <name>', 'dataset whose coverage is compared').choices(gapDatasets).default('ticks'),
     );
+  command
+    .option(
+      '--explain <symbol>',
+      'say which responses prove, or do not prove, what is claimed of this symbol --at a time',
+    )
+    .option('--at <time>', 'the time to explain, as for --from');
   withHelp(command, notes, examples);
   withCommonFlags(command, flagsUnusedByReaders, true).action((flags: GapsFlags) =>
     withReadableArchive(flags, shell.version, async (archive, context) => {
-      const [{ listDatasetGaps, listGaps }, { toCompletenessRules }] = await Promise.all([
+      const [{ listDatasetGaps, listGaps }, { explainClaim }, { toCompletenessRules }] = await Promise.all([
         import('../../archive/read/gaps.ts'),
+        import('../../archive/read/explain-claim.ts'),
         import('../../context/open-configured.ts'),
       ]);
-      const { source: sources } = flags;
+      const { source: sources, explain, at } = flags;
       const [rules, nowMs] = [toCompletenessRules(context.settings), context.clock.nowMs()];
+      if ((explain === undefined) !== (at === undefined))
+        throw new UsageError('--explain SYMBOL and --at TIME go together.');
+      if (explain !== undefined && at !== undefined) {
+        const [facts] = findKnownSymbols(archive, [explain]);
+        const { from: moment } = parseTimeRange({ from: at }, nowMs);
+        if (moment! >= nowMs) throw new UsageError('--at must be in the past.');
+        const explanation = explainClaim(archive, facts!, moment!, rules, nowMs);
+        printResult(flags, explanation, (style) => formatExplanation(explanation, style));
+        return;
+      }
       const range = parseTimeRange(flags, nowMs);
       const selection = { ...range, sources, symbols: findKnownSymbols(archive, flags.symbol), explainsDays: true };
       const gaps =
@@ -137,4 +156,5 @@ a gap is a window that no --covers has declared, published so far. Other command
 const examples = `
   oddslake gaps --output lake
   oddslake gaps --output lake --from 2026-11-01 --to 2026-11-08 --json | jq .gaps
-  oddslake gaps --output lake --dataset trades --symbol KXBTC-26DEC0204-T28`;
+  oddslake gaps --output lake --dataset trades --symbol KXBTC-26DEC0204-T28
+  oddslake gaps --output lake --explain KXBTC-26DEC0204-T28 --at 2026-11-19T04:00:00Z`;

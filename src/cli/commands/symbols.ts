@@ -170,7 +170,7 @@ const joinLines = (first: string, ...rest: readonly (string | null)[]): string =
   [first, ...rest.flatMap((line) => (line === null ? [] : [`  ${line}`]))].map((line) => `${line}\n`).join('');
 
 const forgetNotes = `
-The lifetime of the symbol ends where its coverage is proven and settled, so that its last day can be complete. From then on it is
+The lifetime of the symbol ends where its coverage is proven, so that its last day can be complete. From then on it is
 not polled, not owed, and holds back neither watermark nor lag. The decision is published with the archive. --symbol still fetches it.`;
 
 const forgetExamples = `

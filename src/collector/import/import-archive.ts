@@ -15,7 +15,6 @@ import { archiveExists, openArchive, requireSameOwner } from '../../archive/open
 import { type OtherArchive, OtherDamageError, readOtherFile } from '../../archive/publish/union-files.ts';
 import { unite } from '../../archive/publish/unite-archives.ts';
 import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
-import { minuteMs } from '../../base/window.ts';
 import { isBucketUrl } from '../../bucket/address.ts';
 import type { Context } from '../../context/context.ts';
 import { toCompletenessRules } from '../../context/open-configured.ts';
@@ -64,7 +63,7 @@ const listTakenFiles = (manifest: OtherArchive['manifest']) =>
 /** Creates the archive of the settings if there is none, for the sources of the other one. */
 function openTarget(context: Context, other: OtherArchive): void {
   const { disk, settings } = context;
-  const { output, outputNamed, partRows, settleMinutes } = settings.archive;
+  const { output, outputNamed, partRows } = settings.archive;
   const owner = readOwner(other.manifest);
   if (existsSync(output) && realpathSync(output) === other.layout.root)
     throw new UsageError(`${other.name} is the archive that would take it in. Name another one with --output.`);
@@ -72,9 +71,8 @@ function openTarget(context: Context, other: OtherArchive): void {
   const { parts } = other.manifest;
   const upstream = owner.sources.length === 0 ? owner.upstream : null;
   const writer = `oddslake ${context.version}`;
-  const settleMs = settleMinutes * minuteMs;
   openArchive(
-    { root: output, create: true, upstream, sources: owner.sources, parts, partRows, writer, settleMs },
+    { root: output, create: true, upstream, sources: owner.sources, parts, partRows, writer },
     disk,
     context.openDatabase,
   ).close();

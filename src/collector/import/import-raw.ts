@@ -1,11 +1,11 @@
 import type { LostWindow } from '../../archive/format/coverage.ts';
-import { recordPolledFrom } from '../../archive/journal/symbol-store.ts';
+import { readSymbol, recordPolledFrom } from '../../archive/journal/symbol-store.ts';
 import { listRawFiles, readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
 import { intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { UnreadableResponseError } from '../../client/response-body.ts';
-import { getFutureSkewMs } from '../../context/open-configured.ts';
+import { getFutureSkewMs, getSettleMs } from '../../context/open-configured.ts';
 import type { RawPage } from '../../contract/raw-page.ts';
 import type { Run } from '../run/run.ts';
 import { publishJournal } from '../steps/publish-step.ts';
@@ -121,7 +121,7 @@ export class RawReplay {
     try {
       if (request.route === 'orderbook')
         return await this.#context.writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
-      const replayer = this.#getReplayer(page.run);
+      const replayer = this.#getReplayer(`${page.source ?? ''} ${page.run}`);
       const raw = decodeRawTickResponse(page, replayer.checkFields, this.#context.rules.rows?.priceScale);
       if (raw === undefined) return;
       const record = replayer.replay(raw);
@@ -147,9 +147,16 @@ export class RawReplay {
     });
   }
 
-  #getReplayer(runId: string): PageReplayer {
-    const replayer = this.#replayers.get(runId) ?? createPageReplayer(this.#futureSkewMs);
-    this.#replayers.set(runId, replayer);
+  #getReplayer(run: string): PageReplayer {
+    const { context, archive } = this.#context.run;
+    const replayer =
+      this.#replayers.get(run) ??
+      createPageReplayer({
+        futureSkewMs: this.#futureSkewMs,
+        settleMs: getSettleMs(context),
+        countKnown: (symbol) => readSymbol(archive.state.db, symbol)?.ticks ?? 0,
+      });
+    this.#replayers.set(run, replayer);
     return replayer;
   }
 

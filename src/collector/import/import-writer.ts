@@ -26,8 +26,10 @@ import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.
 import type { RejectedInput } from '../../base/ticks.ts';
 import { timeMin } from '../../base/time.ts';
 import type { Window } from '../../base/window.ts';
+import { getSettleMs } from '../../context/open-configured.ts';
 import { validateTicks } from '../paging/observation.ts';
 import type { MarketsPoll } from '../paging/poll-markets.ts';
+import { cutClaim } from '../paging/prove-coverage.ts';
 import type { Run } from '../run/run.ts';
 import type { MergeThreads } from '../steps/merge-workers.ts';
 import { journalMarketsPoll } from '../steps/poll-steps.ts';
@@ -213,7 +215,9 @@ export class ImportWriter {
 
   async #accept(ticks: ImportedTicks): Promise<void> {
     this.#buffer.ticks.add('ticks', ticks);
-    for (const window of ticks.covered) this.#buffer.ticks.addCoverage('ticks', ticks.symbol, window);
+    const settleMs = getSettleMs(this.#run.context);
+    for (const window of ticks.covered.flatMap((claim) => cutClaim(claim, settleMs)))
+      this.#buffer.ticks.addCoverage('ticks', ticks.symbol, window);
     await this.#publishWhenFull();
   }
 

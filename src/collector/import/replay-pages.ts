@@ -3,11 +3,12 @@ import { precedenceRanks } from '../../archive/format/precedence.ts';
 import { qualifyMarket } from '../../archive/format/qualify-market.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import type { BookRecord } from '../../archive/journal/journal-books.ts';
+import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { parsePriceFormula } from '../../base/price-formula.ts';
 import { qualifySymbol } from '../../base/source-name.ts';
 import { emptyTicks } from '../../base/ticks.ts';
-import { subtract, type Window } from '../../base/window.ts';
+import { intersect, isEmpty, subtract, type Window } from '../../base/window.ts';
 import {
   createFieldCheck,
   decodeMarketsPage,
@@ -19,11 +20,12 @@ import { UnreadableResponseError } from '../../client/response-body.ts';
 import type { MarketsPage, TickPage, Upstream } from '../../client/upstream.ts';
 import type { Origin, RawPage, RawPageHead, TickRequestPurpose } from '../../contract/raw-page.ts';
 import { toBookRecord } from '../order-books/collect-books.ts';
-import { comparePagesAtSide, findMedianTick } from '../paging/fetch-side.ts';
-import { rejectedShareMax } from '../paging/fetch-steps.ts';
+import { hasTooManyRejected, ignoresWindow } from '../paging/fetch-steps.ts';
 import { type Observation, observePage, resolveObservedAt } from '../paging/observation.ts';
 import { type MarketsPoll, type MarketsPollContext, marketsLimit, pollMarkets } from '../paging/poll-markets.ts';
-import type { WindowSide } from '../paging/server-behavior.ts';
+import { cutClaim } from '../paging/prove-coverage.ts';
+import { boundEdge, type Edge, proveEdge } from '../proof/proven.ts';
+import { Night, pageCapMin } from '../proof/shown.ts';
 import type { PriceScale } from './import-rows.ts';
 
 /** A raw response of the tick route whose request was for ticks. */
@@ -64,136 +66,176 @@ function convertPrices(p: Float64Array, formula: string | undefined, scale: Pric
   return scale === null ? p : p.map((price) => (price * scale.factor) / scale.divisor);
 }
 
-/** The current window of a symbol, with the responses for it. */
-interface ReplayedWindow {
+/** What the replay keeps of a response until all of its run are read. */
+interface ReplayedPage
+  extends Pick<
+    Observation,
+    'shown' | 'claimableWindow' | 'observedAt' | 'generatedAt' | 'received' | 'gaps' | 'window'
+  > {
   readonly origin: Origin;
-  readonly first: Observation;
-  readonly low: PageChain;
-  readonly high: PageChain;
+  /** Whether it was requested for what it shows: it claims nothing by inference. */
+  readonly isRecheck: boolean;
+  /** Whether it heeds its window. If not, it covers the range of its ticks only. */
+  readonly isHeeding: boolean;
+  /** Whether it disagrees with the response before it where both show ticks. */
+  isDoubtful: boolean;
 }
 
-interface PageChain {
-  page: Observation;
-  /** The last page was truncated, and no stored response continues from it. */
-  isOpen: boolean;
-  confirmed: Observation | null;
-}
-
-/** Replays the raw responses of one run in the order received. */
+/** Replays the raw responses of one run and source in the order received. */
 export type PageReplayer = ReturnType<typeof createPageReplayer>;
 
+interface ReplayRules {
+  readonly futureSkewMs: number;
+  /** How long after its end a response must be generated to prove a window, in ms. */
+  readonly settleMs: number;
+  /** Known ticks of a symbol. */
+  countKnown(symbol: string): number;
+}
+
 /**
- * Replays responses and computes their coverage, like the collector, but without further requests. If only one response
- * covers a window, the window is inferred.
+ * Replays responses and claims what they prove by the rules of the collector, but without further requests: each is a witness for
+ * the others of the run.
  */
-export function createPageReplayer(futureSkewMs: number) {
-  const fetched = new Map<string, ReplayedWindow>();
+export function createPageReplayer({ futureSkewMs, settleMs, countKnown }: ReplayRules) {
+  const night = new Night();
+  const replayed = new Map<string, ReplayedPage[]>();
+  /** Of each symbol, the last page and the last one of a whole window, which the others repeat in parts. */
+  const compared = new Map<string, { readonly page: ReplayedPage; readonly times: Float64Array }[]>();
+  /** Keeps what a response shows. Undefined if too many of its elements are unusable: it claims nothing. */
+  function keep(symbol: string, purpose: TickRequestPurpose, o: Observation): void {
+    if (hasTooManyRejected(o) || (o.received > 0 && o.last === null)) return;
+    night.note(symbol, o.shown, o.times);
+    const pages = replayed.get(symbol) ?? [];
+    replayed.set(symbol, pages);
+    const { times, shown, claimableWindow, observedAt, generatedAt, received, gaps, window } = o;
+    const doubtful = (compared.get(symbol) ?? []).filter((other) => disagree(other.times, times));
+    for (const other of doubtful) other.page.isDoubtful = true;
+    const page: ReplayedPage = {
+      ...{ shown, claimableWindow, observedAt, generatedAt, received, gaps, window, origin: purpose.origin },
+      isRecheck: purpose.kind === 'recheck',
+      isHeeding: !ignoresWindow(o),
+      isDoubtful: doubtful.length > 0,
+    };
+    pages.push(page);
+    const whole = purpose.kind === 'whole' ? [] : (compared.get(symbol)?.slice(0, 1) ?? []);
+    if (times.length > 0) compared.set(symbol, [...whole, { page, times }]);
+  }
   return {
     /** To be passed to `decodeRawTickResponse`. */
     checkFields: createFieldCheck(),
-    /** Returns the ticks of a response, and the claims that earlier responses for its symbol allow. */
+    /** Returns the ticks of a response. What it claims, `finish` returns. */
     replay(raw: RawTickResponse): Omit<TickRecord, 'runId'> {
       const { meaning: purpose, page, symbol, requested, head } = raw;
       // Page sizes only decide the next request, and there is none here.
       const limit = Number.POSITIVE_INFINITY;
       const sent = { requested, limit, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs };
       const { observation, ticks, rejected } = observePage(page, purpose.asked, sent);
-      const { observedAt } = observation;
-      const { origin } = purpose;
-      const record = {
+      keep(symbol, purpose, observation);
+      return {
         symbol,
         requestedWindow: purpose.asked,
-        observedAt,
-        origin,
+        observedAt: observation.observedAt,
+        origin: purpose.origin,
         rank: precedenceRanks.poll,
         ticks,
         rejected,
+        covered: [],
       };
-      const side = purpose.kind === 'low' || purpose.kind === 'high' ? purpose.kind : null;
-      if (purpose.kind === 'recheck') return { ...record, covered: [] };
-      const current = fetched.get(symbol);
-      if (side !== null && current !== undefined && extendChain(current[side], observation, side))
-        return { ...record, covered: [] };
-      fetched.set(symbol, startReplayedWindow(origin, observation));
-      return { ...record, covered: current === undefined ? [] : computeClaims(current) };
     },
-    /** Returns the claims that the last responses of each symbol allow. */
+    /** Returns the claims of all responses. */
     finish: (): Omit<TickRecord, 'runId'>[] =>
-      [...fetched].map(([symbol, current]) => ({
-        symbol,
-        requestedWindow: current.first.window,
-        observedAt: current.first.observedAt,
-        origin: current.origin,
-        rank: precedenceRanks.poll,
-        ticks: emptyTicks,
-        rejected: [],
-        covered: computeClaims(current),
-      })),
+      [...replayed].flatMap(([symbol, pages]) => {
+        const knownCount = Math.max(night.countTicks(symbol), countKnown(symbol));
+        return pages.map((page) => ({
+          symbol,
+          requestedWindow: page.window,
+          observedAt: page.observedAt,
+          origin: page.origin,
+          rank: precedenceRanks.poll,
+          ticks: emptyTicks,
+          rejected: [],
+          covered: computeClaims(symbol, page, pages, night, knownCount).flatMap((claim) => cutClaim(claim, settleMs)),
+        }));
+      }),
   };
 }
 
-const startReplayedWindow = (origin: Origin, first: Observation): ReplayedWindow => ({
-  origin,
-  first,
-  low: { page: first, isOpen: false, confirmed: null },
-  high: { page: first, isOpen: false, confirmed: null },
-});
-
-/** Whether a response continues from the last page of a side. Records what it shows about that page. */
-function extendChain(chain: PageChain, next: Observation, side: WindowSide): boolean {
-  if (chain.page.times.length === 0 || next.times.length === 0 || next.countBefore > 1 || next.countAfter > 1)
-    return false;
-  const beginTick = side === 'high' ? next.times[0]! : next.times.at(-1)!;
-  if (!chain.page.times.includes(beginTick)) return false;
-  const relation = comparePagesAtSide(chain.page.times, next.times, beginTick, side);
-  if (relation === 'contradicts') return false;
-  if (relation === 'same') {
-    const isFromMedian =
-      side === 'high'
-        ? beginTick <= findMedianTick(chain.page.times, side)
-        : beginTick >= findMedianTick(chain.page.times, side);
-    if (isFromMedian && next.received < chain.page.received) chain.confirmed = next;
-    return true;
-  }
-  chain.page = next;
-  chain.confirmed = null;
-  chain.isOpen = relation === 'shorter';
-  return true;
+/** Whether two responses show different ticks where both show some. Times are distinct and ascending. */
+function disagree(a: Float64Array, b: Float64Array): boolean {
+  if (a.length === 0 || b.length === 0) return false;
+  const [from, to] = [Math.max(a[0]!, b[0]!), Math.min(a.at(-1)!, b.at(-1)!)];
+  const within = (times: Float64Array) =>
+    times.subarray(findFirstAtOrAfter(times, from), findFirstAtOrAfter(times, to + 1));
+  const [ours, theirs] = [within(a), within(b)];
+  return from <= to && (ours.length !== theirs.length || ours.some((t, i) => t !== theirs[i]));
 }
 
-/** The claims that the responses for one window allow. */
-function computeClaims({ first, low, high }: ReplayedWindow): Omit<CoveredWindow, 'origin'>[] {
-  const observedAt = Math.min(first.observedAt, low.page.observedAt, high.page.observedAt);
-  if (first.received > 0 && first.last === null) return [];
-  const isIgnoring = first.countBefore > 1 || first.countAfter > 1;
-  const isBad = [first, low.page, high.page].some(({ received, rejected }) => rejected > rejectedShareMax * received);
-  if (first.times.length === 0) {
-    const { from, to } = first.claimableWindow;
-    return isIgnoring || isBad ? [] : createClaims({ from, to }, 'inferred', observedAt, first.gaps);
-  }
-  const inner = { from: low.page.times[0]!, to: high.page.times.at(-1)! + 1 };
-  const full = {
-    from: isIgnoring ? inner.from : low.page.claimableWindow.from,
-    to: isIgnoring ? inner.to : high.page.claimableWindow.to,
+/** The claims of a response, of which other responses for its symbol show where it was cut. */
+function computeClaims(
+  symbol: string,
+  page: ReplayedPage,
+  pages: readonly ReplayedPage[],
+  night: Night,
+  knownCount: number,
+): Omit<CoveredWindow, 'origin'>[] {
+  const { shown, claimableWindow, observedAt, received, isHeeding, isDoubtful, isRecheck, gaps } = page;
+  const claim = (window: Window, evidence: Evidence): Omit<CoveredWindow, 'origin'>[] =>
+    subtract(
+      isRecheck && evidence === 'inferred'
+        ? []
+        : intersect([{ from: window.from, to: Math.min(window.to, observedAt) }], [claimableWindow]),
+      gaps,
+    )
+      .filter((part) => !isEmpty(part))
+      .map((part) => ({ ...part, fetchedAt: observedAt, evidence }));
+  const { first, last } = shown;
+  if (first === null || last === null) return isHeeding ? claim(claimableWindow, 'inferred') : [];
+  if (!isHeeding) return claim({ from: first, to: last + 1 }, 'inferred');
+  const others = pages.filter((other) => other !== page && other.shown.count > 0).map((other) => other.shown);
+  const window = {
+    from: others.reduce(
+      (max, o) => Math.max(max, o.last! < first ? o.last! + 1 : o.first! < first ? first : max),
+      claimableWindow.from,
+    ),
+    to: others.reduce(
+      (min, o) => Math.min(min, o.first! > last ? o.first! : o.last! > last ? last + 1 : min),
+      claimableWindow.to,
+    ),
   };
-  if (isBad) return [];
-  const evidence = low.confirmed !== null && high.confirmed !== null ? 'confirmed' : 'inferred';
-  const until = Math.min(observedAt, low.confirmed?.observedAt ?? observedAt, high.confirmed?.observedAt ?? observedAt);
-  const gaps = [first, low.page, high.page].flatMap((page) => page.gaps);
-  return createClaims(low.isOpen || high.isOpen ? inner : full, evidence, until, gaps);
+  if (isDoubtful) return claim(window, 'inferred');
+  const isRepeated = (isSame: (other: ReplayedPage) => boolean): boolean =>
+    received < pageCapMin ||
+    pages.some(
+      (other) =>
+        other.received < received &&
+        isSame(other) &&
+        (other.generatedAt === null || other.generatedAt !== page.generatedAt),
+    );
+  const edges: Edge[] = [
+    {
+      symbol,
+      side: 'before',
+      window: { from: window.from, to: first + 1 },
+      shown,
+      isUncapped: isRepeated((other) => other.shown.first === first && other.shown.from <= window.from),
+      observedAt,
+    },
+    {
+      symbol,
+      side: 'after',
+      window: { from: last, to: window.to },
+      shown,
+      isUncapped: isRepeated((other) => other.shown.last === last && other.shown.to >= window.to),
+      observedAt,
+    },
+  ];
+  const witnessed = night.witness(symbol, shown);
+  return [
+    ...claim(window, 'inferred'),
+    ...claim({ from: first + 1, to: last }, 'confirmed'),
+    ...edges.flatMap((edge) => claim(proveEdge(edge, boundEdge(edge, witnessed, knownCount)), 'confirmed')),
+  ];
 }
-
-const createClaims = (
-  window: Window,
-  evidence: Evidence,
-  fetchedAt: number,
-  gaps: readonly Window[],
-): Omit<CoveredWindow, 'origin'>[] =>
-  subtract([{ from: window.from, to: Math.min(window.to, fetchedAt) }], gaps).map((w) => ({
-    ...w,
-    fetchedAt,
-    evidence,
-  }));
 
 /**
  * Decodes a response of the order-book route like the collector.

@@ -1,18 +1,14 @@
+import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
+import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { subtract, type Window } from '../../base/window.ts';
+import { intersect, isWithin, subtract, type Window } from '../../base/window.ts';
+import type { Edge } from '../proof/proven.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
-import { defaultFetchOptions, staleReason, statedGapReason } from './fetch-steps.ts';
-import {
-  claimEmptyResponse,
-  type EmptyResponse,
-  type FetchContext,
-  type FetchOutcome,
-  type FetchPlan,
-  fetchSymbol,
-} from './fetch-symbol.ts';
+import { staleReason, statedGapReason } from './fetch-steps.ts';
+import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
-import type { ServerBehavior } from './server-behavior.ts';
+import { cutClaim, findHorizon, findSupports, type Horizon, type ProofContext, proveEdges } from './prove-coverage.ts';
 
 export interface FetchFailure extends Window {
   readonly symbol: string;
@@ -32,22 +28,23 @@ export interface TickCollectOutcome {
   readonly unknown: readonly string[];
   /** Failures without a failed request: the service states, or shows, that it has no data for the window. */
   readonly notServed: ReadonlySet<FetchFailure>;
-  /** Symbols whose history on the service begins after the requested start. `from`: where it begins, epoch ms. */
-  readonly shortHistories: readonly { readonly symbol: string; readonly from: number }[];
+  /** Symbols whose history on the service begins after the requested start `since`. `from`: where it begins, epoch ms. */
+  readonly shortHistories: readonly { readonly symbol: string; readonly since: number; readonly from: number }[];
   /**
    * Windows at the end of a poll for which the service has no data yet. They do not count as a failure of the symbol.
    */
   readonly behind: readonly FetchFailure[];
+  /** What empty responses support, on the way to three nights. */
+  readonly supports: readonly EmptyWindow[];
+  /** Set if the service has nothing older of any symbol. */
+  readonly horizon: Horizon | null;
   /** Why the collection stopped early: the credential was refused, or the upstream was unreachable or failed for too long. */
   readonly stopError: UpstreamError | null;
 }
 
-export interface TickCollectContext extends FetchContext {
-  readonly concurrency: number;
+export interface TickCollectContext extends ProofContext {
   /** Makes all appended records durable. */
   drain(): Promise<void>;
-  /** The durable coverage of a symbol. */
-  getCoverage(symbol: string): Window[];
   /** A symbol is finished; `done` are. */
   onSymbol(done: number, symbol: string): void;
 }
@@ -77,17 +74,34 @@ class TickCollection {
   readonly #reasons = new Map<string, string>();
   readonly #lost: FetchFailure[] = [];
   readonly #reached = new Set<string>();
-  readonly #presumed: { readonly symbol: string; readonly window: Window }[] = [];
+  readonly #edges: Edge[] = [];
+  readonly #answeredEmpty: EmptyResponse[] = [];
   #empties: EmptyResponse[] = [];
   #stopError: UpstreamError | null = null;
+  /** What no response covered before, of the first polls and backfills. */
+  readonly #wanted = new Map<string, readonly Window[]>();
+  #horizon: Horizon | null = null;
+  /** The windows without their margin, of plans that have one. */
+  readonly #kept = new Map<string, readonly Window[]>();
 
   constructor(context: TickCollectContext, plans: readonly SymbolPlan[]) {
     const breaker = createCircuitBreaker(context.clock);
     this.#plans = plans;
     this.#byName = new Map(plans.map((plan) => [plan.symbol, plan]));
     this.#breaker = breaker;
+    for (const { symbol, windows, isFirst, tail, hasMargin } of plans) {
+      if (hasMargin === true) this.#kept.set(symbol, windows);
+      if (!isFirst && tail !== undefined) continue;
+      const uncovered = isFirst ? windows : subtract(windows, context.getCoverage(symbol));
+      if (uncovered.length > 0) this.#wanted.set(symbol, uncovered);
+    }
     this.#context = {
       ...context,
+      keptOf: (symbol) => this.#kept.get(symbol),
+      append: (record) => {
+        const { covered, ...rest } = keepInside(record, this.#kept.get(record.symbol));
+        return context.append({ ...rest, covered: covered.flatMap((w) => cutClaim(w, context.settleMs)) });
+      },
       upstream: {
         ticks: async (query, signal) => {
           const page = await breaker.trackRequest(() => context.upstream.ticks(query, signal));
@@ -101,19 +115,21 @@ class TickCollection {
   async fetchAll(): Promise<void> {
     const context = this.#context;
     let done = 0;
+    const begun = context.clock.nowMs();
     await forEachConcurrent(context.concurrency, this.#plans, async (plan) => {
       const { symbol } = plan;
-      if (await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, toFetchPlans(plan), ownEmpties)))
+      if (
+        await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, toFetchPlans(plan, begun), ownEmpties))
+      )
         context.onSymbol(++done, symbol);
       if (this.#empties.length >= pendingEmptiesMax) await this.#judgeEmpties();
     });
-    // Page sizes turned out to be unreliable: windows considered complete because of them are fetched again.
-    const doubtful = hasErraticPages(context.behavior) ? this.#presumed.splice(0) : [];
-    await forEachConcurrent(context.concurrency, doubtful, async ({ symbol, window }) => {
-      const plan: FetchPlan = { ...window, options: defaultFetchOptions };
-      await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, [plan], ownEmpties));
-    });
     await this.#judgeEmpties();
+    await context.drain();
+    if (this.#stopError === null && !context.signal.aborted) {
+      await proveEdges(context, this.#edges, this.#answeredEmpty);
+      await this.#expire();
+    }
     await context.drain();
     // There may have been no second symbol to try.
     if (this.#breaker.countResponses() === 0) this.#stopError ??= this.#breaker.getUnreachableError();
@@ -127,14 +143,21 @@ class TickCollection {
     );
   }
 
+  /** The parts of a window that are kept of it. */
+  #clip(symbol: string, window: Window): readonly Window[] {
+    const kept = this.#kept.get(symbol);
+    return kept === undefined ? [window] : intersect([window], kept);
+  }
+
   async #fetchOnce(symbol: string, task: FetchTask, isAlone: boolean): Promise<void> {
     const { signal } = this.#context;
     const responsesBefore = this.#breaker.countResponses();
     const ownEmpties: EmptyResponse[] = [];
     try {
       const outcome = await task(ownEmpties);
-      for (const window of outcome.presumed) this.#presumed.push({ symbol, window });
-      for (const window of outcome.lost) this.#lost.push({ symbol, ...window });
+      const clip = (window: Window): readonly Window[] => this.#clip(symbol, window);
+      for (const lost of outcome.lost) for (const part of clip(lost)) this.#lost.push({ symbol, ...lost, ...part });
+      for (const edge of outcome.edges) for (const window of clip(edge.window)) this.#edges.push({ ...edge, window });
       this.#reached.add(symbol);
     } catch (error) {
       if (signal.aborted && error === signal.reason) return;
@@ -160,9 +183,36 @@ class TickCollection {
     const knownSymbols = this.#plans.filter(({ tail }) => tail !== undefined && tail.knownTick !== null).length;
     const isOutage =
       symbolsWithoutKnownTick.size >= outageSymbolsMin && symbolsWithoutKnownTick.size * 2 >= knownSymbols;
-    for (const empty of batch) {
-      if (isOutage) this.#lost.push({ symbol: empty.symbol, from: empty.from, to: empty.to, reason: outageReason });
-      else await claimEmptyResponse(this.#context, empty, this.#context.behavior.oldestTick);
+    for (const { symbol, from, to, observedAt } of batch) {
+      if (isOutage)
+        for (const part of this.#clip(symbol, { from, to })) this.#lost.push({ symbol, ...part, reason: outageReason });
+      else await claimWindow(this.#context, symbol, { from, to }, observedAt, 'inferred');
+    }
+    if (!isOutage) for (const empty of batch) this.#answeredEmpty.push(empty);
+  }
+
+  /**
+   * Takes back what this collection claimed before the horizon of the service, of windows that nothing covered before. Dated before
+   * them: what other archives have of them stays.
+   */
+  async #expire(): Promise<void> {
+    const context = this.#context;
+    // Where the history of these begins, the service itself says.
+    const stated = new Set(this.#lost.filter(({ isTooOld }) => isTooOld === true).map(({ symbol }) => symbol));
+    const wanted = [...this.#wanted].filter(
+      ([symbol]) => this.#answered.has(symbol) && !this.#failed.has(symbol) && !stated.has(symbol),
+    );
+    const from = wanted.reduce((min, [, windows]) => Math.min(min, windows[0]!.from), Number.POSITIVE_INFINITY);
+    const horizon = wanted.length === 0 ? null : await findHorizon(context, from);
+    if (horizon === null) return;
+    this.#horizon = horizon;
+    for (const [symbol, windows] of wanted) {
+      const withdrawn = intersect(windows, [{ from: Number.NEGATIVE_INFINITY, to: horizon.from }]);
+      if (withdrawn.length === 0) continue;
+      const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
+      await context.append({ ...createEmptyRecord(context, symbol, span, span.from), withdrawn });
+      for (const window of withdrawn)
+        this.#lost.push({ symbol, from: window.from, to: window.to, reason: horizonReason, isTooOld: true });
     }
   }
 
@@ -196,12 +246,27 @@ class TickCollection {
       notServed,
       shortHistories: [...Map.groupBy(beforeHistory, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
         symbol,
+        since: windows.reduce((earliest, { from }) => Math.min(earliest, from), Number.POSITIVE_INFINITY),
         from: windows.reduce((latest, { to }) => Math.max(latest, to), Number.NEGATIVE_INFINITY),
       })),
       behind: [...behind],
+      supports: findSupports(context, this.#answeredEmpty).flatMap((support) =>
+        this.#clip(support.symbol, support).map((part) => ({ ...support, ...part })),
+      ),
+      horizon: this.#horizon,
       stopError: this.#stopError,
     };
   }
+}
+
+/** What a record has inside of the windows of a plan, without their margin. */
+function keepInside(record: TickRecord, kept: readonly Window[] | undefined): TickRecord {
+  if (kept === undefined) return record;
+  const { t, p } = record.ticks;
+  const isKept = (time: number): boolean => kept.some((window) => isWithin(time, window));
+  const covered = record.covered.flatMap((claim) => intersect([claim], kept).map((part) => ({ ...claim, ...part })));
+  const ticks = { t: t.filter(isKept), p: p.filter((_, i) => isKept(t[i]!)) };
+  return { ...record, ticks, covered };
 }
 
 /** Fetches windows of a symbol and appends empty responses to the list as they arrive. */
@@ -216,9 +281,10 @@ const pendingEmptiesMax = 4096;
  */
 const outageSymbolsMin = 3;
 
-export const outageReason = 'the service returns no ticks for many symbols that had ticks';
+/** Reason for a window before the oldest tick that the service showed of any symbol. */
+const horizonReason = 'the service has nothing as old of any symbol';
 
-const hasErraticPages = ({ isErratic }: ServerBehavior): boolean => isErratic;
+export const outageReason = 'the service returns no ticks for many symbols that had ticks';
 
 /**
  * Whether a lost window lies before the start of the service's history for a symbol: later windows are covered, and no

@@ -1,7 +1,8 @@
-import type { CoveredWindow, Evidence } from '../../archive/format/coverage.ts';
+import type { Evidence } from '../../archive/format/coverage.ts';
 import { hourMs, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import type { Edge } from '../proof/proven.ts';
 import type { Observation } from './observation.ts';
-import type { ServerBehavior, WindowSide } from './server-behavior.ts';
+import { type ServerBehavior, toRequestedWindow, type WindowSide } from './server-behavior.ts';
 
 /** The next step of a window fetch. The caller passes back the observation of a `request`, or null if the server refused it. */
 export type FetchStep =
@@ -11,22 +12,20 @@ export type FetchStep =
       readonly side: 'whole' | WindowSide;
       readonly isExact: boolean;
     }
-  /** The last two responses have the same timestamp: the clock must advance before the next request. */
-  | { readonly kind: 'pause' }
   | { readonly kind: 'claim'; readonly window: Window; readonly evidence: Evidence; readonly observedAt: number }
   /** An empty response. It can be judged only after all symbols of the run have been requested. */
   | { readonly kind: 'empty'; readonly window: Window; readonly observedAt: number; readonly lacksKnownTick: boolean }
   | { readonly kind: 'withdraw'; readonly window: Window }
   /** `isTooOld`: the server states, or shows by a refusal, that its history starts at or after the end of the window. */
   | { readonly kind: 'gap'; readonly window: Window; readonly reason: string; readonly isTooOld?: boolean }
-  /** Considered complete only because of its page size. It is fetched again if page sizes turn out to be unreliable. */
-  | { readonly kind: 'presumed'; readonly window: Window };
+  /** An end of what a response showed. Whether it is proven is judged when all symbols of the run were requested. */
+  | ({ readonly kind: 'edge' } & Omit<Edge, 'symbol'>);
 
 export type FetchSteps<T = void> = Generator<FetchStep, T, Observation | null | undefined>;
 
 export interface FetchOptions {
-  /** `next`: the window after the last tick stays inferred, and the next poll confirms it without an extra request. */
-  readonly confirm: 'now' | 'next';
+  /** Whether the next poll begins at the last tick, so that this one looks no further unless the page looks truncated. */
+  readonly isContinued: boolean;
   /**
    * Last tick of the symbol in the archive, epoch ms. A page that ends before it, in a window that ends after it, was
    * truncated.
@@ -34,19 +33,9 @@ export interface FetchOptions {
   readonly lastTick: number | null;
   /** Last known tick of the symbol, epoch ms: requests begin there. Null: no known tick is close enough. */
   readonly knownTick: number | null;
-  /**
-   * Adjoining inferred windows up to the end of coverage, in order. A page that contains the known tick confirms them; a
-   * page with further ticks in them withdraws them.
-   */
-  readonly inferred: readonly CoveredWindow[];
-  /**
-   * End of the coverage, epoch ms, if the end is proven and everything from the known tick on is covered. A page with the known
-   * tick and no ticks between them proves that again. Absent or null otherwise.
-   */
-  readonly coveredTo?: number | null;
 }
 
-export const defaultFetchOptions: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null, inferred: [] };
+export const defaultFetchOptions: FetchOptions = { isContinued: false, lastTick: null, knownTick: null };
 
 export const contradictionReason = 'the responses of the service contradict each other';
 export const crowdedReason = 'more ticks in one millisecond than a page holds';
@@ -54,7 +43,9 @@ export const ignoredWindowReason = 'the service ignores from/to';
 export const noResponseReason = 'the service does not serve this window';
 
 /** If a larger share of a response's elements is unusable, its window becomes a gap. */
-export const rejectedShareMax = 0.01;
+const rejectedShareMax = 0.01;
+export const noGap: Window = { from: 0, to: 0 };
+
 /** Maximum number of consecutive requests without progress. */
 export const idleRequestsMax = 30;
 
@@ -75,23 +66,15 @@ export interface FetchProgress {
   readonly behavior: ServerBehavior;
   readonly options: FetchOptions;
   readonly pending: PendingWindow[];
-  splitsLeft: number;
+  /** The widest gap between two ticks of a response for the current window. */
+  widestGap: Window;
+  /** Number of responses that lack the tick from which they were requested. */
+  breaks: number;
   idleRequests: number;
   narrowResponses: number;
   crowdedMoments: number;
-  /** Whether responses of the server contradicted each other before this fetch. */
-  readonly hasContradictedBefore: boolean;
-  /**
-   * Width in ms of the narrowest window for which responses disagreed, if the server had contradicted itself before
-   * this fetch. Windows at least this wide are split.
-   */
-  contradictedMs: number;
-  /** Whether a claim was made for the current window. */
-  hasClaimed: boolean;
   /** Number of elements in the largest page of this fetch. */
   largestPage: number;
-  /** Whether a page contains ticks in a window that earlier polls inferred to be empty. */
-  isTailContradicted: boolean;
   /** Windows that the service states as gaps, and windows of pages with too many rejected elements. */
   readonly excludedWindows: Window[];
 }
@@ -99,7 +82,10 @@ export interface FetchProgress {
 export const isRequested = ({ requested }: Observation, { from, to }: Window): boolean =>
   requested.from === from && requested.to === to;
 
-/** Requests a window. Returns null if the server refused it. */
+/**
+ * Requests a window, and once more with exact edges if the ticks at the edges may have filled the page. Returns null if the server
+ * refused it.
+ */
 export function* requestPage(
   progress: FetchProgress,
   window: Window,
@@ -113,9 +99,15 @@ export function* requestPage(
   for (const window of o.gaps) excludedWindows.push(window);
   progress.largestPage = Math.max(progress.largestPage, o.received);
   behavior.largestPage = Math.max(behavior.largestPage, o.received);
-  if (o.first !== null) behavior.oldestTick = Math.min(behavior.oldestTick, o.first);
+  const { gap } = o.shown;
+  if (gap !== null && gap.to - gap.from > progress.widestGap.to - progress.widestGap.from) progress.widestGap = gap;
+  if (o.times.length === 0 && o.last !== null && !isRequested(o, toRequestedWindow(behavior, window, true)))
+    return yield* requestPage(progress, window, side, true);
   return o;
 }
+
+/** Whether a response has more than one tick before or after its request: some servers always add one. */
+export const ignoresWindow = ({ countBefore, countAfter }: Observation): boolean => countBefore > 1 || countAfter > 1;
 
 export const hasTooManyRejected = ({ received, rejected }: Observation): boolean =>
   rejected > rejectedShareMax * received;
@@ -131,12 +123,18 @@ export function* excludePage(progress: FetchProgress, o: Observation, requestedW
   yield createGapStep({ from, to: Math.min(to, o.observedAt) }, formatRejectedReason(o));
 }
 
+/** The part of an edge's window from its tick on, up to the first excluded window. */
+export const cutAtExcluded = ({ from, to }: Window, side: Edge['side'], excluded: readonly Window[]): Window => {
+  const parts = subtract([{ from, to }], excluded);
+  const part = side === 'after' ? parts[0] : parts.at(-1);
+  return (side === 'after' ? part?.from === from : part?.to === to) ? part! : { from, to: from };
+};
+
 /** Claims a window except for its excluded parts. */
 export function* claim(progress: FetchProgress, window: Window, evidence: Evidence, observedAt: number): FetchSteps {
   for (const { from, to } of subtract([window], progress.excludedWindows)) {
     const part = { from, to: Math.min(to, observedAt) };
     if (isEmpty(part)) continue;
-    progress.hasClaimed = true;
     yield { kind: 'claim', window: part, evidence, observedAt };
   }
 }

@@ -1,4 +1,4 @@
-import type { CoveredWindow } from '../../archive/format/coverage.ts';
+import type { CoveredWindow, Evidence } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
@@ -7,6 +7,8 @@ import { emptyTicks } from '../../base/ticks.ts';
 import { intersect, isEmpty, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Origin, TickRequestPurpose } from '../../contract/raw-page.ts';
+import type { Edge } from '../proof/proven.ts';
+import type { Night } from '../proof/shown.ts';
 import {
   type FetchOptions,
   type FetchStep,
@@ -39,6 +41,10 @@ export interface FetchContext {
   readonly pageLimit: number;
   readonly futureSkewMs: number;
   readonly signal: AbortSignal;
+  /** What the responses of this run and source show. */
+  readonly night: Night;
+  /** The windows of which ticks and claims are kept; undefined: all. */
+  keptOf?(symbol: string): readonly Window[] | undefined;
   /** Makes a response durable. Resolves when the next one may be appended. */
   append(record: TickRecord): Promise<void>;
   onPage(ticks: number): void;
@@ -54,8 +60,7 @@ export interface EmptyResponse extends Window {
 
 export interface FetchOutcome {
   readonly empties: readonly EmptyResponse[];
-  /** Windows considered complete only because of their page sizes. */
-  readonly presumed: readonly Window[];
+  readonly edges: readonly Edge[];
   /** Windows that the service does not serve, with the reason. */
   readonly lost: readonly UnservedWindow[];
 }
@@ -75,7 +80,7 @@ export async function fetchSymbol(
   windows: readonly FetchPlan[],
   empties: EmptyResponse[] = [],
 ): Promise<FetchOutcome> {
-  const presumed: Window[] = [];
+  const edges: Edge[] = [];
   const lost: UnservedWindow[] = [];
   const responses: SymbolResponses = { responses: 0, refusal: null };
   for (const { from, to, options } of windows) {
@@ -91,7 +96,7 @@ export async function fetchSymbol(
       const requestOptions = request.from === from ? options : { ...options, knownTick: null };
       const refusal = await fetchOneWindow(context, symbol, request, requestOptions, responses, {
         empties,
-        presumed,
+        edges,
         lost,
       });
       if (refusal === null) continue;
@@ -104,12 +109,12 @@ export async function fetchSymbol(
   }
   // Every request was refused, so the refusal concerns the symbol and not the windows.
   if (responses.responses === 0 && responses.refusal !== null) throw responses.refusal;
-  return { empties, presumed, lost: joinUnservedWindows(lost) };
+  return { empties, edges, lost: joinUnservedWindows(lost) };
 }
 
 interface MutableFetchOutcome {
   readonly empties: EmptyResponse[];
-  readonly presumed: Window[];
+  readonly edges: Edge[];
   readonly lost: UnservedWindow[];
 }
 
@@ -125,7 +130,7 @@ async function fetchOneWindow(
   responses: SymbolResponses,
   outcome: MutableFetchOutcome,
 ): Promise<UpstreamError | null> {
-  const { behavior, clock } = context;
+  const { behavior } = context;
   const fetch = fetchWindow(behavior, request, options);
   const journal = openRecordBuffer(context, symbol, request);
   let isFirst = true;
@@ -139,9 +144,10 @@ async function fetchOneWindow(
     else if (step.kind === 'withdraw') await journal.withdraw(step.window);
     else if (step.kind === 'gap')
       outcome.lost.push({ ...step.window, reason: step.reason, ...(step.isTooOld && { isTooOld: true }) });
-    else if (step.kind === 'presumed') outcome.presumed.push(step.window);
-    else if (step.kind === 'pause') await clock.sleep(pauseMs);
-    else if (step.kind === 'empty') {
+    else if (step.kind === 'edge') {
+      const { kind: _, ...edge } = step;
+      outcome.edges.push({ symbol, ...edge });
+    } else if (step.kind === 'empty') {
       const { window, observedAt, lacksKnownTick } = step;
       outcome.empties.push({ symbol, from: window.from, to: window.to, observedAt, lacksKnownTick });
     } else {
@@ -154,6 +160,8 @@ async function fetchOneWindow(
         continue;
       }
       const { observation, record, gaps } = response;
+      context.night.note(symbol, observation.shown, observation.times);
+      if (isFirst && options.knownTick !== null) context.night.noteKnown(observation.times.length === 0);
       journal.hold(record);
       responses.responses++;
       for (const window of gaps) outcome.lost.push(toStatedGap(window));
@@ -170,9 +178,6 @@ async function fetchOneWindow(
   return null;
 }
 
-/** Pause that lets the clock advance, in ms. Responses with the same timestamp count as one observation. */
-const pauseMs = 2;
-
 /**
  * Sends one request. Returns the error if the server may have refused it because of its size or the age of its window.
  */
@@ -185,12 +190,16 @@ async function sendPageRequest(
     isExact,
   }: Pick<Extract<FetchStep, { kind: 'request' }>, 'window' | 'isExact'> & { side: TickRequestPurpose['kind'] },
   limit: number,
+  sent: Window = window,
 ): Promise<{ observation: Observation; record: TickRecord; gaps: Window[] } | UpstreamError> {
   const { behavior, clock, signal, origin } = context;
   // `isExact` omits the one-millisecond margin at each end that the server is known to include.
-  const requested = toRequestedWindow(behavior, window, isExact);
+  const requested = toRequestedWindow(behavior, sent, isExact);
   const sentAt = clock.nowMs();
-  const purpose: TickRequestPurpose = { origin, asked: { from: window.from, to: window.to }, kind: side };
+  const kept = context.keptOf?.(symbol);
+  const parts = kept === undefined ? [window] : intersect([window], kept);
+  const asked = { from: parts[0]?.from ?? window.to, to: parts.at(-1)?.to ?? window.to };
+  const purpose: TickRequestPurpose = { origin, asked, kind: side };
   const query = { symbol, ...requested, limit, askedAt: sentAt, meaning: purpose };
   const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
     if (isSizeRefusal(error)) return error;
@@ -208,20 +217,29 @@ async function sendPageRequest(
 /**
  * Requests a window once and makes the ticks durable, without a claim. Returns null if the server may have refused the
  * request because of its size or the age of the window. Rejects with UpstreamError.
+ * @param sent a longer window to request, of which the rest only shows how far the server reaches
  */
 export async function requestWindow(
   context: FetchContext,
   symbol: string,
   window: Window,
+  sent: Window = window,
 ): Promise<Observation | null> {
   const step = { window, side: 'recheck', isExact: false } as const;
-  const response = await sendPageRequest(context, symbol, step, Math.min(context.pageLimit, context.behavior.limit));
+  const limit = Math.min(context.pageLimit, context.behavior.limit);
+  const response = await sendPageRequest(context, symbol, step, limit, sent);
   if (response instanceof UpstreamError) return null;
+  context.night.note(symbol, response.observation.shown, response.observation.times);
   await context.append(response.record);
   return response.observation;
 }
 
-const createEmptyRecord = (context: FetchContext, symbol: string, window: Window, observedAt: number): TickRecord => ({
+export const createEmptyRecord = (
+  context: Pick<FetchContext, 'runId' | 'origin'>,
+  symbol: string,
+  window: Window,
+  observedAt: number,
+): TickRecord => ({
   runId: context.runId,
   symbol,
   requestedWindow: { from: window.from, to: window.to },
@@ -261,21 +279,16 @@ function openRecordBuffer(context: FetchContext, symbol: string, request: Window
   };
 }
 
-/** Makes durable the coverage that an empty response proves. */
-export async function claimEmptyResponse(
+/** Makes durable what a response covers, of which nothing else is known. */
+export async function claimWindow(
   context: FetchContext,
-  empty: EmptyResponse,
-  oldestTick: number,
+  symbol: string,
+  window: Window,
+  observedAt: number,
+  evidence: Evidence,
 ): Promise<void> {
-  const { symbol, from, to, observedAt, lacksKnownTick } = empty;
-  const base = { fetchedAt: observedAt };
-  // The server has never returned older ticks than this, so older windows may have expired there.
-  const since = lacksKnownTick ? to : Math.max(from, Math.min(to, oldestTick));
-  const covered = [
-    { from, to: since, evidence: 'inferred' as const, ...base },
-    { from: since, to, evidence: 'confirmed' as const, ...base },
-  ].filter((window) => !isEmpty(window));
-  if (covered.length > 0) await context.append({ ...createEmptyRecord(context, symbol, empty, observedAt), covered });
+  const covered = [{ from: window.from, to: window.to, fetchedAt: observedAt, evidence }];
+  if (!isEmpty(window)) await context.append({ ...createEmptyRecord(context, symbol, window, observedAt), covered });
 }
 
 /**

@@ -2,6 +2,7 @@ import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, isWithin, minuteMs, type Window } from '../../base/window.ts';
 import type { TickPage } from '../../client/upstream.ts';
+import { type Shown, summarizeShown } from '../proof/shown.ts';
 
 /** What one response shows about its requested window. Times are epoch milliseconds. */
 export interface Observation {
@@ -45,6 +46,8 @@ export interface Observation {
   readonly isTruncatedHigh: boolean;
   /** Windows for which the service states that it has no data. */
   readonly gaps: readonly Window[];
+  /** What it shows as a witness, and of its own edges. */
+  readonly shown: Shown;
 }
 
 /** The parameters of a request, and its time. Times are epoch milliseconds. */
@@ -93,6 +96,7 @@ export function observePage(
     isFull: page.received >= limit,
     rejected: rejected.length,
     gaps: page.gaps,
+    shown: summarizeRequested(page, window, requested, times, futureMs),
     rejectedReason: rejected[0]?.reason ?? '',
     generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
     isTruncatedLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,
@@ -100,6 +104,22 @@ export function observePage(
       times.length > 0 && page.to !== null && isAtTick(page.to, times.at(-1)!) && page.to < requested.to - 1,
   };
   return { observation, ticks, rejected };
+}
+
+/** A request may be longer than the window of which its ticks are kept: what it shows is of all of it. */
+function summarizeRequested(
+  page: TickPage,
+  window: Window,
+  requested: Window,
+  times: Float64Array,
+  futureMs: number,
+): Shown {
+  // Requests have a margin of a millisecond at each end.
+  const sent = { from: Math.min(window.from, requested.from + 1), to: Math.max(window.to, requested.to) };
+  if (sent.from === window.from && sent.to === window.to) return summarizeShown(window, times, page.received);
+  const isUsable = (t: number, i: number): boolean => findTickFlaw(t, page.p[i]!, futureMs) === undefined;
+  const inside = page.t.filter((t, i) => isWithin(t, sent) && isUsable(t, i));
+  return summarizeShown(sent, listDistinctTimes(inside), page.received);
 }
 
 /** Number of distinct prices at one time. */

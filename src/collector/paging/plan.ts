@@ -1,13 +1,26 @@
 import {
+  allCovered,
   computeCursor,
   computeLifetime,
+  findProvenEnd,
   isLive,
   type LifetimeRules,
   type LingerRules,
 } from '../../archive/completeness/symbol-lifetime.ts';
-import { type CoveredWindow, computeSettledWindows, isProven } from '../../archive/format/coverage.ts';
+import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { covers, intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
+import {
+  covers,
+  dayMs,
+  floorToDay,
+  intersect,
+  intersectTwo,
+  isEmpty,
+  subtract,
+  union,
+  type Window,
+} from '../../base/window.ts';
+import { isLookDue } from '../proof/proven.ts';
 import { defaultFetchOptions } from './fetch-steps.ts';
 import type { FetchPlan } from './fetch-symbol.ts';
 
@@ -17,6 +30,10 @@ export interface SymbolPlan {
   readonly windows: readonly Window[];
   /** True if the symbol has no coverage yet. Missing history is then not a failure. */
   readonly isFirst: boolean;
+  /**
+   * Whether a day more is requested at each end, neither kept nor claimed: no other symbol could prove the ends of the fullest one.
+   */
+  readonly hasMargin?: boolean;
   /** Where the last window of a poll, which extends to the end of the poll, continues. Undefined for a backfill. */
   readonly tail?: PollTail;
 }
@@ -27,21 +44,29 @@ interface PollTail {
   readonly lastTick: number | null;
   /** The last tick, epoch ms, if it is close enough to be fetched again. Null otherwise. */
   readonly knownTick: number | null;
-  /** Windows before the cursor that are only inferred. The known tick confirms them when it is returned again. */
-  readonly inferred: readonly CoveredWindow[];
-  /** End of the coverage, epoch ms, if it is proven and everything from the known tick on is covered. */
-  readonly coveredTo?: number | null;
-  /** When the end of the window is confirmed: now, with one more request, or by the next poll. */
-  readonly confirm: 'now' | 'next';
 }
 
-/** The windows of a plan with their options. Only the last window of a poll continues from a known tick. */
-export const toFetchPlans = ({ windows, tail }: SymbolPlan): FetchPlan[] =>
-  windows.map(({ from, to }, i) => ({
+/** How much more a first poll and a backfill request at each end, in ms. */
+const marginMs = dayMs;
+
+const addMargin = (windows: readonly Window[], nowMs: number): Window[] =>
+  union(windows.map(({ from, to }) => ({ from: from - marginMs, to: Math.max(to, Math.min(nowMs, to + marginMs)) })));
+
+/**
+ * The windows of a plan with their options. Only the last window of a poll continues from a known tick. A first poll reaches
+ * further back than the next one.
+ */
+export const toFetchPlans = ({ windows: claimed, tail, hasMargin }: SymbolPlan, nowMs: number): FetchPlan[] => {
+  const windows = hasMargin === true ? addMargin(claimed, nowMs) : claimed;
+  return windows.map(({ from, to }, i) => ({
     from,
     to,
-    options: tail !== undefined && i === windows.length - 1 ? tail : defaultFetchOptions,
+    options:
+      tail !== undefined && i === windows.length - 1
+        ? { ...tail, isContinued: tail.lastTick !== null }
+        : defaultFetchOptions,
   }));
+};
 
 interface PollRules extends LingerRules {
   /** Deliberate re-read before the cursor for late ticks, in ms. */
@@ -100,22 +125,19 @@ export function planPoll(
         }
       : w,
   );
-  return { symbol, windows: union(overlapped), isFirst: isFirst };
+  const windows = union(overlapped);
+  return { symbol, windows, isFirst, hasMargin: windows[0]!.from === anchor };
 }
 
 /**
  * Adds to a poll's plan the point from which its last window continues. The last known tick is fetched again if
  * everything between it and the window is covered, and it is not older than the lookback of a first poll.
- * @param inferred inferred windows of the symbol that adjoin each other up to the end of its coverage; undefined if it has no
- *   inferred window. Empty if polls must not confirm them: then the end of the coverage counts as unproven.
  */
 export function addTail(
   plan: SymbolPlan,
   { lastTick }: SymbolFacts,
   coverage: readonly Window[],
-  inferred: readonly CoveredWindow[] | undefined,
   rules: PollRules,
-  confirm: PollTail['confirm'],
 ): SymbolPlan {
   const lastWindow = plan.windows.at(-1);
   if (lastWindow === undefined) return plan;
@@ -124,54 +146,69 @@ export function addTail(
     lastTick >= lastWindow.from - rules.lookbackMs &&
     lastTick < lastWindow.to &&
     covers(coverage, { from: Math.min(lastTick, lastWindow.from), to: Math.max(lastTick + 1, lastWindow.from) });
-  const end = coverage.at(-1)?.to;
-  const tail = inferred?.at(-1)?.to === end ? (inferred ?? []) : [];
-  const knownTick = isKnown ? lastTick : null;
-  const isEndProven =
-    knownTick !== null &&
-    tail.length === 0 &&
-    inferred?.length !== 0 &&
-    end !== undefined &&
-    knownTick < end &&
-    end < lastWindow.to &&
-    covers(coverage, { from: knownTick, to: end });
-  return { ...plan, tail: { lastTick, knownTick, inferred: tail, coveredTo: isEndProven ? end : null, confirm } };
+  return { ...plan, tail: { lastTick, knownTick: isKnown ? lastTick : null } };
+}
+
+/** Where a symbol's coverage is not proven, and the first covered time, epoch ms. */
+interface UnprovenEnd {
+  readonly start: number;
+  readonly earliest: number;
 }
 
 /**
- * Finds where a poll's last window must begin to prove again what the last job proved too soon: the first time in the window,
- * epoch ms, for which no response is final yet. If the window begins at a tick at or before it, the tick and the known tick in
- * one page prove everything between them. Null if the poll begins early enough as planned, or does not continue from a known
- * tick.
+ * Finds where a symbol's coverage is not proven: in its first hole that is due again, or after its last proven window. Null if a
+ * poll's last window begins there as planned, or the poll brings nothing new.
  * @param responses coverage of the symbol, published or journaled
- * @param settleMs how long after the end of a window a response is final
+ * @param since nothing before is read again, epoch ms
  */
-export function findUnsettledStart(
+export function findUnprovenStart(
   { windows, tail }: SymbolPlan,
   responses: readonly CoveredWindow[],
-  settleMs: number,
-): number | null {
+  since: number,
+  firstSeen: number,
+): UnprovenEnd | null {
   const lastWindow = windows.at(-1);
-  const knownTick = tail?.knownTick ?? null;
-  // Requests begin at the known tick if it lies before the window.
-  if (lastWindow === undefined || knownTick === null || knownTick <= lastWindow.from) return null;
-  const coveredTo = responses.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY);
-  if (coveredTo >= lastWindow.to) return null;
-  // The known tick confirms what the last poll inferred.
-  const newest = tail!.inferred.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
-  const settled = computeSettledWindows(
-    responses.filter((w) => isProven(w) || w.fetchedAt === newest),
-    settleMs,
-  );
-  const [unsettled] = subtract([{ from: lastWindow.from, to: coveredTo }], settled);
-  return unsettled === undefined || knownTick <= unsettled.from ? null : unsettled.from;
+  const covered = union(responses).filter(({ from }) => lastWindow !== undefined && from < lastWindow.to);
+  if (lastWindow === undefined || tail === undefined || covered.length === 0) return null;
+  if (covered.at(-1)!.to >= lastWindow.to) return null;
+  const earliest = covered[0]!.from;
+  const proven = responses.filter(isProven);
+  const end = proven.reduce((max, { to }) => Math.max(max, to), Math.max(since, earliest));
+  const holes = subtract(intersect(covered, [{ from: since, to: end }]), proven);
+  const due = holes.find(({ to }) => isLookDue(Math.max(to, firstSeen), lastWindow.to));
+  const start = due?.from ?? end;
+  return start < lastWindow.from ? { start, earliest } : null;
 }
 
-/** Lets the last window of a poll begin at an earlier tick, epoch ms, if everything between them is covered. */
-export function beginAtTick(plan: SymbolPlan, tick: number, coverage: readonly Window[]): SymbolPlan {
+/** Polls prove what is not older, epoch ms: a first poll, and three nights for what only they prove. */
+export const computeProofStart = (nowMs: number, lookbackMs: number): number =>
+  floorToDay(nowMs - lookbackMs) - 3 * dayMs;
+
+/** A poll begins at a known tick if it is at most this long before what it has to prove, in ms; or else at midnight. */
+const anchorMsMax = 2 * dayMs;
+
+/**
+ * Lets the last window of a poll begin where the coverage is no longer proven: at the last tick before, because between two ticks
+ * of one response all is proven. If that tick is far, at the midnight before: the emptiness needs other witnesses.
+ * @param tick the last tick at or before `start`, epoch ms; null: none
+ * @param bridgeMs the longest silence across which the server was seen to answer, in ms
+ */
+export function beginAtAnchor(
+  plan: SymbolPlan,
+  { start, earliest }: UnprovenEnd,
+  tick: number | null,
+  bridgeMs: number,
+): SymbolPlan {
   const { from, to } = plan.windows.at(-1)!;
-  if (tick >= from || !covers(coverage, { from: tick, to: from })) return plan;
-  return { ...plan, windows: [...plan.windows.slice(0, -1), { from: tick, to }] };
+  const isNear = tick !== null && (start - tick <= anchorMsMax || to - tick <= bridgeMs);
+  const begin = isNear ? tick : Math.max(floorToDay(start), earliest);
+  const { knownTick } = plan.tail!;
+  return {
+    ...plan,
+    windows: union([...plan.windows.slice(0, -1), { from: Math.min(from, begin), to }]),
+    tail: { ...plan.tail!, knownTick: knownTick !== null && knownTick >= begin ? knownTick : null },
+    ...(begin <= earliest && { hasMargin: true }),
+  };
 }
 
 /**
@@ -183,13 +220,24 @@ export function extendToLostWindows(plan: SymbolPlan, lost: readonly Window[]): 
   return touched.length === 0 ? plan : { ...plan, windows: union([...plan.windows, ...touched]) };
 }
 
-/** Whether market lists still require a symbol to be polled at `nowMs`. */
+/**
+ * Whether market lists still require a symbol to be polled at `nowMs`.
+ * @param readResponses its coverage with evidence, which few symbols need
+ */
 export const needsPolling = (
   facts: SymbolFacts,
   coverage: readonly Window[],
+  readResponses: () => readonly CoveredWindow[],
   nowMs: number,
   rules: LingerRules,
-): boolean => isLive(facts, computeCursor(facts, coverage, rules), nowMs, rules);
+): boolean =>
+  isLive(facts, allCovered, nowMs, rules) ||
+  isLive(
+    facts,
+    { cursor: computeCursor(facts, coverage, rules), provenTo: findProvenEnd(facts, readResponses()) },
+    nowMs,
+    rules,
+  );
 
 interface BackfillRules extends LifetimeRules {
   /** Margin around a symbol's lifetime, in ms. */
@@ -232,5 +280,10 @@ export function planBackfill(
   const windows = isEmpty(bounded) ? [] : [bounded];
   const skipped = rules.chosen === true ? [] : (facts.unselected ?? []);
   const requested = skipped.length === 0 ? windows : subtract(windows, skipped);
-  return { symbol: facts.symbol, windows: rules.force ? requested : subtract(requested, coverage), isFirst: false };
+  return {
+    symbol: facts.symbol,
+    windows: rules.force ? requested : subtract(requested, coverage),
+    isFirst: false,
+    hasMargin: true,
+  };
 }

@@ -1,4 +1,5 @@
-import type { Window } from '../../base/window.ts';
+import { dayMs, minuteMs, type Window } from '../../base/window.ts';
+import { pageCapMin } from '../proof/shown.ts';
 
 /** The side of a window that a truncated page keeps. */
 type TruncationSide = 'earliest' | 'latest';
@@ -23,25 +24,19 @@ export interface ServerBehavior {
   isSideMixed: boolean;
   /** Responses that disagreed with an earlier one about ticks that both should contain. */
   contradictions: number;
-  /**
-   * Whether responses state the same time although the clock advances. It is then the time of the data, and no response
-   * confirms another.
-   */
-  isMomentFixed: boolean;
+  /** Whether rechecks found that the server omits ticks. Windows are then compared with narrower ones. */
+  omitsTicks: boolean;
   /**
    * Whether a truncated page was smaller than a complete one: page sizes then no longer show that a page is complete.
    */
   isErratic: boolean;
-  /**
-   * Number of checks considered so far: requests from the last tick of a window, and requests across its widest gap.
-   */
-  endChecks: number;
-  gapChecks: number;
   /** Whether a response has contained a tick exactly at the requested start, or end. */
   fromInclusive: boolean;
   toInclusive: boolean;
-  /** Time of the oldest tick that the server has ever returned, epoch ms. Infinite before the first one. */
-  oldestTick: number;
+  /** The server rounds the bounds of requests to multiples of this, in ms; 1: it does not. Requests are then made on this grid. */
+  gridMs: number;
+  /** How many more searches for it may fail. */
+  gridSearchesLeft: number;
   /** Whether the server serves nothing before the start that a response stated. */
   refusesEarlier: boolean;
   /** Largest number of ticks, and longest window in ms, that the server accepts per request. Infinite until a refusal. */
@@ -75,13 +70,9 @@ export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
 
 /**
  * Creates the behavior of an unknown server.
- * @param oldestTick oldest tick that earlier runs got from this server, epoch ms
  * @param known what an earlier run kept; it saves requests and is not evidence
  */
-export const createServerBehavior = (
-  oldestTick = Number.POSITIVE_INFINITY,
-  known: Partial<KnownPages> = {},
-): ServerBehavior => ({
+export const createServerBehavior = (known: Partial<KnownPages> = {}): ServerBehavior => ({
   largestWhole: 0,
   largestPage: 0,
   truncatedMin: Number.POSITIVE_INFINITY,
@@ -91,12 +82,11 @@ export const createServerBehavior = (
   isSideMixed: false,
   contradictions: 0,
   isErratic: false,
-  isMomentFixed: false,
-  endChecks: 0,
-  gapChecks: 0,
+  omitsTicks: false,
   fromInclusive: false,
+  gridMs: 1,
+  gridSearchesLeft: 2,
   toInclusive: false,
-  oldestTick,
   refusesEarlier: false,
   limit: Number.POSITIVE_INFINITY,
   windowMsMax: Number.POSITIVE_INFINITY,
@@ -108,11 +98,8 @@ export const createServerBehavior = (
   ...known,
 });
 
-/** A page with fewer ticks is not truncated, because no server has such a small page cap. */
-const pageCapMin = 4;
-
 /** A page counts as truncated if it has at least this share of the smallest truncated page, because page caps vary. */
-const truncatedShare = 0.8;
+export const truncatedShare = 0.8;
 
 /** Records a page that was truncated at one side of its window. */
 export function noteTruncated(behavior: ServerBehavior, count: number, side: WindowSide): void {
@@ -136,69 +123,25 @@ export function noteComplete(behavior: ServerBehavior, count: number): void {
 
 /**
  * Whether a page may be truncated at a side: it has the requested number of elements, or as many as truncated pages have.
- * @param isContinued whether more requests follow in either case. A wrong guess then costs one request and loses no tick
  */
 export function looksTruncated(
   behavior: ServerBehavior,
   { received: count, isFull }: { readonly received: number; readonly isFull: boolean },
   side: WindowSide,
-  isContinued = false,
 ): boolean {
   if (count < pageCapMin && !isFull) return false;
-  if (behavior.isErratic && !isContinued) return true;
-  if (behavior.truncatedPages === 0) return isFull || count > (isContinued ? 1.25 : 1) * behavior.largestWhole;
+  if (behavior.isErratic) return true;
+  if (behavior.truncatedPages === 0) return isFull || count > behavior.largestWhole;
   if (behavior.side === (side === 'high' ? 'latest' : 'earliest')) return false;
   return (
     isFull ||
     count >= truncatedShare * behavior.truncatedMin ||
-    (!isContinued && count > Math.max(behavior.largestWhole, behavior.truncatedMin))
+    count > Math.max(behavior.largestWhole, behavior.truncatedMin)
   );
 }
 
 /** A page below this share of the largest page is not truncated: page caps are assumed to vary by less. */
 export const smallPageShare = 0.2;
-
-/** Number of truncated pages of the same size after which the page cap counts as fixed. */
-const fixedPagesMin = 4;
-
-/** Number of truncated pages after which the minimum of a widely varying page cap counts as known. */
-const knownRangePagesMin = 12;
-
-/** The first windows of a run get an extra end check. Afterwards, one in `endCheckEvery` does. */
-const endChecksFirst = 4;
-const endCheckEvery = 24;
-
-/**
- * Whether a request from the last tick should back up a request from the median that returned nothing new. If page caps
- * vary, two pages can end at the same tick by chance. A page that begins at that tick cannot.
- * @param count elements of the page from the median
- * @param before elements of the page that it confirms
- * @param side the side at which the page may be truncated; many pages that all kept this side are evidence against it
- */
-export function needsEndCheck(behavior: ServerBehavior, count: number, before: number, side: WindowSide): boolean {
-  // The median of two ticks is the first one, so the second request is not smaller.
-  if ((count >= before && before > 2) || behavior.contradictions > 0) return true;
-  const { truncatedPages, truncatedMin, truncatedMax, isErratic } = behavior;
-  const isFixed = truncatedPages >= fixedPagesMin && truncatedMin === truncatedMax && !isErratic;
-  if (isFixed) return count >= truncatedMin;
-  const isKept = behavior.side === (side === 'high' ? 'latest' : 'earliest') && truncatedPages >= knownRangePagesMin;
-  // If a page cap varies by less than 25 %, a page of half its size is not truncated.
-  if (truncatedPages > 0 && truncatedMin < truncatedMax && !isKept)
-    return truncatedPages < knownRangePagesMin || truncatedMin < 0.75 * truncatedMax || count >= 0.5 * truncatedMin;
-  if (count < pageCapMin) return false;
-  const nth = behavior.endChecks++;
-  return nth < endChecksFirst || nth % endCheckEvery === 0;
-}
-
-/** In one of this many windows, the widest gap between two ticks is requested separately. */
-const gapCheckEvery = 48;
-
-/**
- * Whether to request the widest gap of a window separately. True at regular intervals, and always true once responses
- * have contradicted each other.
- */
-export const needsGapCheck = (behavior: ServerBehavior): boolean =>
-  behavior.gapChecks++ % gapCheckEvery === 0 || behavior.contradictions > 0;
 
 /**
  * Infers from the edges of a response whether the server includes the requested start and end. Some servers also return
@@ -223,12 +166,22 @@ export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float6
   behavior.toInclusive ||= atTo;
 }
 
+/** Servers round to whole seconds, minutes or UTC days. In ms. */
+export const grids = [1000, minuteMs, dayMs] as const;
+
+export const widenToGrid = ({ from, to }: Window, gridMs: number): Window => ({
+  from: Math.floor(from / gridMs) * gridMs,
+  to: Math.ceil(to / gridMs) * gridMs,
+});
+
 /**
- * The window to put into a request. It begins one millisecond early and ends at the excluded end, so that no tick is
+ * The window to put into a request, on the grid of the server. It begins one millisecond early and ends at the excluded end, so that no tick is
  * missed whether or not the server includes the ends. `isExact`: omit the margin at each end that the server is known
  * to include.
  */
 export function toRequestedWindow(behavior: ServerBehavior, { from, to }: Window, isExact: boolean): Window {
+  const { gridMs } = behavior;
+  if (gridMs > 1) return widenToGrid({ from: from - 1, to }, gridMs);
   return {
     from: isExact && behavior.fromInclusive ? from : from - 1,
     to: isExact && behavior.toInclusive ? to - 1 : to,

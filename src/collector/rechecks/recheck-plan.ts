@@ -1,4 +1,4 @@
-import { type CoveredWindow, computeSettledWindows } from '../../archive/format/coverage.ts';
+import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import type { Random } from '../../base/ports.ts';
 import {
@@ -27,7 +27,7 @@ export const recheckWindowMsMax = 2 * dayMs;
  * quiet ones.
  */
 const byTicksShare = 0.75;
-/** Share of windows near the time at which their response was generated. Late ticks are missing there. */
+/** Share of windows near the end of what a response proved. Late ticks are missing there. */
 const edgeShare = 0.5;
 /** Share of the other windows that lie in the last `recentMs`. The rest extends back to the first covered time. */
 const recentShare = 0.5;
@@ -52,13 +52,6 @@ const rereadRequestsMin = 128;
 /** Maximum number of requests for fetching doubtful windows again, after a run with this many requests. */
 export const countRereadRequests = (requests: number): number => Math.max(rereadRequestsMin, requests);
 
-/** Minimum number of requests per night for windows that no later poll proves. */
-const reproofRequestsMin = 16;
-
-/** Maximum number of requests for windows that no later poll proves, after a run with this many requests. */
-export const countReproofRequests = (share: number, requests: number): number =>
-  Math.max(reproofRequestsMin, Math.ceil(share * requests));
-
 /** Draws a symbol. Null if there is none. */
 export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random): string | null {
   if (symbols.length === 0) return null;
@@ -74,34 +67,33 @@ export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random)
   return any;
 }
 
-/**
- * A time around which a window is rechecked, epoch ms. `isEdge`: it was drawn near the generation time of a response.
- */
+/** A time around which a window is rechecked, epoch ms. `isEdge`: it was drawn near the end of a response. */
 interface DrawnTime {
   readonly t: number;
   readonly isEdge: boolean;
 }
 
 /**
- * Draws a time in the settled part of a symbol's coverage. Half of the times are drawn by their distance from the
- * generation time of a response, between `settleMs` and a day. The others are drawn by their age: most from the last
- * two days, the rest from the whole coverage. Null if nothing is settled.
+ * Draws a time in the proven coverage of a symbol. Half of the times are drawn by their distance from the end of a recent
+ * window, up to a day. The others are drawn by their age: most from the last two days, the rest from the whole coverage. Null
+ * if nothing is proven.
+ * @param proven proven windows, one per response, sorted
  */
-export function drawTime(coverage: readonly CoveredWindow[], settleMs: number, random: Random): DrawnTime | null {
-  const windows = union(computeSettledWindows(coverage, settleMs));
+export function drawTime(proven: readonly CoveredWindow[], random: Random): DrawnTime | null {
+  const windows = union(proven);
   if (windows.length === 0) return null;
   const [first, end] = [windows[0]!.from, windows.at(-1)!.to];
   if (random() < edgeShare) {
-    const recent = coverage.filter(({ fetchedAt }) => fetchedAt > end - recentMs);
-    const { fetchedAt } = recent[Math.floor(random() * recent.length)] ?? coverage.at(-1)!;
-    const t = Math.floor(fetchedAt - drawLogUniform(Math.max(minuteMs, settleMs), dayMs, random));
+    const recent = proven.filter(({ to }) => to > end - recentMs);
+    const { to } = recent[Math.floor(random() * recent.length)]!;
+    const t = Math.floor(to - drawLogUniform(minuteMs, dayMs, random));
     if (windows.some((w) => isWithin(t, w))) return { t, isEdge: true };
   }
   const isRecent = random() < recentShare;
   const recent = intersect(windows, [{ from: end - recentMs, to: end }]);
   if (isRecent) return { t: drawWithin(recent, random), isEdge: false };
   const t = Math.floor(end - drawLogUniform(minuteMs, Math.max(minuteMs, end - first), random));
-  // A time outside settled windows is replaced by the end of the window before it.
+  // A time outside proven windows is replaced by the end of the window before it.
   const container = windows.find((w) => isWithin(t, w)) ?? windows.findLast((w) => w.to <= t) ?? windows[0]!;
   return { t: isWithin(t, container) ? t : container.to - 1, isEdge: false };
 }
@@ -110,24 +102,24 @@ export function drawTime(coverage: readonly CoveredWindow[], settleMs: number, r
 export const computeTickReach = ({ t }: DrawnTime): Window => ({ from: t - tickReachMs, to: t + tickReachMs });
 
 /**
- * Places a window of random bounds around a time: one minute to two days wide, within the settled window that contains it.
+ * Places a window of random bounds around a time: one minute to two days wide, within the proven window that contains it.
  * Most are placed around a known tick nearby.
+ * @param proven see `drawTime`
  * @param times known ticks in `computeTickReach` of the moment, ascending, epoch ms
  */
 export function placeWindow(
   moment: DrawnTime,
-  coverage: readonly CoveredWindow[],
-  settleMs: number,
+  proven: readonly CoveredWindow[],
   times: Float64Array,
   random: Random,
 ): Window {
-  const windows = union(computeSettledWindows(coverage, settleMs));
+  const windows = union(proven);
   const onTick = times.length > 0 && random() < tickShare ? drawTickNear(moment, times, random) : moment.t;
   const t = windows.some((w) => isWithin(onTick, w)) ? onTick : moment.t;
   const width = Math.round(drawLogUniform(computeWidthMsMin(times), recheckWindowMsMax, random));
   const from = t - Math.floor(random() * width);
-  const settledWindow = windows.find((w) => isWithin(t, w)) ?? { from: t, to: t + 1 };
-  return intersectTwo(settledWindow, { from, to: from + width });
+  const provenWindow = windows.find((w) => isWithin(t, w)) ?? { from: t, to: t + 1 };
+  return intersectTwo(provenWindow, { from, to: from + width });
 }
 
 /**
@@ -137,7 +129,7 @@ export function placeWindow(
 const computeWidthMsMin = (times: Float64Array): number =>
   Math.min(widthMsUsual, Math.max(recheckWindowMsMin, tickReachMs / (times.length + 1)));
 
-/** Near a response, the last known tick before the time. Otherwise a random tick. */
+/** Near the end of a response, the last known tick before the time. Otherwise a random tick. */
 function drawTickNear({ t, isEdge }: DrawnTime, times: Float64Array, random: Random): number {
   if (!isEdge) return times[Math.floor(random() * times.length)]!;
   return times[Math.max(0, findFirstAtOrAfter(times, t) - 1)]!;

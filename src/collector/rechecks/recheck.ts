@@ -23,8 +23,6 @@ import {
 /** Dependencies and limits of rechecks. */
 interface RecheckContext {
   readonly symbols: readonly RecheckCandidate[];
-  /** Minimum delay between a time and its response for the response to be final, in ms. */
-  readonly settleMs: number;
   /** End of the range that is rechecked, exclusive, epoch ms. */
   readonly endMs: number;
   readonly random: Random;
@@ -41,7 +39,7 @@ interface RecheckContext {
   refetch(plans: readonly SymbolPlan[]): Promise<void>;
 }
 
-/** A settled window that returned ticks missing from the archive. */
+/** A proven window that returned ticks missing from the archive. */
 interface Contradiction extends Window {
   readonly symbol: string;
   /** Coverage that was withdrawn because of it. */
@@ -75,11 +73,11 @@ const sampleGrowthMin = 8;
 const contradictionsMax = 8;
 /** Number of consecutive refused or failed requests after which the recheck stops. */
 const refusedRequestsMax = 8;
-/** Maximum number of draws per window. Some draws find no settled window. */
+/** Maximum number of draws per window. Some draws find no proven window. */
 const drawsMax = 8;
 
 /**
- * Fetches a random sample of settled windows again, with bounds and widths different from before. If a window returns
+ * Fetches a random sample of proven windows again, with bounds and widths different from before. If a window returns
  * ticks missing from the archive, its coverage is withdrawn and fetched again. The sample then doubles, by at least
  * eight windows, up to 32 times its size. Stops after eight contradictions, or a proof that the server omits ticks.
  * @param windows number of windows to recheck
@@ -122,24 +120,19 @@ interface DrawnWindow {
   readonly coverage: readonly CoveredWindow[];
 }
 
-/** Draws a window. Null if the drawn symbol has no settled coverage. */
-async function drawWindow({
-  symbols,
-  settleMs,
-  endMs,
-  random,
-  ...context
-}: RecheckContext): Promise<DrawnWindow | null> {
+/** Draws a window. Null if the drawn symbol has no proven coverage. */
+async function drawWindow({ symbols, endMs, random, ...context }: RecheckContext): Promise<DrawnWindow | null> {
   const symbol = drawSymbol(symbols, random);
   if (symbol === null) return null;
   const coverage = context
     .getCoverage(symbol)
     .filter(({ origin, from }) => origin !== 'import' && from < endMs)
     .map((w) => ({ ...w, to: Math.min(w.to, endMs) }));
-  const moment = drawTime(coverage, settleMs, random);
+  const proven = coverage.filter(isProven);
+  const moment = drawTime(proven, random);
   if (moment === null) return null;
   const times = await context.loadTickTimes(symbol, computeTickReach(moment));
-  return { symbol, window: placeWindow(moment, coverage, settleMs, times, random), coverage };
+  return { symbol, window: placeWindow(moment, proven, times, random), coverage };
 }
 
 /** Withdraws the days of coverage that a window contradicts, fetches them again, and evaluates the new ticks. */

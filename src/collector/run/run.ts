@@ -8,6 +8,7 @@ import type { PriceBreak } from '../../archive/publish/price-check.ts';
 import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Context } from '../../context/context.ts';
+import { Night } from '../proof/shown.ts';
 import type { RunFailure, RunWarning } from './judge-run.ts';
 import { emptyBookCounts } from './summary.ts';
 
@@ -43,6 +44,8 @@ export interface Run {
    */
   readonly usesOtherUpstream: boolean;
   readonly nightCounters: NightCounters;
+  /** What the responses of the upstream show. */
+  readonly night: Night;
   /** Results of the rechecks; absent if there were none. */
   rechecks?: RecheckCounts;
   /** Restored lost windows; absent if the run did not try to restore any. */
@@ -86,6 +89,7 @@ export function createRun(
     lostWindows: { requested: new Map(), tried: new Set(), confirmedLost: new Set() },
     usesOtherUpstream,
     nightCounters: createNightCounters(),
+    night: new Night(),
     pages: 0,
     markets: null,
     hasUpstreamResponded: false,

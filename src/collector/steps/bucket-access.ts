@@ -74,13 +74,11 @@ async function pushToStore(
 /** Makes a folder a local archive of the generation in a bucket, with a progress display. See `pullArchive`. */
 export async function pullToFolder(context: Context, store: ObjectStore, folder: string): Promise<PullResult> {
   const { pullArchive } = await import('../../bucket/pull.ts');
-  const { disk, version, settings, clock, waitMs, signal } = context;
-  const settleMs = settings.archive.settleMinutes * minuteMs;
+  const { disk, version, clock, waitMs, signal } = context;
   return await withFilesDisplay(context, 'pull', (onProgress) =>
     pullArchive(store, folder, {
       disk,
       writer: `oddslake ${version}`,
-      settleMs,
       clock,
       waitMs,
       signal,
@@ -145,7 +143,6 @@ export const withBucketArchive = <T>(
       clock,
       signal,
       writer: `oddslake ${version}`,
-      settleMs: settings.archive.settleMinutes * minuteMs,
       cacheFolder: settings.bucket.cacheDir,
       cacheBytesMax: settings.bucket.cacheBytesMax,
       id: Math.floor(random() * 36 ** 8).toString(36),

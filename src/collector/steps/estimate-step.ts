@@ -79,11 +79,15 @@ export function estimatePlans(
     const { ticksPerMs, lifetime } = measured.get(plan.symbol)!;
     return { plan, lifetime, ticksPerMs: ticksPerMs ?? getSimilar(facts.get(plan.symbol)!) };
   });
-  const { requests, byPlan, ticks, unknownPlans } = estimateRequests(densities, {
-    known: readKnownPageCaps<KnownPages>(db, source),
-    pageLimit: context.settings.poll.pageLimit,
-    hasContradicted: readRecheckHistory(db, source).caughtAt !== null,
-  });
+  const { requests, byPlan, ticks, unknownPlans } = estimateRequests(
+    densities,
+    {
+      known: readKnownPageCaps<KnownPages>(db, source),
+      pageLimit: context.settings.poll.pageLimit,
+      omitsTicks: readRecheckHistory(db, source).caughtAt !== null,
+    },
+    run.context.clock.nowMs(),
+  );
   return {
     symbols: plans.length,
     windows: plans.reduce((sum, plan) => sum + plan.windows.length, 0),

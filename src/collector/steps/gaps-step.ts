@@ -29,7 +29,7 @@ import type { Context } from '../../context/context.ts';
 import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
 import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
-import { formatSymbolList } from './poll-steps.ts';
+import { formatSymbolList } from './owed-windows-step.ts';
 import { isKnownSincePlanning, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishCompleteness } from './publish-step.ts';
 import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';

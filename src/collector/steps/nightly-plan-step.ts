@@ -1,18 +1,16 @@
 import type { Archive } from '../../archive/archive.ts';
-import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import { readListCounts } from '../../archive/journal/nightly-memory.ts';
 import { hasListedSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { dayMs } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import { getLingerRules, requireKnownSources } from '../../context/open-configured.ts';
+import { requireKnownSources } from '../../context/open-configured.ts';
 import { marketsLimit } from '../paging/poll-markets.ts';
 import { countRechecks } from '../rechecks/recheck-plan.ts';
 import { planSourceRuns } from '../run/source-runs.ts';
 import { type ExpectedRate, estimatePlans, expectRequestRate, type FetchEstimate } from './estimate-step.ts';
-import { listConfiguredBooks } from './order-books-step.ts';
+import { listConfiguredBooks, listLiveSymbols } from './order-books-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { computePollEnd } from './poll-steps.ts';
-import { listPolledSymbols } from './polled-symbols.ts';
 import { isRepeatedNight } from './recheck-step.ts';
 import { createForesight, listUnmatchedSelectors } from './selection-step.ts';
 
@@ -58,7 +56,7 @@ function planSource(
   const ticks = estimatePlans(run, plans, facts);
   const marketLists = countListRequests(run);
   const hasBooks = day === null || day + dayMs > end;
-  const live = settings.orderbooks.allLive ? listLiveAfterPoll(run, end) : [];
+  const live = settings.orderbooks.allLive ? listLiveSymbols(run, foresee) : [];
   const orderBooks = hasBooks ? new Set([...listConfiguredBooks(run), ...live]).size : 0;
   const isRepeated = plans.length === 0 || isRepeatedNight(run, end);
   const sent = ticks.requests + marketLists + orderBooks;
@@ -72,17 +70,6 @@ function planSource(
     isFirst: settings.symbols.length === 0 && !hasListedSymbols(db, source),
     unmatchedSelectors: listUnmatchedSelectors(run),
   };
-}
-
-/** The symbols that are still live once their ticks are polled up to `end`, as order books are polled after ticks. */
-function listLiveAfterPoll(run: PlannedSource, end: number): string[] {
-  const { context } = run;
-  const [nowMs, rules] = [context.clock.nowMs(), getLingerRules(context)];
-  return listPolledSymbols(run, [], nowMs, createForesight(context))
-    .filter(
-      ({ facts }) => context.settings.symbols.length > 0 || isLive({ ...facts, suspendedAt: null }, end, nowMs, rules),
-    )
-    .map(({ facts: { symbol } }) => symbol);
 }
 
 type PlannedSource = Parameters<typeof planTickPolls>[0];

@@ -1,12 +1,14 @@
+import { allCovered, isLive } from '../../archive/completeness/symbol-lifetime.ts';
+import type { SymbolFacts } from '../../archive/format/market.ts';
 import { findOpenWindow } from '../../archive/format/selection.ts';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { UpstreamError } from '../../base/errors.ts';
-import { getFutureSkewMs } from '../../context/open-configured.ts';
+import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';
 import { openBookJournalWriter } from '../paging/journal-writer.ts';
 import { createJobFailure, type RunFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
-import { formatSymbolList } from './poll-steps.ts';
+import { formatSymbolList } from './owed-windows-step.ts';
 import { listPolledSymbols } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 
@@ -47,8 +49,22 @@ export const listConfiguredBooks = ({ archive, context: { settings } }: Pick<Run
     return facts === undefined || findOpenWindow(facts)?.kind !== 'forgotten';
   });
 
-const listLiveSymbols = (run: Run): string[] =>
-  listPolledSymbols(run, [], run.context.clock.nowMs()).map(({ facts }) => facts.symbol);
+/** The polled symbols whose order books may change: not those that have ended and are polled until that is proven. */
+export function listLiveSymbols(
+  run: Pick<Run, 'context' | 'archive' | 'source'>,
+  foresee?: (facts: SymbolFacts) => SymbolFacts,
+): string[] {
+  const { context } = run;
+  const nowMs = context.clock.nowMs();
+  return listPolledSymbols(run, [], nowMs, foresee)
+    .map(({ facts }) => facts)
+    .filter(
+      (facts) =>
+        context.settings.symbols.length > 0 ||
+        isLive({ ...facts, suspendedAt: null }, allCovered, nowMs, getLingerRules(context)),
+    )
+    .map(({ symbol }) => symbol);
+}
 
 /** Polls order books into the journal. A listed symbol may lack an order book; for a named symbol that is a failure. */
 async function pollBooks(run: Run, named: readonly string[], listed: readonly string[]): Promise<void> {

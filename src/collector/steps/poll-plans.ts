@@ -1,7 +1,5 @@
-import { isLive } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readCollectedEnds } from '../../archive/journal/collected-ends.ts';
-import { findInferredTails, readEvidenceSince } from '../../archive/journal/coverage-store.ts';
 import { readAllLostTicks, readAllOwedWindows, readSettledGaps } from '../../archive/journal/gap-records.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
@@ -53,7 +51,6 @@ function planInSnapshot(
   const planned = new Map<string, SymbolFacts>();
   const fetchedLateSymbols: string[] = [];
   const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
-  const inferred = findInferredTails(db, readEvidenceSince(db));
   const { downsampledAfterDays } = context.settings.source;
   const collectedEnds = readCollectedEnds(db);
   const polled = listPolledSymbols(run, chosen, nowMs, foresee);
@@ -67,16 +64,10 @@ function planInSnapshot(
       planPoll(facts, excluded, end, rules, owedBySymbol.get(facts.symbol), collectedEnds.get(facts.symbol)),
       unreported,
     );
-    // No later poll would confirm the last one of a symbol.
-    const isLastPoll =
-      context.settings.symbols.length === 0 &&
-      facts.listed &&
-      !isLive({ ...facts, suspendedAt: null }, end, nowMs, rules);
-    const confirm = isLastPoll ? 'now' : context.settings.poll.confirm;
     // If the service leaves ticks out, receiving the last known tick again does not prove that no tick follows.
     const plan = omitsTicks
-      ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
-      : addTail(windows, includeJournaledTicks(db, facts), coverage, inferred.get(facts.symbol), rules, confirm);
+      ? { ...windows, tail: { lastTick: null, knownTick: null } }
+      : addTail(windows, includeJournaledTicks(db, facts), coverage, rules);
     if (
       downsampledAfterDays !== null &&
       isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)

@@ -4,17 +4,10 @@ import { recordCollectedEnd } from '../../archive/journal/collected-ends.ts';
 import {
   findUnprovenOf,
   readKnownPageCaps,
-  readOldestServedTick,
   readSymbolCoverage,
   recordKnownPageCaps,
-  recordOldestServedTick,
 } from '../../archive/journal/coverage-store.ts';
-import {
-  readCoverageWithoutLost,
-  readLostTicks,
-  readOwedWindows,
-  recordOwed,
-} from '../../archive/journal/gap-records.ts';
+import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
 import { openListChecks, recordListChecks } from '../../archive/journal/list-checks.ts';
 import {
@@ -30,7 +23,6 @@ import {
   readSymbol,
   recordMarkets,
   recordRecognition,
-  recordServedFrom,
   setFirstSeen,
 } from '../../archive/journal/symbol-store.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
@@ -38,18 +30,26 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
 import { dayMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../../context/open-configured.ts';
+import {
+  getConfiguredSymbols,
+  getFutureSkewMs,
+  getLingerRules,
+  getOverlapMs,
+  getSettleMs,
+} from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import { nameVariables } from '../../settings/layers.ts';
 import { requireUpstream } from '../../settings/settings.ts';
-import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../paging/collect-ticks.ts';
+import { collectTicks, type TickCollectOutcome } from '../paging/collect-ticks.ts';
 import { openTickJournalWriter } from '../paging/journal-writer.ts';
 import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
+import { computeCut } from '../paging/prove-coverage.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/server-behavior.ts';
 import { measureCoveredShare } from '../run/covered-share.ts';
 import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
+import { type CollectedFor, formatSymbolList, recordOwedWindows } from './owed-windows-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import {
   notePlanningTime,
@@ -59,9 +59,9 @@ import {
   readNamedSymbolFacts,
   warnOfFrozenFeed,
 } from './polled-symbols.ts';
+import { claimRepeated, coverUnprovenTails, createProofAccess } from './proof-step.ts';
 import { publishJournal } from './publish-step.ts';
 import { applySelectionRules } from './selection-step.ts';
-import { coverUnsettledTails } from './settled-ticks-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
 /** A backfill also requests this before and after the lifetime of a symbol: the times that lists state are not exact. */
@@ -167,8 +167,9 @@ const formatListDoubts = (doubts: readonly string[]): string =>
 
 /**
  * Polls ticks up to `end` for the `chosen` symbols, or else those of the settings, or else those of the market lists.
+ * @param isNight whether the poll begins early enough to prove what no earlier one proved
  */
-export async function pollTicks(run: Run, end: number, chosen: readonly string[]): Promise<void> {
+export async function pollTicks(run: Run, end: number, chosen: readonly string[], isNight = false): Promise<void> {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
@@ -180,7 +181,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   if (context.settings.source.views.length === 0) applySelectionRules(run);
   const { plans: planned, fetchedLateSymbols, collectedEnds } = planTickPolls(run, nowMs, end, chosen);
   notePlanningTime(run, nowMs);
-  const plans = await coverUnsettledTails(run, planned);
+  const plans = isNight ? await coverUnprovenTails(run, planned) : planned;
   if (fetchedLateSymbols.length > 0)
     run.warnings.push({
       kind: 'possibly downsampled',
@@ -188,7 +189,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
     });
   // If the clock of the service is behind, its responses would date a new symbol before this poll.
   const newSymbols = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
-  const { done } = await collectPlans(run, plans, 'poll');
+  const { done } = await collectPlans(run, plans, 'poll', { isNight });
   for (const symbol of done) if (collectedEnds.has(symbol)) recordCollectedEnd(db, symbol, end);
   setFirstSeen(db, newSymbols, nowMs);
   if (done.length > 0) warnOfFrozenFeed(run, end);
@@ -200,7 +201,7 @@ export interface BackfillScope {
   readonly force: boolean;
   /** Also fetch outside the lifetime of a symbol. */
   readonly allKnown: boolean;
-  /** Treat windows without final proof as not covered; see `findUnprovenOf`. */
+  /** Treat windows without proof as not covered; see `findUnprovenOf`. */
   readonly recheckInferred?: boolean;
 }
 
@@ -219,25 +220,22 @@ export function createBackfillPlans(
     chosen.length === 0
       ? readAllSymbols(db, run.source).filter((facts) => isRequestDue(facts, nowMs))
       : readNamedSymbolFacts(db, chosen, nowMs);
-  const { lookbackMs } = getLingerRules(context);
   const configured = getConfiguredSymbols(context);
-  const isNamed = (symbol: string): boolean => chosen.length > 0 || configured?.has(symbol) === true;
   const plans = symbols
     .map((facts) => {
       const rules = {
         ...options,
+        ...getLingerRules(context),
         lifetimeMarginMs,
-        lookbackMs,
-        named: isNamed(facts.symbol),
+        named: chosen.length > 0 || configured?.has(facts.symbol) === true,
         chosen: chosen.length > 0,
       };
       const covered = readCoverageWithoutLost(db, facts.symbol, nowMs + getFutureSkewMs(context));
       const proven =
         options.recheckInferred === true
-          ? subtract(covered, findUnprovenOf(db, facts.symbol, getLingerRules(context).settleMs, nowMs))
+          ? subtract(covered, findUnprovenOf(db, facts.symbol, computeCut(nowMs, getSettleMs(context))))
           : covered;
-      const plan = planBackfill(facts, proven, window, rules);
-      return extendToLostWindows(plan, readLostTicks(db, facts.symbol));
+      return extendToLostWindows(planBackfill(facts, proven, window, rules), readLostTicks(db, facts.symbol));
     })
     .filter((plan) => plan.windows.length > 0);
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };
@@ -251,6 +249,8 @@ interface CollectOptions {
    * compared with narrower ones.
    */
   readonly isRecheck?: boolean;
+  /** Whether empty responses count for this night. */
+  readonly isNight?: boolean;
 }
 
 /**
@@ -261,7 +261,11 @@ export async function collectPlans(
   run: Run,
   plans: readonly SymbolPlan[],
   origin: Origin,
-  { journalTicksMax = run.context.settings.publish.journalTicksMax, isRecheck = false }: CollectOptions = {},
+  {
+    journalTicksMax = run.context.settings.publish.journalTicksMax,
+    isRecheck = false,
+    isNight = false,
+  }: CollectOptions = {},
 ): Promise<Pick<TickCollectOutcome, 'done'>> {
   const symbols = { ...run.symbols };
   run.symbols.planned += plans.length;
@@ -275,13 +279,8 @@ export async function collectPlans(
   const covered = measureCoveredShare(plans);
   let ticks = 0;
   let done = 0;
-  const behavior = createServerBehavior(
-    readOldestServedTick(db, run.source),
-    readKnownPageCaps<KnownPages>(db, run.source),
-  );
-  // If the upstream omits ticks, all windows are compared with narrower ones.
-  const contradictions = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null ? 1 : 0;
-  behavior.contradictions = contradictions;
+  const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source));
+  behavior.omitsTicks = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
     const collected = await collectTicks(
@@ -303,6 +302,7 @@ export async function collectPlans(
         futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
         getCoverage: (symbol) => readSymbolCoverage(db, symbol),
+        ...createProofAccess(run),
         onPage(count) {
           run.hasUpstreamResponded = true;
           run.pages++;
@@ -317,11 +317,14 @@ export async function collectPlans(
       },
       plans,
     );
-    recordOldestServedTick(db, behavior.oldestTick, run.source);
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
-    if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
-    recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);
+    if (behavior.contradictions > 0) run.nightCounters.isPagingContradicted = true;
+    if (isNight) await claimRepeated(run, collected.supports, sink);
+    recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected, {
+      isAsked: origin === 'backfill',
+      isFirstNight: plans.every(({ isFirst }) => isFirst),
+    });
     if (isRecheck) Object.assign(run.symbols, symbols);
     return collected;
   } catch (error) {
@@ -342,7 +345,7 @@ function keepUncoveredFailures({ archive }: Run, collected: TickCollectOutcome):
 }
 
 /** Adds the results of a collection to the run. Throws the error that stopped it if the run cannot continue. */
-function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
+function recordCollectedTicks(run: Run, collected: TickCollectOutcome, how: CollectedFor): void {
   const { context, archive } = run;
   run.symbols.done += collected.done.length;
   run.symbols.failed += collected.failed.length;
@@ -358,7 +361,7 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
     if (!suspended.has(failure.symbol)) run.failures.push(failure);
   if (!run.usesOtherUpstream) {
     recordRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
-    recordOwedWindows(run, collected);
+    recordOwedWindows(run, collected, how);
   }
   if (collected.behind.length > 0) {
     const since = formatIsoUtc(collected.behind.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY));
@@ -378,55 +381,6 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
     return;
   }
 }
-
-/**
- * Records the windows that the collection could not fetch, and where the history of the service starts. A lifetime
- * begins there, or when the symbol was first seen if that is earlier. If it was first seen before that start, the
- * window in between has expired.
- */
-function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }: TickCollectOutcome): void {
-  const { context, archive } = run;
-  const { db } = archive.state;
-  const nowMs = context.clock.nowMs();
-  const expired: FetchFailure[] = [];
-  for (const { symbol, from } of shortHistories) {
-    const facts = readSymbol(db, symbol);
-    if (facts === undefined) continue;
-    recordServedFrom(db, symbol, Math.min(from, facts.firstSeen));
-    const since = Math.max(facts.firstSeen, facts.opensAt ?? facts.firstSeen);
-    const reason = `expired: the service has no ticks before ${formatIsoUtc(from)}`;
-    if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
-  }
-  for (const failure of expired) run.failures.push({ ...failure, kind: 'expired' });
-  if (shortHistories.length > expired.length) {
-    const names = shortHistories
-      .map(({ symbol }) => symbol)
-      .filter((name) => !expired.some(({ symbol }) => symbol === name));
-    run.warnings.push(
-      `The service has no ticks for the start of the requested window of ${formatSymbolList(names)}: earlier ticks are unknown.`,
-    );
-  }
-  const bySymbol = Map.groupBy([...failures, ...expired], ({ symbol }) => symbol);
-  const owed = [...new Set([...done, ...failed, ...bySymbol.keys()])]
-    .filter((symbol) =>
-      bySymbol.has(symbol) ? readSymbol(db, symbol) !== undefined : readOwedWindows(db, symbol).length > 0,
-    )
-    .map((symbol) => ({
-      symbol,
-      covered: readCoverageWithoutLost(db, symbol),
-      failures: (bySymbol.get(symbol) ?? []).map(({ from, to, reason, isTooOld }) => ({
-        from,
-        to,
-        reason,
-        kind: isTooOld === true ? ('expired' as const) : ('failed' as const),
-      })),
-    }));
-  recordOwed(db, owed, nowMs);
-}
-
-/** `3 symbols (A, B, C)`, with at most `namedMax` names. */
-export const formatSymbolList = (symbols: readonly string[], namedMax = 3): string =>
-  `${formatCount(symbols.length, 'symbol')} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
 
 /** The end of a poll: now, or the end of a past UTC day. */
 export function computePollEnd({ clock }: Context, day: number | null): number {

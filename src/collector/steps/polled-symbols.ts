@@ -1,6 +1,7 @@
 import { canBeLive, isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/market.ts';
 import { isUnselected } from '../../archive/format/selection.ts';
+import { readResponses } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import { isFeedFrozen, recordFeedTimes } from '../../archive/journal/feed-silence.ts';
 import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
@@ -66,7 +67,8 @@ export function listPolledSymbols(
       lost.get(facts.symbol) ?? [],
     );
     const settled = facts.unselected === undefined ? coverage : union([...coverage, ...facts.unselected]);
-    if (named.length === 0 && !needsPolling(asDue, settled, nowMs, rules)) continue;
+    if (named.length === 0 && !needsPolling(asDue, settled, () => readResponses(db, facts.symbol), nowMs, rules))
+      continue;
     out.push({ facts, coverage });
   }
   return out;

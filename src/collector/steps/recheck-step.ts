@@ -1,6 +1,6 @@
 import type { CoveredWindow } from '../../archive/format/coverage.ts';
 import { precedenceRanks } from '../../archive/format/precedence.ts';
-import { readKnownPageCaps, readOldestServedTick, readResponses } from '../../archive/journal/coverage-store.ts';
+import { readKnownPageCaps, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import {
   readLastNight,
@@ -19,7 +19,7 @@ import { formatCount } from '../../base/format-quantity.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { createRandom, hashText } from '../../base/random.ts';
 import { emptyTicks } from '../../base/ticks.ts';
-import { hourMs, minuteMs, type Window } from '../../base/window.ts';
+import { hourMs, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getOverlapMs } from '../../context/open-configured.ts';
 import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
 import { type JournalWriter, openTickJournalWriter } from '../paging/journal-writer.ts';
@@ -36,7 +36,7 @@ import { publishJournal } from './publish-step.ts';
 const cacheBytesMax = 64 * 1024 * 1024;
 
 /**
- * Rechecks a sample of the settled coverage: fetches it again with different bounds, withdraws contradicted coverage
+ * Rechecks a sample of the proven coverage: fetches it again with different bounds, withdraws contradicted coverage
  * and fetches that again. Then reads doubtful windows of earlier nights again. Does nothing if a night is repeated.
  * Journals all responses.
  * @returns the error if a published file for the comparison is damaged, so that the caller can publish before it throws
@@ -59,7 +59,8 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     origin: 'backfill',
     signal: context.signal,
     append: sink.append,
-    behavior: createServerBehavior(readOldestServedTick(db, run.source), readKnownPageCaps<KnownPages>(db, run.source)),
+    night: run.night,
+    behavior: createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source)),
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: getFutureSkewMs(context),
     onPage: () => run.pages++,
@@ -99,7 +100,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
       overlap_ms: getOverlapMs(context, memory),
     };
     if (memory.caughtAt !== null) run.warnings.push(formatOmissionWarning(night.doubtful));
-    context.log.info({ ...run.rechecks, seed }, 'rechecked a sample of the settled coverage');
+    context.log.info({ ...run.rechecks, seed }, 'rechecked a sample of the proven coverage');
     return null;
   } catch (error) {
     if (error instanceof DamageError) return error;
@@ -110,7 +111,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
 }
 
 /** Whether this run polled until `end`, epoch ms, and is no repetition of an earlier night. */
-export function isNewNight(run: Run, end: number): boolean {
+function isNewNight(run: Run, end: number): boolean {
   // A repeated night plans no symbols; a restored state does not know earlier nights.
   return run.symbols.planned > 0 && !isRepeatedNight(run, end) && run.hasUpstreamResponded;
 }
@@ -189,7 +190,6 @@ function createRecheckContext(
   let hasFailed = false;
   return {
     symbols: readCollectedSymbols(db, run.source),
-    settleMs: context.settings.archive.settleMinutes * minuteMs,
     endMs: end,
     nowMs: () => context.clock.nowMs(),
     getCoverage: (symbol) => readResponses(db, symbol),

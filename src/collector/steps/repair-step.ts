@@ -70,6 +70,7 @@ const planRefetch = (lost: readonly RecordedLoss[]): SymbolPlan[] =>
     symbol,
     windows: union(windows),
     isFirst: false,
+    hasMargin: true,
   }));
 
 /**

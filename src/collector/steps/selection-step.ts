@@ -78,10 +78,9 @@ function logDecisions(context: Context, symbols: readonly SymbolFacts[], decisio
 
 function createRuleDecision(context: Context, nowMs: number) {
   const { include, exclude } = context.settings.source;
-  const { settleMs } = getLingerRules(context);
   const named = getConfiguredSymbols(context);
   return (facts: SymbolFacts, coverage: DecisionContext['coverage']): SymbolSelection | null =>
-    decideByRules(facts, { include, exclude }, named?.has(facts.symbol) === true, { coverage, nowMs, settleMs });
+    decideByRules(facts, { include, exclude }, named?.has(facts.symbol) === true, { coverage, nowMs });
 }
 
 /** Warns of selectors that match no symbol of the market lists. */
@@ -144,7 +143,7 @@ export async function forgetSymbols(
       const isConfigured = configured?.has(symbol) === true;
       const nowMs = context.clock.nowMs();
       const facts = readNamedSymbol(db, symbol, isConfigured, nowMs);
-      const decision = decideForget(facts, reason, readDecisionContext(context, db, symbol, nowMs));
+      const decision = decideForget(facts, reason, readDecisionContext(db, symbol, nowMs));
       if (decision !== null) record(db, symbol, decision, nowMs);
       const window = findOpenWindow(decision ?? facts)!;
       return {
@@ -177,7 +176,7 @@ export async function watchSymbols(
       const nowMs = context.clock.nowMs();
       const facts = readNamedSymbol(db, symbol, configured?.has(symbol) === true, nowMs);
       const wasRequested = isRequested(facts, configured);
-      const decision = decideWatch(facts, wasRequested, readDecisionContext(context, db, symbol, nowMs));
+      const decision = decideWatch(facts, wasRequested, readDecisionContext(db, symbol, nowMs));
       if (decision !== null) record(db, symbol, decision, nowMs);
       if (facts.suspendedAt !== null) resetTriedAt(db, symbol);
       const wasOpen = findOpenWindow(facts) !== undefined;
@@ -212,8 +211,7 @@ function record(db: Database, symbol: string, decision: SymbolSelection, nowMs: 
   recordSelections(db, new Map([[symbol, decision]]));
 }
 
-const readDecisionContext = (context: Context, db: Database, symbol: string, nowMs: number): DecisionContext => ({
+const readDecisionContext = (db: Database, symbol: string, nowMs: number): DecisionContext => ({
   coverage: readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [],
   nowMs,
-  settleMs: getLingerRules(context).settleMs,
 });

@@ -9,6 +9,7 @@ import { collectTicks } from '../../collector/paging/collect-ticks.ts';
 import type { SymbolPlan } from '../../collector/paging/plan.ts';
 import { pollMarkets } from '../../collector/paging/poll-markets.ts';
 import type { ServerBehavior } from '../../collector/paging/server-behavior.ts';
+import { Night, noSilences } from '../../collector/proof/shown.ts';
 import { journalMarketsPoll } from '../../collector/steps/poll-steps.ts';
 import type { Context } from '../../context/context.ts';
 import { getFutureSkewMs } from '../../context/open-configured.ts';
@@ -72,6 +73,13 @@ export async function fetchTicks(
       futureSkewMs: getFutureSkewMs(context),
       concurrency: 1,
       getCoverage: (name) => readSymbolCoverage(state.db, name),
+      // A single symbol has no witnesses: its ends stay inferred until a night.
+      night: new Night(),
+      settleMs: Number.POSITIVE_INFINITY,
+      knownSilences: noSilences,
+      getKnownTicks: () => ({ first: null, last: null, count: 0 }),
+      getProvenSpan: () => ({ firstSeen: 0, provenTo: 0 }),
+      findTick: async () => null,
       onPage() {
         run.pages++;
       },

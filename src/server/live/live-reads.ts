@@ -2,13 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Archive } from '../../archive/archive.ts';
 import { computeLifetime } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
-import {
-  findInferredTails,
-  readEvidenceSince,
-  readKnownPageCaps,
-  readOldestServedTick,
-  readSymbolCoverage,
-} from '../../archive/journal/coverage-store.ts';
+import { readKnownPageCaps, readSymbolCoverage } from '../../archive/journal/coverage-store.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readJournalLoad } from '../../archive/journal/journal-books.ts';
@@ -302,12 +296,8 @@ class SourceLiveReads implements LiveReads {
 
 /** What is known of how the upstream pages. */
 function readServerBehavior({ state: { db } }: Archive, sourceName: string | null): ServerBehavior {
-  const behavior = createServerBehavior(
-    readOldestServedTick(db, sourceName),
-    readKnownPageCaps<KnownPages>(db, sourceName),
-  );
-  // If the upstream omits ticks, all windows are compared with narrower ones.
-  if (readRecheckHistory(db, sourceName).caughtAt !== null) behavior.contradictions = 1;
+  const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(db, sourceName));
+  behavior.omitsTicks = readRecheckHistory(db, sourceName).caughtAt !== null;
   return behavior;
 }
 
@@ -328,6 +318,7 @@ function planTicks(
   const lost = readLostTicks(db, symbol);
   const coverage = readCoverageWithoutLost(db, symbol, nowMs + getFutureSkewMs(context), lost);
   const rules = getLingerRules(context);
+  const overlapMs = poll.overlapMinutes * 60_000;
   const endsAt = computeLifetime(published, coverage, rules).to;
   const activeMs =
     published.firstTick === null || published.lastTick === null ? 0 : published.lastTick - published.firstTick;
@@ -335,14 +326,14 @@ function planTicks(
     coveredTo: coverage.at(-1)?.to ?? null,
     opensAt: published.opensAt,
     // Only lists tell when a symbol ended. Its last ticks may come a little later.
-    endsAt: published.listed ? endsAt + rules.settleMs : Number.POSITIVE_INFINITY,
+    endsAt: published.listed ? endsAt + overlapMs : Number.POSITIVE_INFINITY,
     lostTo: lost.at(-1)?.to ?? null,
     ticksPerMs: activeMs > 0 ? published.ticks / activeMs : null,
   };
   const window = planTail(tailFacts, to, nowMs, {
     maxAgeMs: service.live.maxAgeSeconds * 1000,
     pageLimit: poll.pageLimit,
-    overlapMs: Math.min(overlapMsMax, poll.overlapMinutes * 60_000),
+    overlapMs: Math.min(overlapMsMax, overlapMs),
   });
   const covered = tailFacts.coveredTo;
   if (window === null) return { covered, planned: null };
@@ -352,16 +343,8 @@ function planTicks(
   if (readRecheckHistory(db, context.settings.sourceName).caughtAt !== null)
     return {
       covered,
-      planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' } }, known },
+      planned: { plan: { ...plan, tail: { lastTick: null, knownTick: null } }, known },
     };
-  const inferred = findInferredTails(db, readEvidenceSince(db), symbol).get(symbol);
-  const withTail = addTail(
-    plan,
-    includeJournaledTicks(db, published),
-    coverage,
-    inferred,
-    { ...rules, overlapMs: 0 },
-    poll.confirm,
-  );
+  const withTail = addTail(plan, includeJournaledTicks(db, published), coverage, { ...rules, overlapMs: 0 });
   return { covered, planned: { plan: withTail, known } };
 }

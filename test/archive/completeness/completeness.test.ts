@@ -5,8 +5,8 @@ import {
   type CompletenessInput,
   computeCompleteness,
 } from '../../../src/archive/completeness/completeness.ts';
-import { canBeLive, computeLifetime, isLive } from '../../../src/archive/completeness/symbol-lifetime.ts';
-import { type CoveredWindow, type Evidence, isProven, overlayLayers } from '../../../src/archive/format/coverage.ts';
+import { allCovered, canBeLive, computeLifetime, isLive } from '../../../src/archive/completeness/symbol-lifetime.ts';
+import { type CoveredWindow, type Evidence, isProven, overlayCoverage } from '../../../src/archive/format/coverage.ts';
 import type { SymbolFacts } from '../../../src/archive/format/market.ts';
 import { isUnselected, type UnselectedWindow } from '../../../src/archive/format/selection.ts';
 import { dayMs, type Window } from '../../../src/base/window.ts';
@@ -67,16 +67,16 @@ const anyEvidence = fc.constantFrom<Evidence>('confirmed', 'stated', 'inferred',
 const anyCovered: fc.Arbitrary<CoveredWindow[]> = fc
   .array(fc.tuple(moment, moment, moment, anyEvidence), { maxLength: 4 })
   .map((list) => {
-    // In layers, as in the state. Each is fetched at its end or later.
+    // Each is fetched at its end or later.
     const out: CoveredWindow[] = [];
     for (const [from, length, delay, evidence] of list) {
       const to = Math.min(size * step, from + length);
       if (from < to) out.push({ from, to, fetchedAt: to + (delay % dayMs), origin: 'poll', evidence });
     }
-    return overlayLayers(out);
+    return overlayCoverage(out);
   });
 const days = [0, 1, 2].map((n) => n * dayMs);
-const rules = { lookbackMs: 0, lingerMs: dayMs, settleMs: step };
+const rules = { lookbackMs: 0, lingerMs: dayMs };
 
 const arbitraryInput: fc.Arbitrary<ModelInput> = fc
   .record({
@@ -134,10 +134,12 @@ function modelDay(input: ModelInput, day: number) {
     if (aliveQuarters.every((t) => (t >= newest && !isUnrequested) || windowsContaining(answers, t)))
       covered.push(facts.symbol);
     const excepted = exceptedOf(input, facts.symbol);
-    const isFinal = (t: number, list: readonly CoveredWindow[]) =>
-      list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
     const evidenceOf = (t: number) =>
-      isFinal(t, answers.filter(isProven)) ? 'proven' : isFinal(t, answers) ? 'inferred' : 'nothing';
+      windowsContaining(answers.filter(isProven), t)
+        ? 'proven'
+        : windowsContaining(answers, t)
+          ? 'inferred'
+          : 'nothing';
     const evidences = aliveQuarters.map((t) => ({ t, evidence: evidenceOf(t) }));
     const uncovered = evidences.filter(({ evidence }) => evidence === 'nothing').map(({ t }) => t);
     const isExcepted = uncovered.every((t) => windowsContaining(excepted, t));
@@ -145,10 +147,8 @@ function modelDay(input: ModelInput, day: number) {
       exceptions += excepted.filter((w) => uncovered.some((t) => windowsContaining([w], t))).length;
     else if (uncovered.length > 0 && facts.suspendedAt !== null) exceptions++;
     else if (uncovered.length > 0) evidenceByQuarter.add('nothing');
-    // An excepted window needs no proof if another excepted window is missing too.
-    const needsNoProof = (t: number) => uncovered.length > 0 && isExcepted && windowsContaining(excepted, t);
-    for (const { t, evidence } of evidences)
-      if (evidence === 'inferred' && !needsNoProof(t)) evidenceByQuarter.add('inferred');
+    // What is covered of an excepted window needs proof as the rest does.
+    if (evidences.some(({ evidence }) => evidence === 'inferred')) evidenceByQuarter.add('inferred');
   }
   const isOver = nowMs >= day + dayMs;
   const state =
@@ -179,17 +179,11 @@ function modelReasons(input: ModelInput, day: number): Record<string, number> {
     const lifetime = computeLifetime(facts, inOrder(answers), rules);
     const isDue = (t: number) =>
       isOver || (t < nowMs && (isUnrequested || t < (Number.isFinite(newest) ? newest : nowMs)));
-    const isFinal = (t: number, list: readonly CoveredWindow[]) =>
-      list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
     const reasons = quarters(day)
       .filter((t) => lifetime.from <= t && t < lifetime.to && isDue(t) && !windowsContaining(facts.unselected ?? [], t))
       .map((t) => {
         if (windowsContaining(answers, t))
-          return !isOver || isFinal(t, answers.filter(isProven))
-            ? ''
-            : isFinal(t, answers)
-              ? 'inferred'
-              : 'not settled';
+          return !isOver || windowsContaining(answers.filter(isProven), t) ? '' : 'inferred';
         if (windowsContaining(exceptedOf(input, facts.symbol), t)) return 'accepted';
         return facts.suspendedAt === null ? 'never asked' : 'suspended';
       });
@@ -211,7 +205,12 @@ function modelReach(input: ModelInput, isCounted: (covered: CoveredWindow) => bo
     const answers = coverage.get(facts.symbol)!;
     const live =
       namedSymbols === null
-        ? isLive(facts, modelCursor(facts, answers, answers), nowMs, rules)
+        ? isLive(
+            facts,
+            { cursor: modelCursor(facts, answers, answers), provenTo: Number.POSITIVE_INFINITY },
+            nowMs,
+            rules,
+          )
         : isNamed(facts, namedSymbols) && facts.suspendedAt === null && !isUnselected(facts);
     const windows = [...answers.filter(isCounted), ...exceptedOf(input, facts.symbol)];
     return live ? [modelCursor(facts, answers, windows)] : [];
@@ -266,15 +265,14 @@ describe('completeness', () => {
       lifetimeRules: rules,
     }).days.get(0)!;
 
-  test('counts a day as complete only with responses fetched long enough after it', () => {
-    expect(compute(dayMs + rules.settleMs).state).toBe('complete');
-    expect(compute(dayMs + rules.settleMs, 2 * dayMs, 'inferred').state).toBe('provisional');
-    expect(compute(dayMs + rules.settleMs - 1).state).toBe('incomplete');
-    expect(compute(dayMs + rules.settleMs - 1, 2 * dayMs, 'inferred').state).toBe('incomplete');
+  test('counts a day as complete if it is proven to its end, and as provisional if a part is inferred', () => {
+    expect(compute(dayMs).state).toBe('complete');
+    expect(compute(dayMs, 2 * dayMs, 'repeated').state).toBe('complete');
+    expect(compute(2 * dayMs, 2 * dayMs, 'inferred').state).toBe('provisional');
   });
 
   test('never counts an unfinished day as complete', () => {
-    expect(compute(dayMs + rules.settleMs, dayMs - 1).state).toBe('incomplete');
+    expect(compute(dayMs, dayMs - 1).state).toBe('incomplete');
   });
 
   test('is not held back by a suspended symbol', () => {
@@ -428,9 +426,10 @@ describe('completeness', () => {
 test('a symbol that is live with some coverage can be live, and one that is live with none cannot', () => {
   checkProperty([anySymbol, fc.array(moment, { minLength: 1 }), moment], 1000, (known, cursors, nowMs) => {
     const facts = factsOf({ ...known, symbol: 'S' });
-    const live = [...cursors, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY].map((cursor) =>
-      isLive(facts, cursor, nowMs, rules),
-    );
+    const ends = [...cursors, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+    const live = ends.flatMap((cursor) => ends.map((provenTo) => isLive(facts, { cursor, provenTo }, nowMs, rules)));
+    // Few symbols need their evidence to be read.
+    if (isLive(facts, allCovered, nowMs, rules)) expect(live).not.toContain(false);
     expect(canBeLive(facts, nowMs, rules)).toBe(live.includes(true));
   });
 });

@@ -4,7 +4,7 @@ import { union, type Window } from '../../../src/base/window.ts';
 import { factsOf } from '../format/facts.ts';
 
 describe('gaps of a symbol', () => {
-  const rules = { lookbackMs: 3, lingerMs: 0, settleMs: 0 };
+  const rules = { lookbackMs: 3, lingerMs: 0 };
   interface Given {
     readonly requested?: Window;
     readonly fromNamed?: boolean;

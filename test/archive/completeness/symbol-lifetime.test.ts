@@ -29,12 +29,12 @@ describe("a symbol's lifetime", () => {
     expect(of({ firstTick: 20, firstSeen: 30 }, { from: 15, to: 16 }).from).toBe(15);
   });
 
-  test("starts at the server's history, unless earlier data is known", () => {
+  test("starts at the server's history, unless something earlier is covered", () => {
     expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70 }).from).toBe(70);
     expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 40 }).from).toBe(50);
     expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70 }, { from: 60, to: 65 }).from).toBe(60);
     expect(of({ firstSeen: 90, servedFrom: 86 }).from).toBe(86);
-    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70, firstTick: 55 }).from).toBe(55);
+    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70, firstTick: 55 }).from).toBe(70);
   });
 
   test('starts a lookback ago and has no end for a symbol named by hand', () => {
@@ -75,7 +75,7 @@ describe("a symbol's lifetime", () => {
   test('continues if a resolved symbol is listed as active again', () => {
     const revived = { resolvedAt: 500, lastActive: 900, lastSeen: 900 };
     expect(of(revived).to).toBe(900);
-    expect(isLive(factsOf(revived), 950, 950, { lookbackMs: 0, lingerMs: 1000, settleMs: 60 })).toBe(true);
+    expect(isLive(factsOf(revived), { cursor: 950, provenTo: 850 }, 950, { lookbackMs: 0, lingerMs: 1000 })).toBe(true);
   });
 
   test('never ends before it starts', () => {
@@ -84,47 +84,59 @@ describe("a symbol's lifetime", () => {
   });
 });
 
+/** Proven up to `to` without a gap. */
+const covered = (to: number) => ({ cursor: to, provenTo: to });
+
 describe('a listed symbol', () => {
-  const rules = { lookbackMs: 0, lingerMs: 1000, settleMs: 10 };
+  const rules = { lookbackMs: 0, lingerMs: 1000 };
 
   test('is polled while it is active', () => {
-    expect(isLive(factsOf(), 0, 1e12, rules)).toBe(true);
+    expect(isLive(factsOf(), covered(0), 1e12, rules)).toBe(true);
   });
 
   test('is polled after it turns inactive, for the linger time', () => {
     const gone = factsOf({ inactiveSince: 500, lastActive: 400 });
-    expect(isLive(gone, 450, 1499, rules)).toBe(true);
-    expect(isLive(gone, 450, 1500, rules)).toBe(false);
+    expect(isLive(gone, covered(450), 1499, rules)).toBe(true);
+    expect(isLive(gone, covered(450), 1500, rules)).toBe(false);
   });
 
-  test('is polled after its resolution until it is covered and settled', () => {
+  test('is polled after its resolution until its end is covered and proven', () => {
     const resolved = factsOf({ resolvedAt: 500, inactiveSince: 500, lastActive: 400 });
-    expect(isLive(resolved, 509, 600, rules)).toBe(true);
-    expect(isLive(resolved, 510, 600, rules)).toBe(false);
-    expect(isLive(factsOf({ resolvedAt: 500, lastActive: 400 }), 510, 600, rules)).toBe(false);
+    expect(isLive(resolved, covered(499), 600, rules)).toBe(true);
+    expect(isLive(resolved, covered(500), 600, rules)).toBe(false);
+    expect(isLive(resolved, { cursor: 600, provenTo: 499 }, 600, rules)).toBe(true);
+    expect(isLive(resolved, { cursor: 499, provenTo: 600 }, 600, rules)).toBe(true);
+    expect(isLive(factsOf({ resolvedAt: 500, lastActive: 400 }), covered(500), 600, rules)).toBe(false);
+  });
+
+  test('is polled until its last tick is proven, if that came after its resolution, but no longer than it lingers', () => {
+    const traded = factsOf({ resolvedAt: 500, inactiveSince: 500, lastTick: 700 });
+    expect(isLive(traded, covered(700), 800, rules)).toBe(true);
+    expect(isLive(traded, covered(701), 800, rules)).toBe(false);
+    expect(isLive(traded, covered(700), 1500, rules)).toBe(false);
   });
 
   test('lingers and no longer if its resolution is only planned', () => {
     const planned = factsOf({ resolvedAt: 9e9, lastSeen: 500, inactiveSince: 500, lastActive: 400 });
-    expect(isLive(planned, 1400, 1499, rules)).toBe(true);
-    expect(isLive(planned, 1400, 1500, rules)).toBe(false);
+    expect(isLive(planned, covered(1400), 1499, rules)).toBe(true);
+    expect(isLive(planned, covered(1400), 1500, rules)).toBe(false);
   });
 
   test('is polled within the linger time if it was resolved long before it was first seen', () => {
     const late = factsOf({ resolvedAt: 500, lastSeen: 5000, inactiveSince: 5000 });
-    expect(isLive(late, 0, 5000, rules)).toBe(true);
-    expect(isLive(late, 4000, 5001, rules)).toBe(false);
-    expect(isLive(late, 0, 6000, rules)).toBe(false);
+    expect(isLive(late, covered(0), 5000, rules)).toBe(true);
+    expect(isLive(late, covered(4000), 5001, rules)).toBe(false);
+    expect(isLive(late, covered(0), 6000, rules)).toBe(false);
   });
 
   test('is not polled forever if its last window cannot be fetched', () => {
     const resolved = factsOf({ resolvedAt: 500, inactiveSince: 500 });
-    expect(isLive(resolved, 100, 1500, rules)).toBe(false);
+    expect(isLive(resolved, covered(100), 1500, rules)).toBe(false);
   });
 
   test('is not polled while suspended, nor if only backfills know it', () => {
-    expect(isLive(factsOf({ suspendedAt: 5 }), 0, 10, rules)).toBe(false);
-    expect(isLive(factsOf({ listed: false }), 0, 10, rules)).toBe(false);
+    expect(isLive(factsOf({ suspendedAt: 5 }), covered(0), 10, rules)).toBe(false);
+    expect(isLive(factsOf({ listed: false }), covered(0), 10, rules)).toBe(false);
   });
 });
 

@@ -20,7 +20,6 @@ import { factsOf } from '../format/facts.ts';
 const never = Number.POSITIVE_INFINITY;
 const ever = Number.NEGATIVE_INFINITY;
 const hour = dayMs / 24;
-const settleMs = hour;
 const nowMs = 10 * dayMs + 12 * hour;
 
 const covered = (from: number, to: number, evidence: Evidence = 'confirmed', fetchedAt = to): CoveredWindow => ({
@@ -30,7 +29,7 @@ const covered = (from: number, to: number, evidence: Evidence = 'confirmed', fet
   origin: 'poll',
   evidence,
 });
-const given = (...coverage: CoveredWindow[]) => ({ coverage, nowMs, settleMs });
+const given = (...coverage: CoveredWindow[]) => ({ coverage, nowMs });
 const noRules = { include: [], exclude: [] };
 const excludeKalshi = { include: [], exclude: ['venue:kalshi'] };
 const kalshi = factsOf({ source: 'kalshi', polledFrom: 0 });
@@ -49,8 +48,7 @@ const applied = (facts: SymbolFacts, decision: SymbolSelection | null): SymbolFa
 };
 
 describe('the lifetime of a symbol that is not collected any more ends', () => {
-  test('where its coverage is proven and settled', () => {
-    expect(computeCut(given(covered(0, 10 * dayMs)))).toBe(10 * dayMs - settleMs);
+  test('where its coverage is proven', () => {
     expect(computeCut(given(covered(0, 10 * dayMs, 'stated', nowMs)))).toBe(10 * dayMs);
     const inferred = covered(9 * dayMs, 10 * dayMs, 'inferred', nowMs);
     expect(computeCut(given(covered(0, 9 * dayMs, 'stated', nowMs), inferred))).toBe(9 * dayMs);
@@ -59,13 +57,12 @@ describe('the lifetime of a symbol that is not collected any more ends', () => {
     expect(computeCut(given(...parts))).toBe(3 * dayMs);
   });
 
-  test('where it is settled, if nothing is proven', () => {
+  test('where it is covered, if nothing is proven', () => {
     expect(computeCut(given(covered(0, 9 * dayMs, 'inferred', nowMs)))).toBe(9 * dayMs);
   });
 
-  test('before it began, if nothing is covered or settled', () => {
+  test('before it began, if nothing is covered', () => {
     expect(computeCut(given())).toBe(ever);
-    expect(computeCut(given(covered(nowMs - 60_000, nowMs)))).toBe(ever);
   });
 
   test('at the latest now, whatever a wrong clock has recorded', () => {
@@ -194,7 +191,7 @@ const judge = (symbols: SymbolFacts[], coverage: CoveredWindow[], namedSymbols: 
       namedSymbols,
       owed: new Map([['S', [{ from: 4 * dayMs, to: 6 * dayMs, kind: 'failed', reason: 'HTTP 500', since: 0 }]]]),
       nowMs,
-      lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs },
+      lifetimeRules: { lookbackMs: 0, lingerMs: dayMs },
     },
     { days: [...Array(10).keys()].map((n) => n * dayMs), window: { from: 0, to: nowMs } },
   );
@@ -245,7 +242,7 @@ describe('completeness', () => {
         namedSymbols: null,
         lost,
         nowMs,
-        lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs },
+        lifetimeRules: { lookbackMs: 0, lingerMs: dayMs },
       },
       { window: { from: 0, to: nowMs } },
     );

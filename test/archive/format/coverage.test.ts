@@ -2,15 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   type CoveredWindow,
-  computeSettledWindows,
   type Evidence,
   evidenceKinds,
   isProven,
-  joinFinalWindows,
   joinForPublishing,
+  joinProvenWindows,
   overlayCoverage,
-  overlayLayers,
-  overlayLayersOnto,
   subtractWindow,
 } from '../../../src/archive/format/coverage.ts';
 import { dayMs, floorToDay, isEmpty, splitByDay } from '../../../src/base/window.ts';
@@ -62,9 +59,6 @@ function findModelWindows(responses: readonly CoveredWindow[]): (ModelWindow | n
     return winner && { fetchedAt: winner.fetchedAt, origin: winner.origin, evidence: winner.evidence };
   });
 }
-
-const proven = (list: readonly CoveredWindow[]) => list.filter(isProven);
-const inferred = (list: readonly CoveredWindow[]) => list.filter((w) => !isProven(w));
 
 const isDisjoint = (responses: readonly CoveredWindow[]): boolean =>
   responses.every((a, i) => !isEmpty(a) && (i === 0 || responses[i - 1]!.to <= a.from));
@@ -119,71 +113,11 @@ describe('coverage', () => {
     });
   });
 
-  test('is kept in two layers, each with the latest response of its kind', () => {
-    checkProperty([arbitraryResponses], 300, (responses) => {
-      const overlaid = overlayLayers(responses);
-      expect(isDisjoint(proven(overlaid))).toBe(true);
-      expect(isDisjoint(inferred(overlaid))).toBe(true);
-      expect(findModelWindows(proven(overlaid))).toEqual(findModelWindows(proven(responses)));
-      const latestProven = findModelWindows(proven(responses)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
-      const needed = findModelWindows(inferred(responses)).map((v, i) =>
-        v && v.fetchedAt > latestProven[i]! ? v : null,
-      );
-      expect(findModelWindows(inferred(overlaid))).toEqual(needed);
-    });
-  });
-
-  test('is final where a response was fetched long enough afterwards, for proven responses alone and for all', () => {
-    const settle = (responses: readonly CoveredWindow[], steps: number) => {
-      const final = computeSettledWindows(responses, steps * step);
-      return moments(responses, (_, t) => final.some((w) => w.from <= t && t < w.to));
-    };
-    checkProperty([arbitraryResponses, arbitraryResponses, fc.nat(6)], 300, (before, added, steps) => {
-      const responses = [...before, ...added];
-      const overlaid = overlayLayersOnto(overlayLayers(before), added);
-      const isFinal = (list: readonly CoveredWindow[]) =>
-        moments(list, (containing, t) => containing.some((a) => t < a.fetchedAt - steps * step));
-      expect(settle(overlaid, steps)).toEqual(isFinal(responses));
-      expect(settle(proven(overlaid), steps)).toEqual(isFinal(proven(responses)));
-      // Joined old windows settle the same.
-      const joined = joinFinalWindows(overlaid, steps * step, size * step);
-      expect(settle(joined, steps)).toEqual(isFinal(responses));
-      expect(settle(proven(joined), steps)).toEqual(isFinal(proven(responses)));
-      expect(isDisjoint(proven(joined)) && isDisjoint(inferred(joined))).toBe(true);
-    });
-  });
-
   test('keeps every gap of a server that states many, over an older response without gaps', () => {
     const windows = Array.from({ length: 20_000 }, (_, i) => at(2 * i, 2 * i + 1, { fetchedAt: 2 }));
     const overlaid = overlayCoverage([...windows, at(0, 40_000, { fetchedAt: 1 })]);
     expect(overlaid.length).toBe(40_000);
     expect(overlaid.every((w, i) => w.fetchedAt === 2 - (i % 2) && w.to - w.from === windows[0]!.to)).toBe(true);
-    expect(overlayLayersOnto(overlaid, [])).toEqual(overlaid);
-  });
-
-  test('is the same whether windows are added in steps or together', () => {
-    checkProperty([arbitraryResponses, arbitraryResponses], 500, (before, added) => {
-      const overlaid = overlayLayers(before);
-      const existing = overlayLayersOnto(overlaid, added);
-      expect(existing).toEqual(overlayLayers([...before, ...added]));
-      expect(overlaid).toEqual(overlayLayers(before));
-    });
-  });
-
-  test('keeps windows that new ones do not touch, as the same objects', () => {
-    const [early, late] = [at(0, 2), at(9, 10)];
-    const overlaid = overlayLayersOnto([early, at(4, 5), late], [at(3, 6, { fetchedAt: 99 })]);
-    expect(overlaid).toEqual([early, at(3, 6, { fetchedAt: 99 }), late]);
-    expect([overlaid[0], overlaid[2]].every((w, i) => w === [early, late][i])).toBe(true);
-    // Adjacent windows are read too, since they may be of the same response.
-    expect(overlayLayersOnto([at(0, 2), at(4, 6)], [at(2, 4)])).toEqual([at(0, 6)]);
-    expect(overlayLayersOnto([early, late], [])).toEqual([early, late]);
-  });
-
-  test('has no final part if it was fetched before its start had settled', () => {
-    expect(computeSettledWindows([at(10, 20, { fetchedAt: 15 }), at(20, 30, { fetchedAt: 26 })], 5)).toEqual([
-      { from: 20, to: 21 },
-    ]);
   });
 
   test('less a window is the parts before and after it', () => {
@@ -199,28 +133,25 @@ describe('coverage', () => {
 describe('the stored coverage of a symbol', () => {
   const windows = [at(0, 10, { fetchedAt: 20 }), at(10, 20, { fetchedAt: 30 })];
 
-  test('joins adjacent final windows of one origin and evidence under the latest time', () => {
-    expect(joinFinalWindows(windows, 10, 20)).toEqual([at(0, 20, { fetchedAt: 30 })]);
+  test('joins adjacent proven windows of one origin and evidence under the earliest time', () => {
+    expect(joinProvenWindows(windows, 20)).toEqual([at(0, 20, { fetchedAt: 20 })]);
     const late = [at(0, 10, { fetchedAt: 90 }), windows[1]!];
-    expect(joinFinalWindows(late, 10, 20)).toEqual([at(0, 20, { fetchedAt: 90 })]);
+    expect(joinProvenWindows(late, 20)).toEqual([at(0, 20, { fetchedAt: 30 })]);
   });
 
-  test('does not join windows that were fetched too early, end too late, are of another origin or not adjacent', () => {
-    expect(joinFinalWindows(windows, 11, 20)).toEqual(windows);
-    expect(joinFinalWindows(windows, 10, 19)).toEqual(windows);
+  test('does not join windows that end too late, are of another origin or evidence, or not adjacent', () => {
+    expect(joinProvenWindows(windows, 19)).toEqual(windows);
     const different = [
-      [at(0, 10, { fetchedAt: 19 }), windows[1]!],
-      [windows[0]!, at(10, 20, { fetchedAt: 29 })],
       [windows[0]!, at(10, 20, { origin: 'backfill' })],
       [windows[0]!, { ...windows[1]!, evidence: 'stated' as const }],
       [windows[0]!, at(11, 20)],
     ];
-    for (const two of different) expect(joinFinalWindows(two, 10, 20)).toEqual(two);
+    for (const two of different) expect(joinProvenWindows(two, 20)).toEqual(two);
   });
 
-  // The next poll would confirm the older response too, which the later one had a reason not to do.
+  // Where the upstream was found to omit ticks, one that was fetched since is not fetched again.
   test('does not join inferred windows of two responses', () => {
     const two = windows.map((w) => ({ ...w, evidence: 'inferred' as const }));
-    expect(joinFinalWindows(two, 10, 20)).toEqual(two);
+    expect(joinProvenWindows(two, 20)).toEqual(two);
   });
 });

@@ -91,22 +91,14 @@ describe('stored precedence', () => {
 
   test('of a polled tick does not come from a file whose coverage overlies the poll', () => {
     const window = { from: day, to: day + dayMs };
-    overlayPublishedCoverage(
-      state.db,
-      'A',
-      [{ ...window, fetchedAt: day + 1, origin: 'poll', evidence: 'confirmed' }],
-      0,
-    );
+    overlayPublishedCoverage(state.db, 'A', [{ ...window, fetchedAt: day + 1, origin: 'poll', evidence: 'confirmed' }]);
     expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
       rank: precedenceRanks.poll,
       observedAt: day + 1,
     });
-    overlayPublishedCoverage(
-      state.db,
-      'A',
-      [{ ...window, fetchedAt: day + 2, origin: 'import', evidence: 'confirmed' }],
-      0,
-    );
+    overlayPublishedCoverage(state.db, 'A', [
+      { ...window, fetchedAt: day + 2, origin: 'import', evidence: 'confirmed' },
+    ]);
     expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
       rank: precedenceRanks.poll,
       observedAt: -Infinity,

@@ -1,10 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  readKnownPageCaps,
-  readOldestServedTick,
-  recordKnownPageCaps,
-  recordOldestServedTick,
-} from '../../../src/archive/journal/coverage-store.ts';
+import { readKnownPageCaps, recordKnownPageCaps } from '../../../src/archive/journal/coverage-store.ts';
 import {
   describeShortLists,
   findLastListedDay,
@@ -70,15 +65,8 @@ test('each source has its own lists, counts and last day', () => {
   expect(findLastListedDay(db, ['alpha', 'beta'])).toBe(day);
 });
 
-test('each source has its own paging, oldest tick, rechecks, last night and rate', () => {
+test('each source has its own paging, rechecks, last night and rate', () => {
   const { db } = opened().state;
-  recordOldestServedTick(db, 5, 'alpha');
-  recordOldestServedTick(db, 7, 'beta');
-  expect([readOldestServedTick(db, 'alpha'), readOldestServedTick(db, 'beta'), readOldestServedTick(db)]).toEqual([
-    5,
-    7,
-    Number.POSITIVE_INFINITY,
-  ]);
   recordKnownPageCaps(db, { cap: 3 }, 'alpha');
   expect([readKnownPageCaps(db, 'alpha'), readKnownPageCaps(db, 'beta')]).toEqual([{ cap: 3 }, {}]);
   updateRecheckHistory(db, (known) => ({ ...known, caughtAt: 9 }), 'beta');

@@ -273,7 +273,7 @@ test('all symbols that may be polled are among the unsettled, but none that ende
     first_seen: moment,
     last_seen: moment,
   });
-  const rules = { lookbackMs: 0, lingerMs: 5, settleMs: 2 };
+  const rules = { lookbackMs: 0, lingerMs: 5 };
   const db = database();
   checkProperty([fc.array(row, { maxLength: 20 }), moment], 300, (rows, nowMs) => {
     db.run('delete from symbols');

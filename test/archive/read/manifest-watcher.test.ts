@@ -6,7 +6,7 @@ import { listManifestFiles } from '../../../src/archive/format/manifest.ts';
 import { adoptGeneration } from '../../../src/archive/publish/adopt-generation.ts';
 import { type CurrentFiles, watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { systemClock } from '../../../src/base/system.ts';
-import { answer, append, day0, hourMs, opened, publishNow, scratchFolder } from '../scratch.ts';
+import { answer, append, day0, opened, publishNow, scratchFolder } from '../scratch.ts';
 
 test('increases the version with every write, and reads the manifest again for a new generation', async () => {
   const root = scratchFolder();
@@ -66,7 +66,6 @@ test('notices another generation of the same number, which a pull may bring', as
       {
         fetchFile: async (file) => readFileSync(join(from.layout.root, file.path)),
         concurrency: 1,
-        settleMs: hourMs,
         clock: systemClock,
         waitMs: 0,
       },

@@ -11,7 +11,7 @@ import { systemClock } from '../../../src/base/system.ts';
 
 const [root, day, rounds] = [process.argv[2]!, Number(process.argv[3]), Number(process.argv[4])];
 const dayMs = 86_400_000;
-const options = { root, create: false, upstream: null, parts: 1, writer: 'publisher', settleMs: 0 };
+const options = { root, create: false, upstream: null, parts: 1, writer: 'publisher' };
 const archive = openArchive(options, systemDisk);
 startRun(archive.state.db, 'publisher', 'test', process.pid, 0);
 for (let round = 1; round <= rounds; round++) {
@@ -31,7 +31,7 @@ for (let round = 1; round <= rounds; round++) {
   appendTicks(archive.state, records);
   // Some rounds stay journaled for a while.
   if (round % 3 === 0) {
-    const rules = { lookbackMs: 0, lingerMs: 0, settleMs: 0 };
+    const rules = { lookbackMs: 0, lingerMs: 0 };
     await publish(archive, {
       runId: 'publisher',
       clock: systemClock,

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { isProven } from '../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../src/archive/journal/journal.ts';
-import { isWithin, subtract, type Window } from '../../../src/base/window.ts';
+import { dayMs, isWithin, subtract, union, type Window } from '../../../src/base/window.ts';
 import type { TickPage, Upstream } from '../../../src/client/upstream.ts';
 import { createPageReplayer, decodeRawTickResponse, replayBook } from '../../../src/collector/import/replay-pages.ts';
 import type { RawPage, TickRequestPurpose } from '../../../src/contract/raw-page.ts';
@@ -20,6 +21,7 @@ const start = Date.UTC(2026, 6, 1);
 const window: Window = { from: start, to: start + 3_600_000 };
 const later = window.to + 3_600_000;
 const skewMs = 60_000;
+const rules = { futureSkewMs: skewMs, settleMs: 0, countKnown: () => 0 };
 
 const bodyOf = (symbol: string, page: TickPage): Buffer =>
   Buffer.from(
@@ -68,7 +70,7 @@ function recordResponses(
 /** Replays all responses of a run: ticks and coverage by symbol. */
 function readAll(pages: readonly RawPage[]) {
   const raws = pages.map((page) => decodeRawTickResponse(page)!);
-  const replayer = createPageReplayer(skewMs);
+  const replayer = createPageReplayer(rules);
   const kept = new Map<string, Set<string>>();
   const covered = new Map<string, Covered[]>();
   const records = raws.map((raw) => replayer.replay(raw));
@@ -149,7 +151,7 @@ describe('a raw response', () => {
     ...rest,
   });
   const reread = (page: RawPage) => {
-    const replayer = createPageReplayer(skewMs);
+    const replayer = createPageReplayer(rules);
     const record = replayer.replay(decodeRawTickResponse(page)!);
     return { ...record, covered: replayer.finish().flatMap(({ covered }) => covered) };
   };
@@ -197,34 +199,53 @@ describe('a raw response', () => {
     expect(reread(raw({})).covered).toMatchObject([window]);
   });
 
-  const page = (from: number, count: number, asked: Window, kind: TickRequestPurpose['kind']) =>
-    decodeRawTickResponse(
-      raw(
-        { ticks: Array.from({ length: count }, (_, i) => ({ t: start + (from + i) * 1000, p: 0.5 })) },
-        {},
-        { origin: 'poll', asked, kind },
-      ),
-    )!;
-  const claimsOf = (...raws: readonly ReturnType<typeof page>[]) => {
-    const replayer = createPageReplayer(skewMs);
-    const claims = raws.flatMap((one) => replayer.replay(one).covered);
-    return [...claims, ...replayer.finish().flatMap(({ covered }) => covered)];
+  /** Ticks each `stepMs` from `from` seconds after the start on. */
+  const page = (
+    symbol: string,
+    from: number,
+    count: number,
+    asked: Window,
+    kind: TickRequestPurpose['kind'],
+    stepMs = 1000,
+  ) => {
+    const ticks = Array.from({ length: count }, (_, i) => ({ t: start + from * 1000 + i * stepMs, p: 0.5 }));
+    const meaning: TickRequestPurpose = { origin: 'poll', asked, kind };
+    const sent = { route: 'ticks', symbol, from: asked.from - 1, to: asked.to, limit: 5000, meaning } as const;
+    const times = { askedAt: later + 10 * dayMs, receivedAt: later + 10 * dayMs };
+    return decodeRawTickResponse(raw({ symbol, ticks }, { ...times, asked: sent }))!;
+  };
+  /** What is proven of the symbol S. */
+  const provenBy = (...raws: readonly ReturnType<typeof page>[]): Window[] => {
+    const replayer = createPageReplayer(rules);
+    for (const one of raws) replayer.replay(one);
+    const own = replayer.finish().filter(({ symbol }) => symbol === 'S');
+    return union(own.flatMap(({ covered }) => covered).filter(isProven));
   };
 
-  test('confirms its window together with those for both sides, and infers it otherwise', () => {
-    const first = page(5, 20, window, 'whole');
-    const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
-    const high = page(14, 11, { from: start + 14_000, to: window.to }, 'high');
-    expect(claimsOf(first, low, high)).toMatchObject([{ ...window, evidence: 'confirmed' }]);
-    expect(claimsOf(first, low)).toMatchObject([{ ...window, evidence: 'inferred' }]);
-    expect(claimsOf(first)).toMatchObject([{ ...window, evidence: 'inferred' }]);
+  test('is confirmed between its ticks, and beyond them as far as other responses of the run show that the service reaches', () => {
+    const first = page('S', 5, 20, window, 'whole');
+    const low = page('S', 5, 11, { from: start, to: start + 15_001 }, 'low');
+    const high = page('S', 14, 11, { from: start + 14_000, to: window.to }, 'high');
+    const between = { from: start + 5001, to: start + 24_000 };
+    expect(provenBy(first)).toEqual([between]);
+    // Nobody else shows how far the service reaches.
+    expect(provenBy(first, low, high)).toEqual([{ from: start + 5001, to: start + 24_000 }]);
+    // Another symbol has more ticks, before and after, in more hours and days, with as long a silence between two.
+    const far = { from: start - 10 * dayMs, to: later + 10 * dayMs };
+    const other = (count: number) => page('W', -90_000, count, far, 'whole', 3_700_000);
+    expect(provenBy(first, low, high, other(100))).toEqual([window]);
+    // Without the second requests, the page may have been cut at any tick.
+    expect(provenBy(first, other(100))).toEqual([between]);
+    // Each symbol's last rows may be all that the service keeps.
+    expect(provenBy(first, low, high, other(39))).toEqual([{ from: start + 5001, to: window.to }]);
   });
 
   test('that contradicts the one before confirms nothing', () => {
-    const first = page(5, 20, window, 'whole');
-    const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
-    const other = page(15, 9, { from: start + 14_000, to: window.to }, 'high');
-    for (const { evidence } of claimsOf(first, low, other)) expect(evidence).toBe('inferred');
+    const first = page('S', 5, 20, window, 'whole');
+    const low = page('S', 5, 11, { from: start, to: start + 15_001 }, 'low');
+    const other = page('S', 15, 9, { from: start + 14_000, to: window.to }, 'high');
+    const lacking = { ...other, page: { ...other.page, t: other.page.t.filter((_, i) => i !== 4) } };
+    expect(provenBy(first, low, lacking)).toEqual([{ from: start + 5001, to: start + 15_000 }]);
   });
 
   test('of the order-book route is decoded as in the collector', () => {

@@ -100,10 +100,7 @@ function windowsOf(roots: readonly string[], isWanted: (evidence: unknown) => bo
 }
 
 function readStates(root: string): Record<string, string> {
-  const archive = openArchive(
-    { root, create: false, upstream: null, parts: 2, writer: 'test', settleMs: hourMs },
-    systemDisk,
-  );
+  const archive = openArchive({ root, create: false, upstream: null, parts: 2, writer: 'test' }, systemDisk);
   const states = statesOf(archive);
   archive.close();
   return states;
@@ -163,10 +160,7 @@ describe('two machines that each missed nights', needsObjectStorage(), () => {
     const again = await take(ab, b);
     expect(again).toMatchObject({ exit_code: taken.exit_code, ticks: { accepted: 0 }, published: { files: 0 } });
     expect(contentsOf(ab)).toEqual(before);
-    const archive = openArchive(
-      { root: ab, create: false, upstream: null, parts: 2, writer: 'test', settleMs: hourMs },
-      systemDisk,
-    );
+    const archive = openArchive({ root: ab, create: false, upstream: null, parts: 2, writer: 'test' }, systemDisk);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
     archive.close();
   });

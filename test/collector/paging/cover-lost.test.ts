@@ -59,8 +59,8 @@ describe('a lost window', () => {
 
   test('is not reported for an empty plan, and does not affect other symbols', async () => {
     expect(await fetchSymbol(createScriptedContext(() => ({})).context, 'S', [])).toEqual({
+      edges: [],
       empties: [],
-      presumed: [],
       lost: [],
     });
     const noCoverage = createScriptedContext(() => ({ from: 0, to: 0 }));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { claimEmptyResponse, fetchSymbol } from '../../../src/collector/paging/fetch-symbol.ts';
+import { fetchSymbol } from '../../../src/collector/paging/fetch-symbol.ts';
 import {
   createScriptedContext,
   every,
@@ -42,7 +42,7 @@ describe('a request', () => {
       },
     ]);
     const empties = [{ symbol: 'S', ...window, observedAt: later - 5, lacksKnownTick: false }];
-    expect([pages, outcome]).toEqual([[0], { empties, presumed: [], lost: [] }]);
+    expect([pages, outcome]).toEqual([[0], { edges: [], empties, lost: [] }]);
   });
 
   test('has the largest limit that the server is known to accept', async () => {
@@ -62,33 +62,24 @@ describe('a request', () => {
     }
   });
 
-  test('at a side begins inside of the page before, and both confirm the window', async () => {
+  test('at a side begins at the outermost tick of the page before', async () => {
     const all = every(minute / 2, 120);
     const { context, queries, records } = createScriptedContext((query) => ({ times: selectTicks(all, query, 50) }));
     expect((await fetchSymbol(context, 'S', toPlainPlans(window))).lost).toEqual([]);
     expect(queries[0]!.meaning!.kind).toBe('whole');
-    // The last request, for the widest gap between two ticks, is a whole one.
-    expect(new Set(queries.slice(1, -1).map(({ meaning }) => meaning!.kind))).toEqual(new Set(['low', 'high']));
+    expect(new Set(queries.slice(1).map(({ meaning }) => meaning!.kind))).toEqual(new Set(['low', 'high']));
     const high = queries.filter(({ meaning }) => meaning!.kind === 'high');
     for (const { meaning, to } of high) {
       expect(all).toContain(meaning!.asked.from);
       expect([meaning!.asked.to, to]).toEqual([window.to, window.to]);
     }
-    expect(records.flatMap(({ covered }) => covered).at(-1)).toMatchObject({ ...window, evidence: 'confirmed' });
-    // Three pages, two confirmations, and the end checks of an unknown server.
-    expect(queries.length).toBeLessThanOrEqual(3 + 2 + 4);
-  });
-
-  test('that contradicts an earlier one durably withdraws its claims first', async () => {
-    const all = every(minute, 40);
-    const { context, records } = createScriptedContext((query, nth) => ({
-      times: selectTicks(all, query, 25).filter((t) => t !== all[30] || nth > 4),
-    }));
-    expect((await fetchSymbol(context, 'S', toPlainPlans(window))).lost).toEqual([]);
-    const withdrawnAt = records.findIndex(({ withdrawn = [] }) => withdrawn.length > 0);
-    expect(records[withdrawnAt]).toMatchObject({ covered: [], withdrawn: [window] });
-    expect(records.slice(0, withdrawnAt).flatMap(({ covered }) => covered)).not.toEqual([]);
-    expect(records.slice(withdrawnAt).flatMap(({ ticks }) => [...ticks.t])).toContain(all[30]);
+    expect(records.flatMap(({ covered }) => covered).at(-1)).toMatchObject({
+      from: all[0],
+      to: all.at(-1)! + 1,
+      evidence: 'confirmed',
+    });
+    // Three pages, and one more request at each side.
+    expect(queries).toHaveLength(3 + 2);
   });
 
   test('that fails with a bug fails the run', async () => {
@@ -111,26 +102,7 @@ describe('a request', () => {
       { from: all.at(-1)! + 1, to: window.to, reason },
     ]);
     expect([...records[0]!.ticks.t]).toEqual(all);
-    expect(records.flatMap(({ covered }) => covered.map(({ evidence }) => evidence))).not.toContain('confirmed');
-  });
-});
-
-describe('an empty response', () => {
-  const empty = { symbol: 'S', ...window, observedAt: later, lacksKnownTick: false };
-
-  test('confirms its window from the oldest known tick on, and infers it before', async () => {
-    const { context, records } = createScriptedContext(() => ({}));
-    const oldest = start + 10 * minute;
-    await claimEmptyResponse(context, empty, oldest);
-    expect(records.flatMap(({ covered }) => covered)).toEqual([
-      { from: start, to: oldest, evidence: 'inferred', fetchedAt: later },
-      { from: oldest, to: window.to, evidence: 'confirmed', fetchedAt: later },
-    ]);
-  });
-
-  test('confirms nothing if the known tick is missing', async () => {
-    const { context, records } = createScriptedContext(() => ({}));
-    await claimEmptyResponse(context, { ...empty, lacksKnownTick: true }, start);
-    expect(records.flatMap(({ covered }) => covered)).toMatchObject([{ ...window, evidence: 'inferred' }]);
+    const proven = records.flatMap(({ covered }) => covered.filter(({ evidence }) => evidence === 'confirmed'));
+    expect(proven).toMatchObject([{ to: all.at(-1) }]);
   });
 });

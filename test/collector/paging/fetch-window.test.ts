@@ -1,7 +1,6 @@
 /** Drives the generator that decides what to request and what to claim. */
 import { describe, expect, test } from 'vitest';
-import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
-import { intersect, subtract, type Window } from '../../../src/base/window.ts';
+import { intersect, isWithin, subtract, union, type Window } from '../../../src/base/window.ts';
 import type { TickPage } from '../../../src/client/upstream.ts';
 import {
   crowdedReason,
@@ -11,7 +10,11 @@ import {
 } from '../../../src/collector/paging/fetch-steps.ts';
 import { fetchWindow } from '../../../src/collector/paging/fetch-window.ts';
 import { type Observation, observePage } from '../../../src/collector/paging/observation.ts';
-import { createServerBehavior, toRequestedWindow } from '../../../src/collector/paging/server-behavior.ts';
+import {
+  createServerBehavior,
+  type ServerBehavior,
+  toRequestedWindow,
+} from '../../../src/collector/paging/server-behavior.ts';
 import { every, later, minute, selectTicks, start, window } from './served.ts';
 
 type ScriptedResponse = Partial<TickPage> & { readonly times?: readonly number[] };
@@ -21,8 +24,9 @@ type Request = Extract<FetchStep, { kind: 'request' }>;
 function drive(
   respond: (request: Request, nth: number) => ScriptedResponse | null,
   options: Partial<FetchOptions> = {},
+  known: Partial<ServerBehavior> = {},
 ) {
-  const behavior = createServerBehavior();
+  const behavior = { ...createServerBehavior(), ...known };
   const fetch = fetchWindow(behavior, window, { ...defaultFetchOptions, ...options });
   const steps: FetchStep[] = [];
   let requests = 0;
@@ -46,18 +50,18 @@ function drive(
   }
   const of = <K extends FetchStep['kind']>(kind: K) =>
     steps.filter((step) => step.kind === kind) as Extract<FetchStep, { kind: K }>[];
-  const proven = of('claim').filter(({ evidence }) => evidence !== 'inferred');
   return {
     steps,
     of,
     requests,
     behavior,
-    proven: subtract(
-      proven.map((step) => step.window),
-      [],
-    ),
+    proven: union(steps.flatMap((step) => (isShownWhole(step) ? [step.window] : []))),
   };
 }
+
+/** What the pages prove, and the ends that no row cap cut: whether these are proven is up to other responses. */
+const isShownWhole = (step: FetchStep): step is Extract<FetchStep, { kind: 'claim' | 'edge' }> =>
+  (step.kind === 'claim' && step.evidence !== 'inferred') || (step.kind === 'edge' && step.isUncapped);
 
 const all = every(minute, 40);
 const whole = ({ window: w }: Request): ScriptedResponse => ({ times: selectTicks(all, w) });
@@ -65,7 +69,7 @@ const whole = ({ window: w }: Request): ScriptedResponse => ({ times: selectTick
 function computeRemainingClaims(steps: readonly FetchStep[]): Window[] {
   let out: Window[] = [];
   for (const step of steps) {
-    if (step.kind === 'claim' && step.evidence !== 'inferred') out = subtract([...out, step.window], []);
+    if (isShownWhole(step)) out = subtract([...out, step.window], []);
     if (step.kind === 'withdraw') out = subtract(out, [step.window]);
   }
   return out;
@@ -79,17 +83,14 @@ describe('a window', () => {
     expect(of('claim')).toEqual([]);
   });
 
-  test('is confirmed by one request with other bounds per side', () => {
-    const { of, proven, requests } = drive(whole);
+  test('is asked for once more at each side, from its outermost tick', () => {
+    const { of, proven } = drive(whole);
     expect(proven).toEqual([window]);
-    const [first, ...rest] = of('request');
-    expect(first!.window).toEqual(window);
-    for (const { window: w } of rest.filter(({ side }) => side !== 'whole')) expect(w).not.toEqual(window);
-    // Each side was requested from the median tick at least.
-    const sides = (side: 'low' | 'high') => rest.filter((step) => step.side === side).map((step) => step.window);
-    expect(Math.min(...sides('high').map(({ from }) => from))).toBeLessThanOrEqual(all[19]!);
-    expect(Math.max(...sides('low').map(({ to }) => to))).toBeGreaterThan(all[20]!);
-    expect(requests).toBeLessThanOrEqual(1 + 2 + 3);
+    expect(of('request').map((step) => step.window)).toEqual([
+      window,
+      { from: window.from, to: all[0]! + 1 },
+      { from: all.at(-1)!, to: window.to },
+    ]);
   });
 
   test('is not stated by an echo of the request, only by a narrower end at a tick', () => {
@@ -112,17 +113,35 @@ describe('a window', () => {
     expect(Math.min(...of('request').map((step) => step.window.to))).toBeLessThan(all[10]!);
   });
 
-  test('is split after contradicting responses, and its claims are withdrawn', () => {
-    // The first pages omit a tick that later ones contain.
-    const hidden = all[30]!;
-    const { of, steps, behavior } = drive(({ window: w }, nth) => ({
-      times: selectTicks(all, w, 25).filter((t) => t !== hidden || nth > 4),
-    }));
+  test('is continued by parts if a response lacks the tick from which it was requested', () => {
+    // Responses hold the last ten ticks or the first ten, in turn.
+    const { of, steps, behavior } = drive(({ window: w }, nth) => {
+      const times = selectTicks(all, w);
+      return { times: nth % 2 === 0 ? times.slice(-10) : times.slice(0, 10) };
+    });
     expect(behavior.contradictions).toBeGreaterThan(0);
-    const withdrawnAt = steps.findIndex(({ kind }) => kind === 'withdraw');
-    expect(withdrawnAt).toBeGreaterThan(steps.findIndex(({ kind }) => kind === 'claim'));
     expect(of('gap')).toEqual([]);
-    expect(computeRemainingClaims(steps)).toEqual([window]);
+    const shown = all.filter((t) => steps.some((step) => step.kind === 'claim' && isWithin(t, step.window)));
+    expect(shown).toEqual(all);
+  });
+
+  test('of a server that omits ticks is compared with its widest gap, and fetched in parts', () => {
+    const shown = new Set<number>();
+    const sampled = ({ window: w }: Request): ScriptedResponse => {
+      const inside = selectTicks(all, w);
+      const times = inside.filter((_, i) => i % Math.ceil(inside.length / 5) === 0);
+      for (const t of times) shown.add(t);
+      return { times };
+    };
+    const trusted = drive(sampled);
+    expect(shown.size).toBeLessThan(all.length);
+    const compared = drive(sampled, {}, { omitsTicks: true });
+    expect([...shown].sort((a, b) => a - b)).toEqual(all);
+    expect(compared.behavior.contradictions).toBeGreaterThan(0);
+    expect(compared.requests).toBeGreaterThan(trusted.requests);
+    const honest = drive(whole, {}, { omitsTicks: true });
+    expect(honest.behavior.contradictions).toBe(0);
+    expect(honest.requests).toBe(4);
   });
 
   test('keeps a crowded millisecond as a gap and continues after it', () => {
@@ -160,42 +179,29 @@ describe('a window', () => {
     const fine = drive((request) => ({ ...whole(request), received: 400, rejected: rejected(4) }));
     expect(fine.of('gap').filter(({ reason }) => reason.includes('were rejected'))).toEqual([]);
   });
-
-  test('is not confirmed by two responses with the same time', () => {
-    const frozen = drive((request) => ({ ...whole(request), generatedAt: later }));
-    expect(frozen.of('pause').length).toBeGreaterThan(0);
-    expect(frozen.proven).toEqual([]);
-    expect(frozen.of('claim').map((step) => [step.evidence, step.window])).toEqual([['inferred', window]]);
-  });
 });
 
 describe('a poll from a known tick', () => {
   const knownTick = all[10]!;
-  const inferred: CoveredWindow[] = [
-    { from: start, to: knownTick + minute / 2, fetchedAt: later - minute, origin: 'poll', evidence: 'inferred' },
-  ];
-  const options: FetchOptions = { confirm: 'next', lastTick: knownTick, knownTick, inferred };
-  const earlier = (steps: readonly FetchStep[]) => intersect(computeRemainingClaims(steps), inferred);
+  const options: FetchOptions = { isContinued: true, lastTick: knownTick, knownTick };
 
-  test("confirms the previous poll's inferred window with one request", () => {
+  test('proves what lies between it and the last tick with two requests to an unknown server, and leaves the end to be judged', () => {
     const { behavior: known } = drive(whole);
     expect(known.largestWhole).toBe(all.length);
-    const { steps, of } = drive(whole, options);
-    expect(earlier(steps)).toEqual([{ from: start, to: inferred[0]!.to }]);
-    expect(of('claim').at(-1)!.evidence).toBe('inferred');
-    expect(of('request')[0]!.window.from).toBe(Math.min(window.from, knownTick));
-  });
-
-  test('confirms neither a window with a late tick nor one without the known tick', () => {
     const late = knownTick + minute / 4;
-    const { steps } = drive(
+    const { of } = drive(
       ({ window: w }) => ({ times: selectTicks([...all.slice(0, 11), late, ...all.slice(11)], w) }),
       options,
     );
-    const first = steps.filter(({ kind }) => kind === 'claim')[0] as Extract<FetchStep, { kind: 'claim' }>;
-    expect(first).toMatchObject({ evidence: 'confirmed', window: { to: knownTick + 1 } });
-    const withoutKnownTick = drive(() => ({}), options);
-    expect(withoutKnownTick.of('claim')).toEqual([]);
-    expect(withoutKnownTick.of('empty')).toMatchObject([{ lacksKnownTick: true }]);
+    expect(of('request')[0]!.window.from).toBe(Math.min(window.from, knownTick));
+    expect(of('edge')).toMatchObject([
+      { side: 'after', isUncapped: true, window: { from: all.at(-1)! + 1, to: window.to } },
+    ]);
+  });
+
+  test('says that an empty response lacks it', () => {
+    const { of } = drive(() => ({}), options);
+    expect(of('claim')).toEqual([]);
+    expect(of('empty')).toMatchObject([{ lacksKnownTick: true }]);
   });
 });

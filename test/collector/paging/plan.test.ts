@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { computeLifetime } from '../../../src/archive/completeness/symbol-lifetime.ts';
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
-import { dayMs, intersect, subtract, union, type Window } from '../../../src/base/window.ts';
+import { dayMs, floorToDay, intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import {
   addTail,
-  beginAtTick,
+  beginAtAnchor,
   extendToLostWindows,
-  findUnsettledStart,
+  findUnprovenStart,
   needsPolling,
   planBackfill,
   planPoll,
@@ -17,7 +17,7 @@ import { factsOf } from '../../archive/format/facts.ts';
 const end = Date.UTC(2026, 6, 10);
 const hour = 3_600_000;
 const minute = 60_000;
-const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs, settleMs: hour };
+const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs };
 const polled = factsOf({ polledFrom: end - 5 * dayMs, opensAt: end - 5 * dayMs });
 const until = (to: number): Window[] => [{ from: end - 5 * dayMs, to }];
 
@@ -36,7 +36,12 @@ test('a plan is extended to all of each lost window that it touches', () => {
 describe('a poll', () => {
   test('first begins the lookback before the symbol was first seen', () => {
     const plan = planPoll(factsOf({ firstSeen: end }), [], end, rules);
-    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - 7 * dayMs, to: end }], isFirst: true });
+    expect(plan).toEqual({
+      symbol: 'S',
+      windows: [{ from: end - 7 * dayMs, to: end }],
+      isFirst: true,
+      hasMargin: true,
+    });
   });
 
   test('first begins at the opening, at any distance', () => {
@@ -50,7 +55,9 @@ describe('a poll', () => {
 
   test('continues from the cursor, with the overlap', () => {
     const plan = planPoll(polled, until(end - hour), end, rules);
-    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], isFirst: false });
+    expect(plan).toEqual({
+      ...{ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], isFirst: false, hasMargin: false },
+    });
   });
 
   describe('of a symbol that is collected again', () => {
@@ -143,17 +150,22 @@ describe('a poll', () => {
     );
   });
 
-  test('is wanted for a live symbol, and not for one that is resolved and covered', () => {
-    expect(needsPolling(polled, [], end, rules)).toBe(true);
+  test('is wanted for a live symbol, and not for one that is resolved and proven to its end', () => {
+    const nothing = () => [];
+    expect(needsPolling(polled, [], nothing, end, rules)).toBe(true);
     const resolved = factsOf({ opensAt: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
-    expect(needsPolling(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
-    expect(needsPolling(resolved, [{ from: 0, to: end }], end, rules)).toBe(false);
+    const covered = [{ from: 0, to: end }];
+    const to = (at: number, evidence: CoveredWindow['evidence']) => () => [
+      { from: 0, to: at, fetchedAt: end, origin: 'poll' as const, evidence },
+    ];
+    expect(needsPolling(resolved, [{ from: 0, to: end - 3 * hour }], to(end, 'confirmed'), end, rules)).toBe(true);
+    expect(needsPolling(resolved, covered, to(end, 'inferred'), end, rules)).toBe(true);
+    expect(needsPolling(resolved, covered, to(end - 3 * hour, 'confirmed'), end, rules)).toBe(true);
+    expect(needsPolling(resolved, covered, to(end - 2 * hour, 'confirmed'), end, rules)).toBe(false);
   });
 });
 
-describe('a poll after one that proved its end too soon', () => {
-  const settleMs = hour;
-  const wide = { ...rules, overlapMs: hour };
+describe('a poll after one that did not prove its end', () => {
   const covered = (from: number, to: number, evidence: CoveredWindow['evidence'], fetchedAt = to): CoveredWindow => ({
     from,
     to,
@@ -163,51 +175,52 @@ describe('a poll after one that proved its end too soon', () => {
   });
   const last = end - dayMs;
   const begin = end - 5 * dayMs;
-  const planAfter = (responses: CoveredWindow[], lastTick: number, usedRules = wide) => {
-    const inferred = responses.filter(({ evidence }) => evidence === 'inferred');
+  const since = end - 7 * dayMs;
+  const planAfter = (responses: CoveredWindow[], lastTick: number) => {
     const facts = { ...polled, lastTick };
-    const tail = inferred.length === 0 ? undefined : inferred;
-    return addTail(planPoll(facts, union(responses), end, usedRules), facts, union(responses), tail, wide, 'next');
+    return addTail(planPoll(facts, union(responses), end, rules), facts, union(responses), rules);
   };
+  const findStart = (responses: CoveredWindow[], lastTick = last - minute, firstSeen = end): number | null =>
+    findUnprovenStart(planAfter(responses, lastTick), responses, since, firstSeen)?.start ?? null;
 
-  test('begins at the tick before the stretch that is not final', () => {
-    for (const evidence of ['inferred', 'confirmed'] as const) {
-      const responses = [covered(begin, last, evidence)];
-      const plan = planAfter(responses, last - 20 * minute);
-      expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - hour);
-      const earlier = last - 3 * hour;
-      expect(beginAtTick(plan, earlier, responses).windows).toEqual([{ from: earlier, to: end }]);
-    }
+  test('begins where the coverage is no longer proven', () => {
+    expect(findStart([covered(begin, last, 'inferred')])).toBe(begin);
+    expect(
+      findStart([covered(begin, last - 9 * hour, 'confirmed', last), covered(last - 9 * hour, last, 'inferred')]),
+    ).toBe(last - 9 * hour);
+    expect(findStart([covered(begin - 9 * dayMs, last, 'inferred')])).toBe(since);
   });
 
-  test('begins as planned if the known tick, the overlap or a later response makes it early enough', () => {
+  test('begins at a hole in what is proven in the first nights after it, and then after 2, 4, 8 more', () => {
+    const due = Array.from({ length: 20 }, (_, i) => i + 2).filter((nights) => {
+      const hole = end - nights * dayMs;
+      const responses = [
+        covered(hole - dayMs, hole - hour, 'confirmed'),
+        covered(hole - hour, hole, 'inferred'),
+        covered(hole, last, 'confirmed'),
+      ];
+      const start = findUnprovenStart(planAfter(responses, last - minute), responses, end - 30 * dayMs, hole)?.start;
+      return start === hole - hour;
+    });
+    expect(due).toEqual([2, 3, 4, 6, 10, 18]);
+    const old = [covered(since - dayMs, since - hour, 'inferred'), covered(since - hour, last, 'confirmed')];
+    expect(findStart(old, last - minute, since)).toBeNull();
+  });
+
+  test('begins as planned if all is proven, or nothing new is polled', () => {
+    const proven = [covered(begin, last, 'confirmed')];
+    expect(findStart(proven)).toBeNull();
+    expect(findStart([covered(begin, end, 'inferred')])).toBeNull();
+  });
+
+  test('begins at the tick before, or at midnight if it is far', () => {
     const responses = [covered(begin, last, 'inferred')];
-    expect(findUnsettledStart(planAfter(responses, last - hour), responses, settleMs)).toBeNull();
-    expect(findUnsettledStart(planAfter(responses, last - 2 * hour), responses, settleMs)).toBeNull();
-    const later = [covered(begin, last, 'confirmed', last + hour)];
-    expect(findUnsettledStart(planAfter(later, last - minute), later, settleMs)).toBeNull();
-    const plan = planAfter(responses, last - minute, { ...wide, overlapMs: 3 * hour });
-    expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - hour);
-    // The window begins before that tick already.
-    expect(beginAtTick(plan, last - 2 * hour, responses)).toBe(plan);
-  });
-
-  test('looks at what an earlier response left open in the overlap', () => {
-    const responses = [
-      covered(begin, last - 2 * hour, 'confirmed', last),
-      covered(last - 2 * hour, last - 90 * minute, 'confirmed', last - 90 * minute),
-      covered(last - 90 * minute, last, 'inferred'),
-    ];
-    const plan = planAfter(responses, last - minute, { ...wide, overlapMs: 3 * hour });
-    expect(findUnsettledStart(plan, responses, settleMs)).toBe(last - 2 * hour);
-  });
-
-  test('does not begin before a gap, or without a known tick', () => {
-    const responses = [covered(begin, last - 4 * hour, 'confirmed', last), covered(last - 3 * hour, last, 'inferred')];
     const plan = planAfter(responses, last - minute);
-    expect(beginAtTick(plan, last - 5 * hour, responses)).toBe(plan);
-    const { tail: _, ...withoutTail } = plan;
-    expect(findUnsettledStart(withoutTail, responses, settleMs)).toBeNull();
+    const at = (tick: number | null) => beginAtAnchor(plan, { start: last - hour, earliest: begin }, tick, 0);
+    expect(at(last - 3 * hour).windows).toEqual([{ from: last - 3 * hour, to: end }]);
+    expect(at(last - 3 * hour).tail!.knownTick).toBe(last - minute);
+    const midnight = floorToDay(last - hour);
+    for (const far of [last - 3 * dayMs, null]) expect(at(far).windows).toEqual([{ from: midnight, to: end }]);
   });
 });
 
@@ -223,7 +236,11 @@ describe('a backfill', () => {
   const lifetime = { from: end - 7 * dayMs, to: end - 2 * dayMs };
 
   test('requests the lifetime of a symbol with the margin', () => {
-    expect(planBackfill(facts, [], window, plain)).toEqual({ symbol: 'S', windows: [lifetime], isFirst: false });
+    expect(planBackfill(facts, [], window, plain)).toMatchObject({
+      windows: [lifetime],
+      isFirst: false,
+      hasMargin: true,
+    });
   });
 
   test('requests nothing outside of the lifetime', () => {

@@ -7,13 +7,14 @@ import { isWithin, subtract, union, type Window } from '../../../src/base/window
 import type { Upstream } from '../../../src/client/upstream.ts';
 import { defaultFetchOptions } from '../../../src/collector/paging/fetch-steps.ts';
 import {
-  claimEmptyResponse,
+  claimWindow,
   type EmptyResponse,
   type FetchContext,
   type FetchOutcome,
   fetchSymbol,
 } from '../../../src/collector/paging/fetch-symbol.ts';
 import { createServerBehavior, type ServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
+import { Night } from '../../../src/collector/proof/shown.ts';
 import { type ManualTime, type Row, visible } from './honest-service.ts';
 
 export interface Run {
@@ -97,6 +98,7 @@ export async function run(options: RunOptions): Promise<Run> {
     futureSkewMs: 60_000,
     signal: options.signal ?? new AbortController().signal,
     append,
+    night: new Night(),
     onPage: () => {},
   };
   const empties: EmptyResponse[] = [];
@@ -117,8 +119,7 @@ export async function run(options: RunOptions): Promise<Run> {
       ),
     ),
   );
-  // Nothing proves windows before the oldest tick. The tests of this harness claim them anyway.
-  for (const empty of empties) await claimEmptyResponse(context, empty, Number.NEGATIVE_INFINITY);
+  for (const empty of empties) await claimWindow(context, empty.symbol, empty, empty.observedAt, 'inferred');
   const keptOf = (symbol: string) => new Set((kept.get(symbol) ?? []).flatMap(toKeys));
   return { keptOf, covered: joined(covered), lost: joined(lost), reasons, lies, behavior: context.behavior };
 }

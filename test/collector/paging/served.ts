@@ -7,6 +7,7 @@ import type { TickPage, TicksQuery } from '../../../src/client/upstream.ts';
 import { defaultFetchOptions } from '../../../src/collector/paging/fetch-steps.ts';
 import type { FetchContext, FetchPlan } from '../../../src/collector/paging/fetch-symbol.ts';
 import { createServerBehavior, type ServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
+import { Night } from '../../../src/collector/proof/shown.ts';
 
 export const minute = 60_000;
 export const start = Date.UTC(2026, 6, 1);
@@ -48,6 +49,7 @@ export function createScriptedContext(
     signal: new AbortController().signal,
     append: async (record) => void records.push(record),
     onPage: (ticks) => void pages.push(ticks),
+    night: new Night(),
     ...rest,
   };
   return { context, queries, records, pages, behavior };

@@ -2,8 +2,6 @@ import { expect, test } from 'vitest';
 import {
   createServerBehavior,
   looksTruncated,
-  needsEndCheck,
-  needsGapCheck,
   noteComplete,
   noteEdges,
   noteTruncated,
@@ -48,21 +46,6 @@ test('a truncated page smaller than a complete one makes page sizes unreliable',
   noteTruncated(behavior, 99, 'high');
   expect(behavior.isErratic).toBe(true);
   expect(looksTruncated(behavior, page(5), 'low')).toBe(true);
-});
-
-test('an end is checked at first, then regularly, and always in doubt', () => {
-  const behavior = createServerBehavior();
-  const checks = Array.from({ length: 48 }, () => needsEndCheck(behavior, 10, 20, 'high'));
-  expect(checks.filter(Boolean)).toHaveLength(4 + 1);
-  expect(needsEndCheck(behavior, 20, 20, 'high')).toBe(true);
-  expect(needsEndCheck({ ...createServerBehavior(), contradictions: 1, endChecks: 5 }, 10, 20, 'high')).toBe(true);
-});
-
-test('the widest gap is requested in one of 48 windows, and always after a contradiction', () => {
-  const behavior = createServerBehavior();
-  expect(Array.from({ length: 96 }, () => needsGapCheck(behavior)).filter(Boolean)).toHaveLength(2);
-  behavior.contradictions = 1;
-  expect(needsGapCheck(behavior)).toBe(true);
 });
 
 test('a request omits its margin only where the ends are known to be included', () => {

@@ -13,7 +13,6 @@ import {
 
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
-const settleMs = hourMs;
 /** Thirty consecutive nightly responses. */
 const coverage = Array.from(
   { length: 30 },
@@ -54,18 +53,18 @@ describe('the sample', () => {
     expect(drawSymbol([{ symbol: 'NEVER', ticks: 0 }], random)).toBe('NEVER');
   });
 
-  test('is settled, with other bounds, mostly recent and partly old', () => {
+  test('is covered, with other bounds, mostly recent and partly old', () => {
     const random = createRandom(2);
     const windows = Array.from({ length: 2000 }, () => {
-      const moment = drawTime(coverage, settleMs, random)!;
-      return placeWindow(moment, coverage, settleMs, Float64Array.of(moment.t - 5000), random);
+      const moment = drawTime(coverage, random)!;
+      return placeWindow(moment, coverage, Float64Array.of(moment.t - 5000), random);
     });
     const bounds = new Set(coverage.flatMap(({ from, to }) => [from, to]));
     for (const { from, to } of windows) {
       expect(from).toBeLessThan(to);
       expect(to - from).toBeLessThanOrEqual(recheckWindowMsMax);
       expect(from).toBeGreaterThanOrEqual(day);
-      expect(to).toBeLessThanOrEqual(end - settleMs);
+      expect(to).toBeLessThanOrEqual(end);
     }
     const aligned = windows.filter(({ from, to }) => bounds.has(from) && bounds.has(to));
     expect(aligned.length / windows.length).toBeLessThan(0.02);
@@ -79,16 +78,14 @@ describe('the sample', () => {
   test('is the same for the same seed', () => {
     const drawn = (seed: number) => {
       const random = createRandom(seed);
-      return Array.from({ length: 20 }, () => drawTime(coverage, settleMs, random));
+      return Array.from({ length: 20 }, () => drawTime(coverage, random));
     };
     expect(drawn(3)).toEqual(drawn(3));
     expect(drawn(3)).not.toEqual(drawn(4));
   });
 
-  test('excludes what was fetched too early to be settled', () => {
-    const fresh = { ...coverage[0]!, fetchedAt: day + 1000 };
-    expect(drawTime([fresh], settleMs, createRandom(5))).toBeNull();
-    expect(drawTime([], settleMs, createRandom(5))).toBeNull();
+  test('is nothing if nothing is proven', () => {
+    expect(drawTime([], createRandom(5))).toBeNull();
   });
 });
 

@@ -5,6 +5,7 @@ import { createRandom } from '../../../src/base/random.ts';
 import { dayMs, isWithin, type Window } from '../../../src/base/window.ts';
 import { type FetchContext, requestWindow } from '../../../src/collector/paging/fetch-symbol.ts';
 import { createServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
+import { Night } from '../../../src/collector/proof/shown.ts';
 import { type RecheckNightContext, recheck, recheckNight } from '../../../src/collector/rechecks/recheck.ts';
 import { createSeededRandom } from '../paging/adversary/random.ts';
 import { createAdversary, honest, type Row, type Traits } from '../paging/adversary/server.ts';
@@ -37,13 +38,13 @@ function dayOf(isStored: (t: number) => boolean, traits: Partial<Traits> = {}, i
     futureSkewMs: 60_000,
     signal: new AbortController().signal,
     onPage: () => {},
+    night: new Night(),
     append: async ({ ticks }) => {
       for (const t of ticks.t) times.add(t);
     },
   };
   const context: RecheckNightContext = {
     symbols: [{ symbol: 'A', ticks: times.size }],
-    settleMs: hourMs,
     endMs: end,
     random: createRandom(1),
     nowMs: () => hand.nowMs,

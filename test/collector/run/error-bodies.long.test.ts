@@ -1,5 +1,9 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as orderbook } from '../../../jobs/orderbook.ts';
+import { datasets } from '../../../src/archive/format/datasets.ts';
+import { decodeRows } from '../../../src/archive/parquet/rows.ts';
 import { coverageOf, findWrongWindows, manifestOf, ticksOf } from '../../e2e/lake.ts';
 import { at, dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
@@ -14,19 +18,20 @@ const findBusy = ({ box }: Nights): string =>
     .symbols()
     .find((symbol) => box().readTruth(symbol, { from: firstNight - 6 * hourMs, to: firstNight }).t.length > 9)!;
 
-/** Ticks of the service in days that the manifest calls complete, and that the archive does not have. */
+/** Ticks of known symbols in days that the manifest calls complete, that the service has and the archive does not. */
 function countLost({ output, box }: Nights): number {
   const published = ticksOf(output);
+  const known = globSync('symbols/**/*.parquet', { cwd: output })
+    .flatMap((path) => decodeRows(datasets.symbols.columns, readFileSync(join(output, path))))
+    .map(([symbol]) => symbol as string);
   const complete = Object.entries(manifestOf(output).days).filter(([, { state }]) => /^complete/.test(state));
   return complete
     .flatMap(([date]) => {
       const from = Date.parse(date);
-      return box()
-        .symbols()
-        .map((symbol) => {
-          const kept = new Set(published.get(symbol)?.map(({ t }) => t));
-          return [...box().readTruth(symbol, { from, to: from + dayMs }).t].filter((t) => !kept.has(t)).length;
-        });
+      return known.map((symbol) => {
+        const kept = new Set(published.get(symbol)?.map(({ t }) => t));
+        return [...box().readTruth(symbol, { from, to: from + dayMs }).t].filter((t) => !kept.has(t)).length;
+      });
     })
     .reduce((sum, count) => sum + count, 0);
 }

@@ -93,7 +93,7 @@ export const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ..
 export const gapsOf = ({ nights, symbols }: Damaged, nowMs: number) =>
   withArchive(nights, nowMs, (archive) => {
     const facts = [...symbols].sort().map((symbol) => readSymbol(archive.state.db, symbol)!);
-    const rules = { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
+    const rules = { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs };
     return listGaps(
       archive,
       { from: null, to: null, symbols: facts },

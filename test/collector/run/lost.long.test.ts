@@ -40,8 +40,9 @@ test('restores what the upstream still has, to the byte', async () => {
     ticks: { accepted: counts[0] + counts[1] },
     symbols: { planned: 2, done: 2 },
   });
-  // Two windows: for each a page, two confirmations, and sometimes one more request to check its end or a gap.
-  expect(nights.box().stats().tickRequests - requests).toBeLessThanOrEqual(14);
+  // Two windows: for each a page, two confirmations, and sometimes one more request to check its end or a gap. At most six more
+  // show how far the service reaches.
+  expect(nights.box().stats().tickRequests - requests).toBeLessThanOrEqual(20);
   expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
   expect(await gapsOf(lake, at(1) + hourMs)).toEqual([]);
   await withArchive(nights, at(1), ({ state }) =>
@@ -79,7 +80,7 @@ test('reports thinned ticks as a failure once, then as a warning, and does not r
   expect(night.requests).toBeLessThanOrEqual(lake.requests + 4);
   expect(night.reached).toBe(at(2));
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
-  const rules = { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs };
+  const rules = { lookbackMs: 0, lingerMs: 7 * dayMs };
   const judged = { namedSymbols: new Set(symbols), views: [], lifetimeRules: rules };
   const status = await withArchive(nights, at(2), (archive) => readStatus(archive, judged, at(2)));
   expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2, accepted: 0 });

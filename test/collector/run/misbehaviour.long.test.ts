@@ -45,7 +45,7 @@ async function playNights(rows: readonly Misbehaviour[], output: string): Promis
   const box = await startScripted(before, [...good, ...names]);
   try {
     // Each night requests hardly more than what is new, so that its results are clear.
-    const rangeSettings = ['source.first_lookback_days=1', 'poll.overlap_minutes=1', 'archive.settle_minutes=0'];
+    const rangeSettings = ['source.first_lookback_days=1', 'poll.overlap_minutes=1', 'poll.settle_hours=0'];
     const set = [...rangeSettings, ...fewFiles, 'upstream.response_bytes_max=1000000'];
     const context = () => contextOf(output, box.url, () => box.nowMs, set);
     const look = (summary: Summary): Night => {

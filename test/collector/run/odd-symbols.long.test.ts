@@ -178,7 +178,7 @@ describe('symbols of any name', () => {
     const sick = new Set(odd.filter((_, i) => i % 2 === 0));
     box.nowMs += hourMs;
     box.script = { ticks: (honest, { symbol }) => (sick.has(symbol) ? 'null' : honest) };
-    const bad = await night(['upstream.retry_attempts_max=1', 'poll.overlap_minutes=0', 'archive.settle_minutes=0']);
+    const bad = await night(['upstream.retry_attempts_max=1', 'poll.overlap_minutes=0', 'poll.settle_hours=0']);
     expect(bad).toMatchObject({ exit_code: 4, failures_count: sick.size });
     for (const { symbol, reason } of bad.failures) {
       expect(sick.has(symbol!), JSON.stringify(symbol)).toBe(true);
@@ -191,7 +191,7 @@ describe('symbols of any name', () => {
       {
         namedSymbols: null,
         views: [],
-        lifetimeRules: { lookbackMs: 7 * 86_400_000, lingerMs: 7 * 86_400_000, settleMs: 3_600_000 },
+        lifetimeRules: { lookbackMs: 7 * 86_400_000, lingerMs: 7 * 86_400_000 },
       },
       box.nowMs,
     );

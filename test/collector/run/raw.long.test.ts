@@ -6,11 +6,11 @@ import { job as nightly } from '../../../jobs/nightly.ts';
 import { systemDisk } from '../../../src/archive/disk/file-system.ts';
 import { encodeRawPiece, readRawFile } from '../../../src/archive/raw/raw-file.ts';
 import { UsageError } from '../../../src/base/errors.ts';
-import { union } from '../../../src/base/window.ts';
+import { intersect, union, type Window } from '../../../src/base/window.ts';
 import { type OpenTransport, openTransport } from '../../../src/client/transport.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { flagsOf, importInto } from '../../e2e/import-lake.ts';
-import { coverageOf, hashes, rowHashes, totalTicks } from '../../e2e/lake.ts';
+import { coverageOf, hashes, rowHashes, ticksOf, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
 import { allParts, briefly, calmNights, polled, rawFiles, rawOf } from './raw-nights.ts';
 
@@ -44,8 +44,9 @@ async function mend(path: string): Promise<void> {
 }
 
 /** Covered windows of a symbol, without fetch times. */
-const spans = (output: string, symbol: string): string =>
-  JSON.stringify(union(coverageOf(output).filter((row) => row.symbol === symbol)).map(({ from, to }) => [from, to]));
+/** What the first night covered of a symbol. */
+const spans = (output: string, symbol: string): Window[] =>
+  intersect(union(coverageOf(output).filter((row) => row.symbol === symbol)), [{ from: 0, to: firstNight }]);
 
 test('rebuilds the same archive from raw responses, and changes nothing when repeated', async () => {
   const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 }, allParts);
@@ -86,11 +87,18 @@ test('imports raw responses that an earlier version could not decode', async () 
   expect(rowHashes(hit.output, 'ticks')).toEqual(rowHashes(spared.output, 'ticks'));
   const symbols = new Set(coverageOf(hit.output).map(({ symbol }) => symbol));
   expect(symbols.size).toBeGreaterThan(3);
-  // Each window was requested once without a confirmation, so its evidence is at most inferred.
-  expect(new Set(coverageOf(hit.output).map(({ evidence }) => evidence))).toEqual(new Set(['inferred']));
+  // Each window was requested once: what lies between its ticks is proven, and its ends are not.
+  const ticks = ticksOf(hit.output);
+  const confirmed = coverageOf(hit.output).filter(({ evidence }) => evidence !== 'inferred');
+  expect(confirmed.length).toBeGreaterThan(0);
+  for (const { symbol, from, to, evidence } of confirmed) {
+    const times = ticks.get(symbol)!.map(({ t }) => t);
+    expect([evidence, times[0]! <= from, to <= times.at(-1)! + 1]).toEqual(['confirmed', true, true]);
+  }
   for (const nights of [hit, spared])
     expect(await nights.night(firstNight + dayMs, briefly)).toMatchObject({ exit_code: 0 });
   expect(rowHashes(hit.output, 'ticks')).toEqual(rowHashes(spared.output, 'ticks'));
+  // A symbol that has ended is polled in one of them only, if its end is proven in the other.
   for (const symbol of symbols) expect(spans(hit.output, symbol)).toEqual(spans(spared.output, symbol));
 });
 
@@ -177,12 +185,12 @@ test('no raw response contains the API key', async () => {
 
 test('raw.bytes_max limits the raw responses and removes the oldest first', async () => {
   const nights = await calmNights(2, {});
-  const [, second] = rawFiles(nights.output);
-  const bytesMax = readFileSync(second!).length + 10;
+  const before = rawFiles(nights.output);
+  const bytesMax = before.reduce((sum, path) => sum + readFileSync(path).length, 0) + 10;
   await nights.night(firstNight + dayMs + 60_000, `raw.bytes_max=${bytesMax}`, 'raw.keep_days=30');
   const left = rawFiles(nights.output);
   expect(left.reduce((sum, path) => sum + readFileSync(path).length, 0)).toBeLessThanOrEqual(bytesMax);
-  expect(left).not.toContain(rawFiles(nights.output)[-1]);
+  expect(left).not.toContain(before[0]);
   expect(left.length).toBeGreaterThan(0);
 });
 

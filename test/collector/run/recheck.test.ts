@@ -2,12 +2,13 @@ import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { isProven } from '../../../src/archive/format/coverage.ts';
 import { readCurrentCoverageOf, readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
-import { subtract, union } from '../../../src/base/window.ts';
+import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
+import { floorToDay, intersect, subtract, union, type Window } from '../../../src/base/window.ts';
 import type { BackfillPlan } from '../../../src/collector/steps/estimate-step.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
 
-test('backfill --recheck inferred plans only the inferred windows of the range', async () => {
+test('backfill --recheck inferred plans only the inferred windows of the range, as far as they can be proven by now', async () => {
   const nights = await startNights({ seed: 9, markets: 3, ticksPerDay: 20, lifetimeDaysMax: 60 }, fewFiles);
   expect((await nights.night(firstNight)).exit_code).toBe(0);
   const window = { from: firstNight - 2 * dayMs, to: firstNight };
@@ -17,7 +18,7 @@ test('backfill --recheck inferred plans only the inferred windows of the range',
       shown = shownPlan;
     };
     const how = { window, symbols: [], force: false, allKnown: true, recheckInferred, showPlan };
-    await backfill.run(await nights.contextAt(firstNight), how);
+    await backfill.run(await nights.contextAt(firstNight + dayMs), how);
     return shown!;
   };
   const [plain, recheck] = [await plan(false), await plan(true)];
@@ -27,32 +28,39 @@ test('backfill --recheck inferred plans only the inferred windows of the range',
     const missing = plain.plans.find((other) => other.symbol === symbol)?.windows ?? [];
     const covered = readCurrentCoverageOf(db, [symbol]).get(symbol)!;
     const inferred = subtract(union(covered), union(covered.filter(isProven))).filter((w) => w.to > window.from);
-    const cut = inferred.map((w) => ({ from: Math.max(w.from, window.from), to: Math.min(w.to, window.to) }));
+    const provable = intersect(inferred, [{ from: window.from, to: floorToDay(firstNight) }]);
     expect(readSymbolCoverage(db, symbol).length).toBeGreaterThan(0);
-    expect(windows).toEqual(union([...missing, ...cut]));
+    expect(windows).toEqual(union([...missing, ...provable]));
   }
   expect(recheck.plans.length).toBeGreaterThan(0);
   expect(recheck.requests).toBeGreaterThan(recheck.windows);
   archive.close();
 });
 
-test('a day that was proved soon after midnight becomes complete on that day with --recheck inferred', async () => {
-  // Ten minutes after midnight, no response about the last hour is final.
-  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 100 }, [...fewFiles, 'poll.confirm=now'], {
+test('what a night soon after midnight could not prove, --recheck inferred proves on that day', async () => {
+  // Ten minutes after midnight, no response proves the day before.
+  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 100 }, [...fewFiles, 'poll.settle_hours=1'], {
     runs: true,
   });
   const midnight = Date.UTC(2025, 5, 1);
-  const stateOf = async (day: number): Promise<string> => {
+  const nowMs = midnight + 2 * 3_600_000;
+  const yesterday = { from: midnight - dayMs, to: midnight };
+  /** The windows of yesterday that are not proven. */
+  const readUnproven = async (): Promise<Window[]> => {
     const archive = openConfiguredArchive(await nights.contextAt(nowMs), false);
-    const { days } = archive.readManifest();
+    const { db } = archive.state;
+    const unproven = readAllSymbols(db).flatMap(({ symbol }) => {
+      const covered = readCurrentCoverageOf(db, [symbol]).get(symbol)!;
+      return subtract(intersect(covered, [yesterday]), covered.filter(isProven));
+    });
     archive.close();
-    return days[new Date(day).toISOString().slice(0, 10)]!.state;
+    return unproven;
   };
   await nights.night(midnight + 10 * 60_000);
-  const nowMs = midnight + 2 * 3_600_000;
-  expect(await stateOf(midnight - dayMs)).toBe('incomplete');
+  const before = await readUnproven();
+  expect(before.filter(({ to }) => to === midnight)).toHaveLength(12);
   const window = { from: midnight - 2 * dayMs, to: midnight };
   const how = { window, symbols: [], force: false, allKnown: true, recheckInferred: true, showPlan: null };
   expect((await backfill.run(await nights.contextAt(nowMs), how)).exit_code).toBe(0);
-  expect(await stateOf(midnight - dayMs)).toBe('complete');
+  expect(await readUnproven()).toEqual([]);
 });

@@ -105,8 +105,7 @@ test.each([
   /** The state of every day, judged now, and what it says of its lists. */
   const judge = async (n: number) => {
     const { settings } = await nights.contextAt(at(n));
-    const settleMs = settings.archive.settleMinutes * 60_000;
-    const options = { root: nights.output, create: false, upstream: null, parts: 1, writer: 'test', settleMs };
+    const options = { root: nights.output, create: false, upstream: null, parts: 1, writer: 'test' };
     const archive = openArchive(options, systemDisk);
     const state = readCurrentState(archive, toCompletenessRules(settings), at(n));
     const { days } = computeCompletenessOf(archive, state, at(n));

@@ -45,7 +45,7 @@ export function startAudit(
   seriesModel: SeriesModel,
   acceptedRows: AcceptedRows,
   reader: Reader,
-  rules: { readonly settleMs: number; readonly lookbackMs: number },
+  rules: { readonly lookbackMs: number },
 ): Audit {
   // Most files do not change between audits.
   const decoded = new Map<string, Rows>();
@@ -193,19 +193,17 @@ export function startAudit(
   }
 
   /**
-   * Notes the rows that a repair restored from the state, which joins the windows of several responses that had settled.
-   * Such a row states only that: its time is neither later than its response nor later than `settleMs` after its end.
+   * Notes the rows that a repair restored from the state, which joins the proven windows of several responses: such a
+   * row has the earliest time of them.
    */
   function noteRestored(manifest: Manifest, damagedPaths: readonly string[]): void {
     for (const [symbol, rows] of coverageIn(manifest)) {
       const claims = oracle.covers.get(symbol) ?? [];
-      const isSettled = ({ from, to, fetchedAt }: CoveredWindow): boolean =>
-        claims.some(
-          (claim) => claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs),
-        );
+      const isAnsweredLater = ({ from, to, fetchedAt }: CoveredWindow): boolean =>
+        claims.some((claim) => claim.from < to && from < claim.to && fetchedAt <= claim.fetchedAt);
       const isOfDamagedFile = ({ from }: CoveredWindow): boolean =>
         damagedPaths.some((path) => path.startsWith(`coverage/date=${new Date(from).toISOString().slice(0, 10)}/`));
-      const restoredNow = rows.filter((row) => isOfDamagedFile(row) && isSettled(row));
+      const restoredNow = rows.filter((row) => isOfDamagedFile(row) && isAnsweredLater(row));
       restored.set(symbol, [...(restored.get(symbol) ?? []), ...restoredNow]);
     }
   }

@@ -28,7 +28,7 @@ export function* findCompletenessErrors(
   rows: readonly (readonly CellValue[])[],
   oracle: Oracle,
   db: Database,
-  { settleMs, lookbackMs }: { settleMs: number; lookbackMs: number },
+  { lookbackMs }: { lookbackMs: number },
 ): Generator<string> {
   const { watermark, reached, days } = manifest;
   // Lists fetched before the publish may have been recorded after it: the manifest's symbols show what it knew.
@@ -93,11 +93,9 @@ export function* findCompletenessErrors(
     for (const { symbol, opens_at } of live) {
       if (opens_at === null) continue;
       const claims = (oracle.covers.get(symbol) ?? []).filter((w) => state === 'provisional' || isProven(w));
-      const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
       const excepted = [...lostWindows, ...takenBack].filter((w) => w.symbol === symbol);
-      const holes = subtractWindows([{ from: Math.max(from, opens_at), to: from + dayMs }], [...final, ...excepted]);
-      if (holes.length > 0)
-        yield `${state}: ${date}, and ${symbol} lacks a final response for ${JSON.stringify(holes)}`;
+      const holes = subtractWindows([{ from: Math.max(from, opens_at), to: from + dayMs }], [...claims, ...excepted]);
+      if (holes.length > 0) yield `${state}: ${date}, and ${symbol} lacks a response for ${JSON.stringify(holes)}`;
     }
   }
 }

@@ -138,7 +138,6 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     trace,
     skewMs: manners.skewMs,
     audit: startAudit(root, oracle, series, acceptedRows, reader, {
-      settleMs: settings.archive.settleMinutes * 60_000,
       lookbackMs: settings.source.firstLookbackDays * dayMs,
     }),
     traceHash: () => hash.copy().digest('hex'),

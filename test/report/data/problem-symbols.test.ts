@@ -41,7 +41,7 @@ const list = (rest: Partial<CompletenessInput>, live: readonly ReturnType<typeof
       coverage: new Map(),
       namedSymbols: null,
       nowMs,
-      lifetimeRules: { lookbackMs: 0, lingerMs: 0, settleMs: 0 },
+      lifetimeRules: { lookbackMs: 0, lingerMs: 0 },
       ...rest,
     },
     { live },

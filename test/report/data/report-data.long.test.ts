@@ -13,7 +13,7 @@ import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publi
 import { gap, lakeWith, quiet, rain, rainLake } from '../../server/web/lake.ts';
 
 const rules: ReportRules = {
-  judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs } },
+  judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs } },
   overlapMs: 3_600_000,
   overlapMsMax: 86_400_000,
   days: 60,

@@ -2,6 +2,7 @@
 import type { CoveredWindow } from '../../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import { subtract, type Window } from '../../../../src/base/window.ts';
+import type { KnownTicks } from '../../../../src/collector/paging/prove-coverage.ts';
 
 export interface MemoryArchive {
   readonly times: Map<string, Set<number>>;
@@ -9,6 +10,8 @@ export interface MemoryArchive {
   append(record: TickRecord): Promise<void>;
   coverageOf(symbol: string): CoveredWindow[];
   lastTick(symbol: string): number | null;
+  knownTicks(symbol: string): KnownTicks;
+  findTick(symbol: string, at: number): number | null;
 }
 
 export function openMemoryArchive(onRecord: (record: TickRecord) => void = () => {}): MemoryArchive {
@@ -28,6 +31,18 @@ export function openMemoryArchive(onRecord: (record: TickRecord) => void = () =>
       await Promise.resolve();
     },
     coverageOf: (symbol) => coverage.get(symbol) ?? [],
+    knownTicks: (symbol) => {
+      const all = [...(times.get(symbol) ?? [])];
+      return {
+        first: all.length === 0 ? null : Math.min(...all),
+        last: all.length === 0 ? null : Math.max(...all),
+        count: all.length,
+      };
+    },
+    findTick: (symbol, at) => {
+      const before = [...(times.get(symbol) ?? [])].filter((t) => t <= at);
+      return before.length === 0 ? null : Math.max(...before);
+    },
     lastTick: (symbol) => {
       const symbolTimes = times.get(symbol);
       return symbolTimes === undefined || symbolTimes.size === 0 ? null : Math.max(...symbolTimes);

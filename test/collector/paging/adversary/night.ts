@@ -8,6 +8,7 @@ import {
   type KnownPages,
   type ServerBehavior,
 } from '../../../../src/collector/paging/server-behavior.ts';
+import { noSilences, Night as Responses } from '../../../../src/collector/proof/shown.ts';
 import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
 import type { MemoryArchive } from './lake.ts';
 import type { Adversary, ManualTime, Row, Traits } from './server.ts';
@@ -32,13 +33,12 @@ export async function collectNight(
   hand: ManualTime,
   plans: readonly SymbolPlan[],
   origin: 'poll' | 'backfill',
-  oldestTick?: number,
   known: Partial<KnownPages> = {},
   isCaught = false,
 ): Promise<Night> {
   const clock = toClock(hand);
-  const behavior = createServerBehavior(oldestTick, known);
-  if (isCaught) behavior.contradictions = 1;
+  const behavior = createServerBehavior(known);
+  behavior.omitsTicks = isCaught;
   const before = service.requests;
   const collected = await collectTicks(
     {
@@ -54,6 +54,12 @@ export async function collectNight(
       onPage: () => {},
       concurrency: 3,
       drain: async () => {},
+      night: new Responses(),
+      settleMs: 0,
+      knownSilences: noSilences,
+      getKnownTicks: (symbol) => lake.knownTicks(symbol),
+      getProvenSpan: () => ({ firstSeen: hand.nowMs, provenTo: hand.nowMs }),
+      findTick: async (symbol, at) => lake.findTick(symbol, at),
       getCoverage: lake.coverageOf,
       onSymbol: () => {},
     },

@@ -1,5 +1,5 @@
 /** Simulates nights with rechecks against one drawn server: when claimed ticks were missing, and when that was found. */
-import { type CoveredWindow, computeSettledWindows } from '../../../../src/archive/format/coverage.ts';
+import { type CoveredWindow, isProven } from '../../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import {
   computeOverlapMs,
@@ -11,6 +11,7 @@ import { isWithin, type Window } from '../../../../src/base/window.ts';
 import { type FetchContext, requestWindow } from '../../../../src/collector/paging/fetch-symbol.ts';
 import type { SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import { createServerBehavior } from '../../../../src/collector/paging/server-behavior.ts';
+import { Night } from '../../../../src/collector/proof/shown.ts';
 import {
   createDemotion,
   type RecheckNightContext,
@@ -36,7 +37,7 @@ interface Simulated {
    */
   readonly firstMissing: number | null;
   readonly firstFound: number | null;
-  /** Settled ticks that were claimed and missing, after each night. */
+  /** Ticks that were claimed as proven and missing, after each night. */
   readonly missing: readonly number[];
   readonly nights: readonly RecheckNightOutcome[];
   /** Requests of the polls, and all other requests. */
@@ -49,7 +50,7 @@ interface Simulated {
 const dayMs = 24 * hourMs;
 /** If a server omits nothing for this many nights, the simulation ends. */
 const nightsUndue = 4;
-const configured = { overlapMs: hourMs, settleMs: hourMs, boundMs: dayMs, share: 0.01 };
+const configured = { overlapMs: hourMs, boundMs: dayMs, share: 0.01 };
 
 function drawServer(random: Random, kind: Misbehavior): Traits {
   const traits = drawTraits(random, kind === 'sampling' || kind === 'joining' ? kind : 'contiguous');
@@ -109,7 +110,6 @@ export async function simulateNights(
   const sum = { pollRequests: 0, recheckRequests: 0 };
   let memory: RecheckHistory = emptyRecheckHistory;
   let overlapMs = configured.overlapMs;
-  let oldestTick = Number.POSITIVE_INFINITY;
   let firstMissing: number | null = null;
   let firstFound: number | null = null;
   const overlapOf = (known: RecheckHistory): number =>
@@ -124,18 +124,17 @@ export async function simulateNights(
       .map((plan) => (isCaught ? plain(plan) : plan));
     const claimed = new Map(symbols.map((symbol) => [symbol, lake.coverageOf(symbol)]));
     const storedTimes = new Map(symbols.map((symbol) => [symbol, new Set(lake.times.get(symbol))]));
-    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, isCaught);
-    oldestTick = night.behavior.oldestTick;
+    const night = await collectNight(lake, service, hand, plans, 'poll', {}, isCaught);
     // Ticks that the overlap returns are late. A publish measures the lateness.
     if (!isCaught)
       memory = recordLateness(memory, end, overlapLateness(lake, claimed, storedTimes, overlapMs), hand.nowMs);
     sum.pollRequests += night.requests;
     const threshold = ticksOf(lake) / (n + 1) / 100;
     if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > threshold) firstMissing = n;
-    const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
+    const context = contextOf(lake, service, hand, { symbols, endMs: end, seed: seed * 1000 + n });
     const windows = countRechecks(share, night.requests);
     const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), computeOverlapMs: overlapOf };
-    const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 1);
+    const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 0);
     ({ memory } = rechecked);
     sum.recheckRequests += rechecked.requests;
     nights.push(rechecked);
@@ -170,7 +169,7 @@ const plain = ({ tail: _, ...plan }: SymbolPlan): SymbolPlan => plan;
 
 const ticksOf = (lake: MemoryArchive): number => [...lake.times.values()].reduce((sum, { size }) => sum + size, 0);
 
-/** Usable ticks that the server shows by now, inside of settled coverage and missing in the archive. */
+/** Usable ticks that the server shows by now, inside of proven coverage and missing in the archive. */
 function missingOf(
   lake: MemoryArchive,
   truth: ReadonlyMap<string, readonly Row[]>,
@@ -179,7 +178,7 @@ function missingOf(
 ): number[] {
   return [...truth].flatMap(([symbol, rows]) => {
     const storedTimes = lake.times.get(symbol) ?? new Set();
-    const claimed = computeSettledWindows(lake.coverageOf(symbol), configured.settleMs);
+    const claimed = lake.coverageOf(symbol).filter(isProven);
     return rows
       .filter((row) => isUsable(row, traits) && row.seenFrom <= nowMs && !storedTimes.has(row.t))
       .filter(({ t }) => claimed.some((w) => isWithin(t, w)))
@@ -189,7 +188,6 @@ function missingOf(
 
 interface NightOf {
   readonly symbols: readonly string[];
-  readonly oldestTick: number;
   readonly endMs: number;
   readonly seed: number;
 }
@@ -198,7 +196,7 @@ function contextOf(
   lake: MemoryArchive,
   service: Adversary,
   hand: ManualTime,
-  { symbols, oldestTick, endMs, seed }: NightOf,
+  { symbols, endMs, seed }: NightOf,
 ): RecheckNightContext {
   const drawn = createSeededRandom(seed);
   const cover: FetchContext = {
@@ -206,12 +204,13 @@ function contextOf(
     clock: toClock(hand),
     runId: 'run',
     origin: 'poll',
-    behavior: createServerBehavior(oldestTick),
+    behavior: createServerBehavior(),
     pageLimit: 5000,
     futureSkewMs: 60_000,
     signal: new AbortController().signal,
     append: lake.append,
     onPage: () => {},
+    night: new Night(),
   };
   const record = (symbol: string, windows: readonly Window[]): TickRecord => ({
     runId: 'run',
@@ -227,7 +226,6 @@ function contextOf(
   });
   return {
     symbols: symbols.map((symbol) => ({ symbol, ticks: lake.times.get(symbol)?.size ?? 0 })),
-    settleMs: configured.settleMs,
     endMs,
     random: drawn.share,
     getCoverage: (symbol) => lake.coverageOf(symbol).toSorted((a, b) => a.from - b.from),
@@ -238,7 +236,7 @@ function contextOf(
     demote: (symbol, windows: readonly CoveredWindow[]) =>
       lake.append({ ...record(symbol, []), origin: windows[0]!.origin, ...createDemotion(windows) }),
     refetch: async (plans) => {
-      await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, true);
+      await collectNight(lake, service, hand, plans, 'poll', {}, true);
     },
     nowMs: () => hand.nowMs,
     countRequests: () => service.requests,

@@ -1,0 +1,291 @@
+import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
+import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
+import { UpstreamError } from '../../base/errors.ts';
+import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
+import { dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
+import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proof/proven.ts';
+import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
+import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
+import type { Observation } from './observation.ts';
+import { grids, widenToGrid } from './server-behavior.ts';
+
+/** What the archive knows of a symbol's ticks, published or journaled. Times in epoch ms. */
+export interface KnownTicks {
+  readonly first: number | null;
+  readonly last: number | null;
+  readonly count: number;
+}
+
+export interface ProofContext extends FetchContext {
+  readonly night: Night;
+  readonly concurrency: number;
+  /** Age, in ms, at which the ticks that the server has are taken to be final; see `computeCut`. */
+  readonly settleMs: number;
+  /** The longest silences of the last night. */
+  readonly knownSilences: Silences;
+  /** The durable coverage of a symbol. */
+  getCoverage(symbol: string): Window[];
+  getKnownTicks(symbol: string): KnownTicks;
+  /** When a symbol was first seen, and the end of its last proven window, epoch ms. */
+  getProvenSpan(symbol: string): { readonly firstSeen: number; readonly provenTo: number };
+  /** The last known tick at or before a time, epoch ms; null if none is found. */
+  findTick(symbol: string, at: number): Promise<number | null>;
+}
+
+/** Requests per collection that show how far the server reaches. */
+const yardsticksMax = 3;
+
+/**
+ * Proves the ends of what the responses of a run showed, by what its other responses show: after all symbols were requested,
+ * and once more after requests for what is still unproven. Appends what is proven.
+ */
+export async function proveEdges(
+  context: ProofContext,
+  edges: readonly Edge[],
+  empties: readonly EmptyResponse[],
+): Promise<void> {
+  let open = await claimProven(context, edges);
+  if (open.length === 0 && empties.length === 0) return;
+  await requestSilences(context);
+  const needed = findNeededReach(open, empties);
+  for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, needed, i)) break;
+  open = await claimProven(context, open);
+  const again: Edge[] = [];
+  await forEachConcurrent(
+    context.concurrency,
+    open.filter((edge) => deservesLook(context, edge)),
+    async (edge) => {
+      context.signal.throwIfAborted();
+      again.push(...(await lookAgain(context, edge)));
+    },
+  );
+  await claimProven(context, again);
+}
+
+/** Where the history of a service begins. Epoch ms. */
+export interface Horizon {
+  /** From here on, ticks are expected. */
+  readonly from: number;
+  /** The oldest and the latest tick that it showed of any symbol. */
+  readonly oldest: number;
+  readonly latest: number;
+}
+
+/** So many symbols must show nothing older. */
+const horizonSymbols = 3;
+
+/**
+ * Looks for the oldest tick that the service shows in this run, if none is near the start of what is wanted: the fullest symbols
+ * are asked for the time before it, with that tick as the end. Resolves to the next midnight, because the horizon moves on, or to
+ * null: there is none, or none is known. A refusal, a failure and few symbols show none.
+ * @param wanted start of the windows that were requested, epoch ms
+ */
+export async function findHorizon(context: ProofContext, wanted: number): Promise<Horizon | null> {
+  const { night } = context;
+  const oldest = night.shown.reduce((min, { shown }) => Math.min(min, shown.first!), Number.POSITIVE_INFINITY);
+  const symbols = new Set(night.shown.map(({ symbol }) => symbol));
+  if (symbols.size < horizonSymbols || oldest - wanted <= dayMs) return null;
+  const fullest = [...symbols].sort((a, b) => night.countTicks(b) - night.countTicks(a)).slice(0, horizonSymbols);
+  for (const symbol of fullest) {
+    const before = { from: wanted, to: oldest };
+    const o = await requestMore(context, symbol, before, before);
+    if (o === null || o.received > 0) return null;
+  }
+  const latest = night.shown.reduce((max, { shown }) => Math.max(max, shown.last!), Number.NEGATIVE_INFINITY);
+  return { from: Math.ceil(oldest / dayMs) * dayMs, oldest, latest };
+}
+
+/** The last UTC midnight at least `settleMs` before a response: later ticks may still come late. */
+export const computeCut = (observedAt: number, settleMs: number): number =>
+  Math.floor((observedAt - settleMs) / dayMs) * dayMs;
+
+/** Splits a claim at the cut of its response: what is later is only inferred, between two ticks as well. */
+export function cutClaim<T extends Omit<CoveredWindow, 'origin'>>(claim: T, settleMs: number): T[] {
+  if (!isProven(claim)) return [claim];
+  const cut = Math.max(claim.from, computeCut(claim.fetchedAt, settleMs));
+  const pieces = [
+    { ...claim, to: Math.min(claim.to, cut) },
+    { ...claim, from: cut, evidence: 'inferred' as const },
+  ];
+  return pieces.filter((piece) => !isEmpty(piece));
+}
+
+/** The part of an edge that a response of its time can prove. */
+function findProvable({ window, observedAt }: Edge, settleMs: number): Window {
+  return intersectTwo(window, { from: Number.NEGATIVE_INFINITY, to: computeCut(observedAt, settleMs) });
+}
+
+/** Claims what is proven of each edge. Resolves to those of which a part is not. */
+async function claimProven(context: ProofContext, edges: readonly Edge[]): Promise<Edge[]> {
+  const open: Edge[] = [];
+  for (const edge of edges) {
+    const proven = proveEdge(edge, bound(context, edge));
+    const provable = findProvable(edge, context.settleMs);
+    const isWhole = proven.from <= provable.from && proven.to >= provable.to;
+    if (!isEmpty(provable) && !isWhole) open.push(edge);
+    if (isEmpty(proven) || (await hasKnownTick(context, edge, proven))) continue;
+    await claimWindow(context, edge.symbol, proven, edge.observedAt, 'confirmed');
+  }
+  return open;
+}
+
+const bound = ({ night, getKnownTicks }: ProofContext, edge: Edge) =>
+  boundEdge(
+    edge,
+    night.witness(edge.symbol, edge.shown),
+    Math.max(night.countTicks(edge.symbol), getKnownTicks(edge.symbol).count),
+  );
+
+/** Whether the archive has a tick that the response did not show beyond its edge. */
+async function hasKnownTick(context: ProofContext, { symbol, side, shown }: Edge, window: Window): Promise<boolean> {
+  const beyond = side === 'after' ? { from: shown.last! + 1, to: window.to } : { from: window.from, to: shown.first! };
+  const { last } = context.getKnownTicks(symbol);
+  if (last === null || last < beyond.from) return false;
+  const tick = await context.findTick(symbol, beyond.to - 1);
+  return tick !== null && tick >= beyond.from;
+}
+
+/** Whether one more request from the shown tick on can prove more: the server reaches further, and bridges the silence. */
+function deservesLook(context: ProofContext, edge: Edge): boolean {
+  const { firstSeen, provenTo } = context.getProvenSpan(edge.symbol);
+  const since = edge.side === 'after' ? provenTo : edge.window.to;
+  if (context.origin === 'poll' && !isLookDue(Math.max(since, firstSeen), edge.observedAt)) return false;
+  const provable = findProvable(edge, context.settleMs);
+  const { reach, bridge } = bound(context, edge);
+  const { from, to } = edge.window;
+  const possible = intersectTwo(
+    provable,
+    edge.side === 'after' ? { from, to: Math.min(reach, bridge) } : { from: Math.max(reach, bridge), to },
+  );
+  return !isEmpty(possible);
+}
+
+/** Requests an edge again, from its tick on: a response of few ticks, hours and days. */
+async function lookAgain(context: ProofContext, { symbol, side, window, shown }: Edge): Promise<Edge[]> {
+  const tick = side === 'after' ? shown.last! : shown.first!;
+  const requested = side === 'after' ? { from: tick, to: window.to } : { from: window.from, to: tick + 1 };
+  const o = await requestContaining(context, symbol, requested, tick, requested);
+  if (o === null || o.countBefore > 1 || o.countAfter > 1) return [];
+  const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
+  await claimWindow(context, symbol, { from: o.times[0]!, to: o.times.at(-1)! + 1 }, o.observedAt, 'confirmed');
+  // What it shows beyond the edge may be cut by rows; that it shows fewer ticks than before means that it is not.
+  const isUncapped = o.received < pageCapMin || (outermost === tick && o.received < shown.count);
+  const rest =
+    side === 'after'
+      ? { from: outermost + 1, to: Math.min(window.to, o.observedAt) }
+      : { from: window.from, to: outermost };
+  return isEmpty(rest) ? [] : [{ symbol, side, window: rest, shown: o.shown, isUncapped, observedAt: o.observedAt }];
+}
+
+/** Requests a window with a tick at its end. If the response lacks it, the server may round to a grid: it is asked on one. */
+async function requestContaining(
+  context: ProofContext,
+  symbol: string,
+  window: Window,
+  tick: number,
+  kept: Window | undefined,
+): Promise<Observation | null> {
+  const { behavior } = context;
+  const first = await requestMore(context, symbol, window, kept);
+  if (first === null || first.times.includes(tick)) return first;
+  if (behavior.gridMs > 1 || behavior.gridSearchesLeft-- <= 0) return null;
+  for (const grid of grids) {
+    const o = await requestMore(context, symbol, widenToGrid(window, grid), kept);
+    if (!o?.times.includes(tick)) continue;
+    behavior.gridMs = grid;
+    return o;
+  }
+  return null;
+}
+
+/**
+ * Requests the longest silences that the last night showed, where this one shows none as long: how far the server answers across
+ * a silence between two ticks, and how much emptiness it passes before a first tick and after a last one.
+ */
+async function requestSilences(context: ProofContext): Promise<void> {
+  const { night, clock, knownSilences } = context;
+  const to = clock.nowMs();
+  for (const kind of ['bridge', 'lead', 'trail'] as const) {
+    const silence = pickLonger(night.silences, knownSilences)[kind];
+    if (silence === null || silence === night.silences[kind]) continue;
+    // Few ticks, which no row cap cuts: up to the first one after a silence, or from the last one before it.
+    if (kind !== 'lead') await requestMore(context, silence.symbol, { from: silence.from, to });
+    else {
+      const lead = { from: Math.ceil(silence.from / dayMs) * dayMs, to: silence.to + 1 };
+      await requestContaining(context, silence.symbol, lead, silence.to, undefined);
+    }
+  }
+}
+
+/** The time across which open edges and empty responses need a witness, and whether they need one that shows a tick before it. */
+interface NeededReach extends Window {
+  readonly isFromStart: boolean;
+}
+
+const findNeededReach = (open: readonly Edge[], empties: readonly EmptyResponse[]): NeededReach => {
+  const all = [...open.map(({ side, shown, window }) => ({ side, from: shown.from, to: window.to })), ...empties];
+  return {
+    from: all.reduce((min, { from }) => Math.min(min, from), Number.POSITIVE_INFINITY),
+    to: all.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
+    isFromStart: open.some(({ side }) => side === 'before'),
+  };
+};
+
+/**
+ * Requests a symbol with few ticks that has one near the end of the needed time. Resolves to whether nothing more is to be shown so.
+ */
+async function requestReach(context: ProofContext, needed: NeededReach, nth: number): Promise<boolean> {
+  const { night, clock } = context;
+  const now = clock.nowMs();
+  const latest = Math.min(needed.to, Math.floor((now - hourMs) / dayMs) * dayMs);
+  const isLate = ({ last }: Shown): boolean => last! >= latest;
+  const isShownLate = night.shown.some(({ shown }) => shown.from <= needed.from && isLate(shown));
+  const isShownEarly = night.shown.some(({ shown }) => shown.to >= needed.to && shown.first! <= needed.from);
+  if (isShownLate && (isShownEarly || !needed.isFromStart)) return true;
+  const byLast = [...night.shown].sort(
+    (a, b) => Number(isLate(b.shown)) - Number(isLate(a.shown)) || countPerDay(a.shown) - countPerDay(b.shown),
+  );
+  const symbol = [...new Set(byLast.map((one) => one.symbol))][nth];
+  if (symbol === undefined) return true;
+  await requestMore(context, symbol, { from: needed.from, to: Math.min(now, needed.to) });
+  return false;
+}
+
+const countPerDay = ({ count, from, to }: Shown): number => count / Math.max(hourMs, to - from);
+
+/**
+ * Sends a request that only proves more. Resolves to null if it failed: what is collected stays as it is.
+ * @param kept of which part the ticks are kept; default: what is covered already, so that no lifetime grows by them
+ */
+async function requestMore(
+  context: ProofContext,
+  symbol: string,
+  window: Window,
+  kept = intersect([window], context.getCoverage(symbol)).at(-1) ?? { from: window.to, to: window.to },
+): Promise<Observation | null> {
+  try {
+    return await requestWindow(context, symbol, kept, window);
+  } catch (error) {
+    if (error instanceof UpstreamError && error.failure !== 'credential') return null;
+    throw error;
+  }
+}
+
+/** What empty responses support. */
+export function findSupports(
+  { night, getKnownTicks }: Pick<ProofContext, 'night' | 'getKnownTicks'>,
+  empties: readonly EmptyResponse[],
+): EmptyWindow[] {
+  if (night.isSick()) return [];
+  return empties.flatMap(({ symbol, observedAt, from, to }) => {
+    const known = getKnownTicks(symbol);
+    const witnessed = night.witness(symbol, { from, to });
+    // A store of each symbol's last rows has nothing before the oldest one.
+    const isKept = known.first === null || witnessed.mostTicks >= 2 * known.count;
+    const since = isKept ? from : Math.max(from, known.first!);
+    const support = findSupport({ from: since, to }, observedAt, witnessed);
+    const hasKnown =
+      support !== null && known.last !== null && known.last >= support.from && (known.first ?? known.last) < support.to;
+    return support === null || hasKnown ? [] : [{ symbol, observedAt, ...support }];
+  });
+}

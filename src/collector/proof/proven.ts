@@ -1,0 +1,135 @@
+import { dayMs, hourMs, isEmpty, union, type Window } from '../../base/window.ts';
+import type { Shown, Witnessed } from './shown.ts';
+
+// Rules 2 to 4 of "when a window may be called completely collected": docs/PROOF.md. All functions are pure, and each
+// condition only bounds how far from a shown tick the time is proven, so that the least bound decides.
+
+/** An end of what a response showed: nothing was shown beyond its outermost tick, up to the end of `window`. */
+export interface Edge {
+  readonly symbol: string;
+  /** `after`: from the last tick on; `before`: up to the first one. */
+  readonly side: 'before' | 'after';
+  /** The time without ticks, as far as the response may cover it. */
+  readonly window: Window;
+  readonly shown: Shown;
+  /** Whether no row cap cut the response here: it has fewer ticks than any cap, or a second request brought nothing more. */
+  readonly isUncapped: boolean;
+  /** When the response was generated, epoch ms. */
+  readonly observedAt: number;
+}
+
+/** How far each condition allows an edge to be proven, epoch ms; the window's end if it does not limit it. */
+type Bounds = Readonly<Record<'rows' | 'reach' | 'bridge' | 'span' | 'files' | 'kept', number>>;
+
+/** Computes the bounds of an edge. @param knownCount known ticks of the symbol */
+export function boundEdge({ side, window, shown, isUncapped }: Edge, night: Witnessed, knownCount: number): Bounds {
+  const hasMoreFiles = night.hours > shown.hours && night.days > shown.days;
+  if (side === 'after') {
+    const k = shown.last!;
+    return {
+      rows: isUncapped ? window.to : window.from,
+      reach: night.latest,
+      bridge: Math.min(
+        k + night.bridge.ms,
+        (Math.floor(k / hourMs) + night.bridge.hours + 1) * hourMs,
+        (Math.floor(k / dayMs) + night.bridge.days + 1) * dayMs,
+      ),
+      span: shown.first! + night.spanMs,
+      files: hasMoreFiles ? window.to : window.from,
+      kept: window.to,
+    };
+  }
+  const x = shown.first!;
+  return {
+    rows: isUncapped ? window.from : window.to,
+    reach: night.earliest,
+    bridge: Math.max(
+      x - night.bridge.ms,
+      (Math.floor(x / hourMs) - night.bridge.hours) * hourMs,
+      (Math.floor(x / dayMs) - night.bridge.days) * dayMs,
+    ),
+    span: shown.last! - night.spanMs,
+    files: hasMoreFiles ? window.from : window.to,
+    // A store of each symbol's last rows makes any symbol look young.
+    kept: night.mostTicks >= 2 * knownCount ? window.from : window.to,
+  };
+}
+
+/** The proven part of an edge's window, from the shown tick on. Empty if there is none. */
+export function proveEdge(edge: Edge, bounds: Bounds): Window {
+  const { from, to } = edge.window;
+  const all = Object.values(bounds);
+  return edge.side === 'after' ? { from, to: Math.min(to, ...all) } : { from: Math.max(from, ...all), to };
+}
+
+/** An empty response ends this long before it was generated, in ms: a replica may be behind. */
+const emptyLagMs = hourMs;
+
+/**
+ * What an empty response supports (rule 4), of which three nights prove it: the time that other responses showed to be in reach of
+ * the server, and up to which it passes emptiness from either end. Null: nothing.
+ */
+export function findSupport({ from, to }: Window, observedAt: number, night: Witnessed): Window | null {
+  const { before, after } = night;
+  const window = {
+    from: Math.max(
+      from,
+      night.earliest,
+      (Math.floor(to / hourMs) - after.hours) * hourMs,
+      (Math.floor(to / dayMs) - after.days) * dayMs,
+    ),
+    to: Math.min(
+      to,
+      observedAt - emptyLagMs,
+      night.latest,
+      (Math.ceil(from / hourMs) + before.hours) * hourMs,
+      (Math.ceil(from / dayMs) + before.days) * dayMs,
+    ),
+  };
+  return isEmpty(window) ? null : window;
+}
+
+/**
+ * Whether what lacks proof is requested again tonight (rule 9): in three nights after the day in which it ended, and then after 2, 4,
+ * 8 more.
+ * @param sinceMs when it ended, or when its symbol was first seen if that is later, epoch ms
+ */
+export function isLookDue(sinceMs: number, nowMs: number): boolean {
+  const nights = Math.floor(nowMs / dayMs) - Math.floor(sinceMs / dayMs) - 1;
+  return nights <= nightsMin || Number.isInteger(Math.log2(nights - 1));
+}
+
+/** Nights are told apart by UTC days, and count only this long after the one before, in ms. */
+const nightMsMin = 12 * hourMs;
+/** So many of the last nights must support a window. */
+const nightsMax = 8;
+const nightsMin = 3;
+
+/**
+ * Finds what three nights of the last eight support: each shows nothing there, and what it shows was in reach.
+ * @param supports windows by `findSupport` with the generation times of their responses, of one symbol
+ */
+export function findRepeated(supports: readonly (Window & { readonly observedAt: number })[]): Window[] {
+  const newest = supports.reduce((max, { observedAt }) => Math.max(max, observedAt), 0);
+  const byDay = Map.groupBy(
+    supports.filter(({ observedAt }) => observedAt > newest - nightsMax * dayMs),
+    ({ observedAt }) => Math.floor(observedAt / dayMs),
+  );
+  const nights: Window[][] = [];
+  let last = Number.NEGATIVE_INFINITY;
+  for (const day of [...byDay.keys()].sort((a, b) => a - b)) {
+    const night = byDay.get(day)!;
+    const at = night.reduce((min, { observedAt }) => Math.min(min, observedAt), Number.POSITIVE_INFINITY);
+    if (at - last < nightMsMin) continue;
+    last = at;
+    nights.push(union(night));
+  }
+  const limits = [...new Set(nights.flat().flatMap(({ from, to }) => [from, to]))].sort((a, b) => a - b);
+  const pieces = limits.slice(1).map((to, i) => ({ from: limits[i]!, to }));
+  return union(
+    pieces.filter(
+      (piece) =>
+        nights.filter((night) => night.some((w) => w.from <= piece.from && piece.to <= w.to)).length >= nightsMin,
+    ),
+  );
+}

@@ -1,0 +1,274 @@
+import { dayMs, hourMs, type Window } from '../../base/window.ts';
+
+/**
+ * How far apart two moments are, in the units by which servers cut their answers: in ms, and by the UTC hour limits and
+ * midnights between them.
+ */
+interface Extent {
+  readonly ms: number;
+  readonly hours: number;
+  readonly days: number;
+}
+
+const hourOf = (t: number): number => Math.floor(t / hourMs);
+const dayOf = (t: number): number => Math.floor(t / dayMs);
+
+/** What one response showed of one symbol. Times are epoch ms. */
+export interface Shown extends Window {
+  /** First and last tick inside the requested window; null: it was empty. */
+  readonly first: number | null;
+  readonly last: number | null;
+  /** Distinct times of ticks, and the UTC hours and days in which they lie. */
+  readonly count: number;
+  /** Elements of the response, usable or not. */
+  readonly received: number;
+  readonly hours: number;
+  readonly days: number;
+  /** The greatest distances between two adjacent ticks, and the two ticks that are the furthest apart; null: fewer than two. */
+  readonly bridge: Extent;
+  readonly gap: Window | null;
+}
+
+/** Summarizes a response. @param times distinct, ascending @param received its elements, usable or not */
+export function summarizeShown({ from, to }: Window, times: Float64Array, received: number): Shown {
+  let [ms, hours, days, hourCount, dayCount] = [0, 0, 0, 0, 0];
+  let [hour, day] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  let before: number | null = null;
+  let gap: Window | null = null;
+  for (const t of times) {
+    const [nextHour, nextDay] = [hourOf(t), dayOf(t)];
+    if (nextHour !== hour) hourCount++;
+    if (nextDay !== day) dayCount++;
+    if (before !== null) {
+      if (t - before > ms) gap = { from: before, to: t };
+      ms = Math.max(ms, t - before);
+      hours = Math.max(hours, nextHour - hour);
+      days = Math.max(days, nextDay - day);
+    }
+    [before, hour, day] = [t, nextHour, nextDay];
+  }
+  return {
+    from,
+    to,
+    first: times[0] ?? null,
+    last: times.at(-1) ?? null,
+    count: times.length,
+    received,
+    hours: hourCount,
+    days: dayCount,
+    bridge: { ms, hours, days },
+    gap,
+  };
+}
+
+/** The greatest value, and the greatest of other owners: what one sees of the others. */
+class TopTwo {
+  #best = Number.NEGATIVE_INFINITY;
+  #owner: unknown;
+  #second = Number.NEGATIVE_INFINITY;
+
+  note(value: number, owner: unknown): this {
+    if (owner === this.#owner) this.#best = Math.max(this.#best, value);
+    else if (value > this.#best) [this.#second, this.#best, this.#owner] = [this.#best, value, owner];
+    else this.#second = Math.max(this.#second, value);
+    return this;
+  }
+
+  /** The greatest value of others. -Infinity if there is none. */
+  without(owner: unknown): number {
+    return owner === this.#owner ? this.#second : this.#best;
+  }
+
+  copy(): TopTwo {
+    const other = new TopTwo();
+    [other.#best, other.#owner, other.#second] = [this.#best, this.#owner, this.#second];
+    return other;
+  }
+}
+
+/** What the other responses of a night bear witness of, for one response. */
+export interface Witnessed {
+  /** The latest tick of a response that began no later; -Infinity: none. */
+  readonly latest: number;
+  /** The earliest tick of a response that ended no earlier; Infinity: none. */
+  readonly earliest: number;
+  readonly bridge: Extent;
+  /** The greatest time from the first to the last tick of a response, in ms. */
+  readonly spanMs: number;
+  /** The most UTC hours and days in which a response had ticks. */
+  readonly hours: number;
+  readonly days: number;
+  /** The most whole UTC hours and days that a response passed before its first tick, and after its last one. */
+  readonly before: Pick<Extent, 'hours' | 'days'>;
+  readonly after: Pick<Extent, 'hours' | 'days'>;
+  /** The most ticks that the run showed of another symbol. */
+  readonly mostTicks: number;
+}
+
+const measures = {
+  bridgeMs: ({ bridge }: Shown) => bridge.ms,
+  bridgeHours: ({ bridge }: Shown) => bridge.hours,
+  bridgeDays: ({ bridge }: Shown) => bridge.days,
+  spanMs: ({ first, last }: Shown) => last! - first!,
+  hours: ({ hours }: Shown) => hours,
+  days: ({ days }: Shown) => days,
+  hoursAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : hourOf(shown.to) - hourOf(shown.last!) - 1),
+  daysAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : dayOf(shown.to) - dayOf(shown.last!) - 1),
+};
+
+/** No page cap of a server is smaller. */
+export const pageCapMin = 4;
+
+/** Whether a row cap may have cut a response, so that what it lacks at an end is not known to be empty. */
+const mayBeCapped = ({ received }: Shown): boolean => received >= pageCapMin;
+
+type Measure = keyof typeof measures;
+
+/** A time without ticks of a symbol, epoch ms. */
+interface Silence extends Window {
+  readonly symbol: string;
+}
+
+/** The longest silences that a night showed: between two ticks, before a first tick, and after a last one. */
+export type Silences = Readonly<Record<'bridge' | 'lead' | 'trail', Silence | null>>;
+
+export const noSilences: Silences = { bridge: null, lead: null, trail: null };
+
+const lengthOf = (window: Window | null): number => (window === null ? 0 : window.to - window.from);
+
+/** Of each kind the longer one, of two equally long ones that of `a`. */
+export const pickLonger = (a: Silences, b: Silences): Silences => ({
+  bridge: lengthOf(b.bridge) > lengthOf(a.bridge) ? b.bridge : a.bridge,
+  lead: lengthOf(b.lead) > lengthOf(a.lead) ? b.lead : a.lead,
+  trail: lengthOf(b.trail) > lengthOf(a.trail) ? b.trail : a.trail,
+});
+
+/** The whole UTC hours and days of a time without ticks before a tick. */
+const countWhole = (lead: Window | null): Pick<Extent, 'hours' | 'days'> => ({
+  hours: lead === null ? 0 : Math.max(0, hourOf(lead.to) - Math.ceil(lead.from / hourMs)),
+  days: lead === null ? 0 : Math.max(0, dayOf(lead.to) - Math.ceil(lead.from / dayMs)),
+});
+
+/** Share of empty responses among requests that reach a known tick, above which a night is sick. */
+const sickShare = 0.01;
+
+/** What the responses of one source showed in one run, in which each is a witness for all others. */
+export class Night {
+  readonly #shown: { readonly symbol: string; readonly shown: Shown }[] = [];
+  readonly #measures = new Map(Object.keys(measures).map((name) => [name as Measure, new TopTwo()]));
+  readonly #mostTicks = new TopTwo();
+  /** The first and the last tick of each symbol so far, and how many different ones there are at least. */
+  readonly #ticks = new Map<string, Window & { readonly count: number }>();
+  readonly #known = { requests: 0, empty: 0 };
+  #silences = noSilences;
+  /** The longest time without ticks before the first tick of each symbol. A store of each symbol's last rows shows it before old ones. */
+  readonly #leads = new Map<string, Silence>();
+  #keptLead: Silence | null | undefined;
+  #latest: Reach | null = null;
+  #earliest: Reach | null = null;
+
+  /** Adds a response. Empty ones bear no witness. @param times of its ticks, distinct and ascending */
+  note(symbol: string, shown: Shown, times: Float64Array): void {
+    if (shown.count === 0) return;
+    this.#shown.push({ symbol, shown });
+    const { from, to, first, last, gap } = shown;
+    this.#silences = pickLonger(this.#silences, {
+      bridge: gap === null ? null : { symbol, ...gap },
+      lead: null,
+      trail: mayBeCapped(shown) ? null : { symbol, from: last!, to },
+    });
+    const lead = { symbol, from, to: first! };
+    if (!mayBeCapped(shown) && lengthOf(lead) > lengthOf(this.#leads.get(symbol) ?? null))
+      this.#leads.set(symbol, lead);
+    for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
+    const seen = this.#ticks.get(symbol) ?? { from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY, count: 0 };
+    const count = seen.count + times.filter((t) => t < seen.from || t > seen.to).length;
+    this.#ticks.set(symbol, { from: Math.min(seen.from, first!), to: Math.max(seen.to, last!), count });
+    this.#mostTicks.note(count, symbol);
+    [this.#latest, this.#earliest, this.#keptLead] = [null, null, undefined];
+  }
+
+  /** The longest silences. */
+  get silences(): Silences {
+    if (this.#keptLead === undefined)
+      this.#keptLead = [...this.#leads.values()]
+        .filter(({ symbol }) => this.#mostTicks.without(symbol) >= 2 * this.countTicks(symbol))
+        .reduce<Silence | null>((a, b) => (lengthOf(b) > lengthOf(a) ? b : a), null);
+    return { ...this.#silences, lead: this.#keptLead };
+  }
+
+  /** All responses with ticks, in the order in which they came. */
+  get shown(): readonly { readonly symbol: string; readonly shown: Shown }[] {
+    return this.#shown;
+  }
+
+  /** How many different ticks of a symbol were shown, at least. */
+  countTicks(symbol: string): number {
+    return this.#ticks.get(symbol)?.count ?? 0;
+  }
+
+  /** Counts a request that reaches a tick known before. */
+  noteKnown(isEmpty: boolean): void {
+    this.#known.requests++;
+    if (isEmpty) this.#known.empty++;
+  }
+
+  /** Whether so many requests that reach a known tick came back empty that no empty response means anything. */
+  isSick(): boolean {
+    const { requests, empty } = this.#known;
+    return empty > 1 && empty > sickShare * requests;
+  }
+
+  /** What the other responses show, for one of them or for an empty one. */
+  witness(symbol: string, shown: Window): Witnessed {
+    this.#latest ??= new Reach(
+      this.#shown,
+      ({ from }) => from,
+      ({ last }) => last!,
+    );
+    this.#earliest ??= new Reach(
+      this.#shown,
+      ({ to }) => -to,
+      ({ first }) => -first!,
+    );
+    const most = (name: Measure): number => Math.max(0, this.#measures.get(name)!.without(shown));
+    return {
+      latest: this.#latest.find(shown.from, shown),
+      earliest: -this.#earliest.find(-shown.to, shown),
+      bridge: { ms: most('bridgeMs'), hours: most('bridgeHours'), days: most('bridgeDays') },
+      spanMs: most('spanMs'),
+      hours: most('hours'),
+      days: most('days'),
+      before: countWhole(this.silences.lead),
+      after: { hours: most('hoursAfter'), days: most('daysAfter') },
+      mostTicks: Math.max(0, this.#mostTicks.without(symbol)),
+    };
+  }
+}
+
+/** The greatest value among the responses whose bound is at most a given one. */
+class Reach {
+  readonly #bounds: readonly number[];
+  readonly #tops: readonly TopTwo[];
+
+  constructor(
+    all: readonly { readonly shown: Shown }[],
+    boundOf: (shown: Shown) => number,
+    measure: (shown: Shown) => number,
+  ) {
+    const sorted = all.map(({ shown }) => shown).sort((a, b) => boundOf(a) - boundOf(b));
+    this.#bounds = sorted.map(boundOf);
+    let top = new TopTwo();
+    this.#tops = sorted.map((shown) => (top = top.copy().note(measure(shown), shown)));
+  }
+
+  find(bound: number, owner: unknown): number {
+    let [low, high] = [0, this.#bounds.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#bounds[middle]! <= bound) low = middle + 1;
+      else high = middle;
+    }
+    return low === 0 ? Number.NEGATIVE_INFINITY : this.#tops[low - 1]!.without(owner);
+  }
+}

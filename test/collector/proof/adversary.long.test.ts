@@ -1,0 +1,20 @@
+import { describe, expect, test } from 'vitest';
+import { share } from '../../harness/share.ts';
+import { describeClaim, runSeed } from './oracle.ts';
+import { habits } from './server.ts';
+
+// Worlds are drawn by seed: SEED=… sets the first one, SEEDS=… their number per habit. A failure names seed and habit.
+const first = Number(process.env.SEED ?? 1);
+const seeds = Number(process.env.SEEDS ?? Math.ceil(share));
+
+describe('a server with a habit within the assumptions of PROOF.md', () => {
+  test.for(habits.filter(({ isPromised }) => isPromised).map((habit) => [habit.name, habit] as const))(
+    '%s: no tick is missing where the archive claims to be complete',
+    async ([, habit]) => {
+      const wrong: string[] = [];
+      for (let seed = first; seed < first + seeds && wrong.length === 0; seed++)
+        wrong.push(...(await runSeed(seed, [habit], {})).claims.slice(0, 3).map(describeClaim));
+      expect(wrong).toEqual([]);
+    },
+  );
+});

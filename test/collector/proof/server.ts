@@ -1,0 +1,416 @@
+/** A server of ticks with habits. Each habit is a switch of its own; any may be combined. */
+import { UpstreamError } from '../../../src/base/errors.ts';
+import type { Upstream } from '../../../src/client/upstream.ts';
+import { createDice, type Dice, day, hash, hour, type Listed, midnightOf, type World } from './world.ts';
+
+/** The ends of what is served, both included, epoch ms. */
+interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** One request, as a habit sees it. */
+export interface Asked extends Span {
+  readonly listed: Listed;
+  /** The night's number, from 0. */
+  readonly night: number;
+  readonly now: number;
+  readonly dice: Dice;
+}
+
+export interface Habit {
+  readonly name: string;
+  /** Whether the assumptions of PROOF.md hold for it: no claim may be false. */
+  readonly isPromised: boolean;
+  /** The end from which it reads until a budget is used up (A3): of data, or of rows. */
+  readonly budget?: { readonly side: Side; readonly isOfRows: boolean };
+  /** Whether it stores the last rows of each symbol. */
+  readonly isRowStore?: boolean;
+  /** The request is refused with a status, or fails. */
+  refuses?(asked: Asked): boolean;
+  fails?(asked: Asked): boolean;
+  /** The answer is empty whatever there is. */
+  isSilent?(asked: Asked): boolean;
+  /** The span that is served of the one that was asked for. */
+  narrows?(asked: Asked): Span;
+  /** Whether a tick is there at the time of the request. */
+  hasTick?(t: number, asked: Asked): boolean;
+  /** When a tick appears for the first time. Default: at its own time. */
+  appears?(t: number, listed: Listed): number;
+  /** The ticks that are kept of all that are in the span. */
+  cuts?(times: Float64Array, asked: Asked): Float64Array;
+}
+
+export interface Service {
+  requests: number;
+  night: number;
+  ticks: Upstream['ticks'];
+  /** When a tick appears, epoch ms. */
+  appears(t: number, listed: Listed): number;
+}
+
+/** A clock that the simulation moves, epoch ms. */
+export interface Hand {
+  now: number;
+}
+
+export function openService(world: World, habits: readonly Habit[], hand: Hand): Service {
+  const dice = createDice(world.seed + 7919);
+  const byName = new Map(world.symbols.map((listed) => [listed.name, listed]));
+  const isEchoing = dice.share() < 0.5;
+  const isDated = dice.share() < 0.7;
+  const [includesFrom, includesTo] = [dice.share() < 0.7, dice.share() < 0.4];
+  const appears = (t: number, listed: Listed): number =>
+    habits.reduce((latest, habit) => Math.max(latest, habit.appears?.(t, listed) ?? t), t);
+  const service: Service = {
+    requests: 0,
+    night: 0,
+    appears,
+    async ticks({ symbol, from, to, limit }) {
+      service.requests++;
+      hand.now += Math.floor(dice.between(20, 200));
+      await Promise.resolve();
+      const listed = byName.get(symbol)!;
+      const asked = { listed, from, to, night: service.night, now: hand.now, dice };
+      const facts = { symbol, window: { from, to } };
+      if (habits.some((habit) => habit.refuses?.(asked)))
+        throw new UpstreamError('tick page', { failure: 'refused', status: 400, reason: 'HTTP 400', ...facts });
+      if (habits.some((habit) => habit.fails?.(asked)))
+        throw new UpstreamError('tick page', { failure: 'transient', reason: 'error: "internal"', ...facts });
+      const times = answer(asked, limit);
+      return {
+        t: Float64Array.from(times),
+        p: Float64Array.from(times, (t) => Math.round(1000 * hash(t, 1)) / 1000),
+        received: times.length,
+        rejected: [],
+        gaps: [],
+        from: isEchoing ? from : null,
+        to: isEchoing ? to : null,
+        generatedAt: isDated ? hand.now : null,
+      };
+    },
+  };
+
+  function answer(asked: Asked, limit: number): Float64Array {
+    if (habits.some((habit) => habit.isSilent?.(asked))) return new Float64Array();
+    let span: Span = {
+      from: includesFrom ? asked.from : asked.from + 1,
+      to: Math.min(includesTo ? asked.to : asked.to - 1, asked.now),
+    };
+    for (const habit of habits) span = habit.narrows?.({ ...asked, ...span }) ?? span;
+    let times = slice(asked.listed.times, span);
+    for (const habit of habits) {
+      const { hasTick, appears: when } = habit;
+      if (hasTick !== undefined) times = times.filter((t) => hasTick(t, asked));
+      if (when !== undefined) times = times.filter((t) => when(t, asked.listed) <= asked.now);
+    }
+    for (const habit of habits) times = habit.cuts?.(times, { ...asked, ...span }) ?? times;
+    return times.length > limit ? times.subarray(0, limit) : times;
+  }
+  return service;
+}
+
+/** The position of the first time at or after `t`. */
+export function positionOf(times: Float64Array, t: number): number {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle]! < t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const slice = (times: Float64Array, { from, to }: Span): Float64Array =>
+  times.subarray(positionOf(times, from), Math.max(positionOf(times, from), positionOf(times, to + 1)));
+
+type Side = 'first' | 'last';
+
+/** Keeps ticks from one side as long as `goesOn`, which sees the next tick and the ones kept before it. */
+function keepWhile(
+  times: Float64Array,
+  side: Side,
+  goesOn: (t: number, before: number | undefined, kept: number) => boolean,
+): Float64Array {
+  const n = times.length;
+  for (let i = 0; i < n; i++) {
+    const [t, before] = side === 'first' ? [times[i]!, times[i - 1]] : [times[n - 1 - i]!, times[n - i]];
+    if (!goesOn(t, before, i)) return side === 'first' ? times.subarray(0, i) : times.subarray(n - i);
+  }
+  return times;
+}
+
+/** The number of rows that a server sends at most. */
+const capped = (name: string, side: Side, rows: (asked: Asked) => number): Habit => ({
+  name,
+  isPromised: true,
+  budget: { side, isOfRows: true },
+  cuts(times, asked) {
+    const max = Math.floor(rows(asked));
+    if (times.length <= max) return times;
+    return side === 'first' ? times.subarray(0, max) : times.subarray(times.length - max);
+  },
+});
+
+/** A number of bytes in place of rows. */
+const cappedByBytes = (side: Side, bytes: number): Habit => ({
+  name: `${side} ${bytes} bytes`,
+  isPromised: true,
+  budget: { side, isOfRows: true },
+  cuts(times) {
+    let sum = 0;
+    return keepWhile(times, side, (t) => {
+      sum += 30 + 40 * hash(t, 2);
+      return sum <= bytes;
+    });
+  },
+});
+
+const clamped = (side: Side, hours: number): Habit => ({
+  name: `${side} ${hours} h of the request`,
+  isPromised: true,
+  narrows: ({ from, to }) =>
+    side === 'first'
+      ? { from, to: Math.min(to, from + hours * hour) }
+      : { from: Math.max(from, to - hours * hour), to },
+});
+
+/** Whole UTC units from the one in which the request begins or ends. */
+const calendar = (side: Side, n: number, unit: number, name: string): Habit => ({
+  name: `${side} ${n} UTC ${name}`,
+  isPromised: true,
+  narrows({ from, to }) {
+    const [first, last] = [from - (from % unit), to - (to % unit)];
+    return side === 'first'
+      ? { from, to: Math.min(to, first + n * unit - 1) }
+      : { from: Math.max(from, last - (n - 1) * unit), to };
+  },
+});
+
+/** The first or last files that have data: a file for each UTC hour or day. */
+const files = (side: Side, n: number, unit: number, name: string): Habit => ({
+  name: `${side} ${n} ${name} files with data`,
+  isPromised: true,
+  budget: { side, isOfRows: false },
+  cuts(times) {
+    const seen = new Set<number>();
+    return keepWhile(times, side, (t) => seen.add(Math.floor(t / unit)).size <= n);
+  },
+});
+
+const untilGap = (side: Side, hours: number): Habit => ({
+  name: `${side === 'first' ? 'up to the first' : 'back to the last'} gap of ${hours} h`,
+  isPromised: true,
+  budget: { side, isOfRows: false },
+  cuts: (times) => keepWhile(times, side, (t, before) => before === undefined || Math.abs(t - before) < hours * hour),
+});
+
+/** Reads files from one end of the request on, until one is absent. */
+const untilAbsent = (side: Side, unit: number, name: string): Habit => ({
+  name: `${side === 'first' ? 'up to the first' : 'back to the last'} absent ${name}`,
+  isPromised: true,
+  budget: { side, isOfRows: false },
+  cuts: (times) =>
+    keepWhile(
+      times,
+      side,
+      (t, before) => before === undefined || Math.abs(Math.floor(t / unit) - Math.floor(before / unit)) <= 1,
+    ),
+});
+
+/** The same, and the file of the request's own end may be absent too. */
+const untilAbsentOfRequest = (side: Side, unit: number, name: string): Habit => ({
+  name: `${side === 'first' ? 'up to the first' : 'back to the last'} absent ${name} of the request`,
+  isPromised: true,
+  budget: { side, isOfRows: false },
+  cuts: (times, { from, to, now }) =>
+    keepWhile(times, side, (t, before) => {
+      const near = before ?? (side === 'first' ? from : Math.min(to, now));
+      return Math.abs(Math.floor(t / unit) - Math.floor(near / unit)) <= 1;
+    }),
+});
+
+const spanned = (side: Side, hours: number): Habit => ({
+  name: `${hours} h ${side === 'first' ? 'from the first' : 'before the last'} tick`,
+  isPromised: true,
+  budget: { side, isOfRows: false },
+  cuts: (times) =>
+    keepWhile(times, side, (t) => Math.abs(t - (side === 'first' ? times[0]! : times.at(-1)!)) <= hours * hour),
+});
+
+const keepsDays = (days: number): Habit => ({
+  name: `keeps ${days} days`,
+  isPromised: true,
+  narrows: ({ from, to, now }) => ({ from: Math.max(from, now - days * day), to }),
+});
+
+const keepsRows = (rows: number): Habit => ({
+  name: `keeps ${rows} rows a symbol`,
+  isPromised: true,
+  isRowStore: true,
+  narrows({ from, to, now, listed: { times } }) {
+    const oldest = times[positionOf(times, now + 1) - rows] ?? Number.NEGATIVE_INFINITY;
+    return { from: Math.max(from, oldest), to };
+  },
+});
+
+const silent = (name: string, isSilent: (asked: Asked) => boolean): Habit => ({ name, isPromised: true, isSilent });
+
+const lagging = (hours: number, isPromised = true): Habit => ({
+  name: `replica ${hours} h behind`,
+  isPromised,
+  narrows: ({ from, to, now, dice }) => ({ from, to: dice.share() < 0.5 ? Math.min(to, now - hours * hour) : to }),
+});
+
+const late = (hours: number, isPromised = true): Habit => ({
+  name: `3 % late by ${hours} h`,
+  isPromised,
+  appears: (t, { nth }) => (hash(t, nth + 100) < 0.03 ? t + hours * hour * (0.2 + 0.8 * hash(t, nth + 200)) : t),
+});
+
+const rounding = (unit: number, name: string, isOutward: boolean): Habit => ({
+  name: `rounds to ${name}${isOutward ? ' outward' : ''}`,
+  isPromised: true,
+  narrows: ({ from, to }) => ({
+    from: from - (from % unit),
+    to: isOutward ? Math.ceil(to / unit) * unit : to - (to % unit),
+  }),
+});
+
+const refusing = (hours: number): Habit => ({
+  name: `refuses widths over ${hours} h`,
+  isPromised: true,
+  refuses: ({ from, to }) => to - from > hours * hour + 5,
+});
+
+/** Live ticks of the last two hours, and a day's file that appears some hours after the day. */
+const partitioned = (hours: number, isPromised = true): Habit => ({
+  name: `live 2 h, a day's partition ${hours} h after it`,
+  isPromised,
+  hasTick: (t, { now }) => t > now - 2 * hour || midnightOf(t) + day + hours * hour <= now,
+});
+
+const outside = (habit: Habit): Habit => ({ ...habit, isPromised: false });
+
+export const honest: Habit = { name: 'honest', isPromised: true };
+
+/** All habits alone, as PROOF.md lists them. */
+export const habits: readonly Habit[] = [
+  honest,
+  capped('first 100 rows', 'first', () => 100),
+  capped('last 100 rows', 'last', () => 100),
+  capped('first 60 rows ± 50 %', 'first', ({ dice }) => 60 * dice.between(0.5, 1.5)),
+  capped('last 60 rows ± 50 %', 'last', ({ dice }) => 60 * dice.between(0.5, 1.5)),
+  capped('first 5 to 45 rows by symbol', 'first', ({ listed }) => 5 + 40 * hash(listed.nth, 3)),
+  capped('last 5 to 45 rows by symbol', 'last', ({ listed }) => 5 + 40 * hash(listed.nth, 3)),
+  cappedByBytes('first', 3000),
+  cappedByBytes('last', 3000),
+  ...[7, 12, 24, 48, 72].flatMap((hours) => [clamped('first', hours), clamped('last', hours)]),
+  ...[1, 2].flatMap((n) => [calendar('first', n, day, 'days'), calendar('last', n, day, 'days')]),
+  ...[12, 30].flatMap((n) => [calendar('first', n, hour, 'hours'), calendar('last', n, hour, 'hours')]),
+  ...[1, 2].flatMap((n) => [files('first', n, day, 'day'), files('last', n, day, 'day')]),
+  files('first', 12, hour, 'hour'),
+  files('last', 12, hour, 'hour'),
+  ...[8, 24, 60].flatMap((hours) => [untilGap('first', hours), untilGap('last', hours)]),
+  ...[
+    [day, 'day'],
+    [hour, 'hour'],
+  ].flatMap(([unit, name]) => [
+    untilAbsent('first', unit as number, name as string),
+    untilAbsent('last', unit as number, name as string),
+    untilAbsentOfRequest('first', unit as number, name as string),
+    untilAbsentOfRequest('last', unit as number, name as string),
+  ]),
+  ...[24, 48, 72].flatMap((hours) => [spanned('first', hours), spanned('last', hours)]),
+  ...[1, 3, 4, 12, 30].map(keepsDays),
+  keepsRows(400),
+  keepsRows(60),
+  silent('10 % empty', ({ dice }) => dice.share() < 0.1),
+  silent('30 % empty', ({ dice }) => dice.share() < 0.3),
+  silent('half of the symbols empty in night 1', ({ night, listed }) => night === 0 && hash(listed.nth, 4) < 0.5),
+  silent('half of the symbols empty in night 2', ({ night, listed }) => night === 1 && hash(listed.nth, 4) < 0.5),
+  silent('source A empty in night 1', ({ night, listed }) => night === 0 && listed.source === 'A'),
+  silent('source A empty in night 3', ({ night, listed }) => night === 2 && listed.source === 'A'),
+  silent('a busy symbol empty in nights 1, 2', ({ night, listed }) => night < 2 && listed.nth === 0),
+  silent(
+    'a sparse symbol empty in nights 2, 4',
+    ({ night, listed: { kind, nth } }) => kind === 'sparse' && nth % 9 === 0 && night % 2 === 1,
+  ),
+  { name: '15 % errors', isPromised: true, fails: ({ dice }) => dice.share() < 0.15 },
+  late(12),
+  late(24),
+  lagging(6),
+  lagging(20),
+  rounding(1000, 'seconds', false),
+  rounding(60_000, 'minutes', false),
+  rounding(day, 'days', false),
+  rounding(1000, 'seconds', true),
+  rounding(60_000, 'minutes', true),
+  rounding(day, 'days', true),
+  refusing(24),
+  refusing(100),
+  partitioned(6),
+  // What PROOF.md does not promise.
+  {
+    name: '24 h around the middle tick',
+    isPromised: false,
+    cuts(times) {
+      const middle = times[times.length >> 1]!;
+      return times.filter((t) => Math.abs(t - middle) <= 12 * hour);
+    },
+  },
+  {
+    name: 'up to the first absent day, and 60 rows a symbol',
+    isPromised: false,
+    narrows: keepsRows(60).narrows!,
+    cuts: untilAbsent('first', day, 'day').cuts!,
+  },
+  { name: 'every second tick', isPromised: false, cuts: (times) => times.filter((_, i) => i % 2 === 0) },
+  {
+    name: 'the first and the last 20 rows',
+    isPromised: false,
+    cuts: (times) => times.filter((_, i) => i < 20 || i >= times.length - 20),
+  },
+  partitioned(36, false),
+  late(60, false),
+  lagging(40, false),
+  outside({
+    name: 'first 12 to 72 h of the request, by symbol',
+    isPromised: true,
+    narrows: ({ from, to, listed }) => ({ from, to: Math.min(to, from + (12 + 60 * hash(listed.nth, 5)) * hour) }),
+  }),
+  outside({
+    name: 'keeps 2 to 10 days, by symbol',
+    isPromised: true,
+    narrows: ({ from, to, now, listed }) => ({ from: Math.max(from, now - (2 + 8 * hash(listed.nth, 6)) * day), to }),
+  }),
+];
+
+/** Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, none with a store of rows. */
+export function arePromised(set: readonly Habit[]): boolean {
+  const budgets = set.flatMap(({ budget }) => budget ?? []);
+  const hasDataCut = budgets.some(({ isOfRows }) => !isOfRows);
+  const isOneSided = new Set(budgets.map(({ side }) => side)).size <= 1;
+  const isRowStore = set.some((habit) => habit.isRowStore === true);
+  return set.every(({ isPromised }) => isPromised) && (!hasDataCut || (isOneSided && !isRowStore));
+}
+
+/** A habit of one source only, or from a night on. */
+export function limit(habit: Habit, { source, night = 0 }: { source?: 'A' | 'B'; night?: number }): Habit {
+  const isOn = (asked: Asked): boolean =>
+    asked.night >= night && (source === undefined || asked.listed.source === source);
+  const { refuses, fails, isSilent, narrows, hasTick, cuts, appears } = habit;
+  return {
+    name: `${habit.name}${source === undefined ? '' : ` (source ${source})`}${night === 0 ? '' : ` from night ${night + 1}`}`,
+    isPromised: habit.isPromised,
+    ...(habit.budget && { budget: habit.budget }),
+    ...(habit.isRowStore && { isRowStore: true }),
+    ...(refuses && { refuses: (asked) => isOn(asked) && refuses(asked) }),
+    ...(fails && { fails: (asked) => isOn(asked) && fails(asked) }),
+    ...(isSilent && { isSilent: (asked) => isOn(asked) && isSilent(asked) }),
+    ...(narrows && { narrows: (asked) => (isOn(asked) ? narrows(asked) : asked) }),
+    ...(hasTick && { hasTick: (t, asked) => !isOn(asked) || hasTick(t, asked) }),
+    ...(cuts && { cuts: (times, asked) => (isOn(asked) ? cuts(times, asked) : times) }),
+    ...(appears && { appears }),
+  };
+}

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { Night, summarizeShown } from '../../../src/collector/proof/shown.ts';
+import { day, hour } from './world.ts';
+
+const start = Date.UTC(2026, 5, 1);
+const times = (from: number, count: number): Float64Array =>
+  Float64Array.from({ length: count }, (_, i) => from + i * hour);
+
+/** A night in which a symbol with so many ticks showed nothing in the four days before its first one. */
+function createNight(ticks: number): Night {
+  const night = new Night();
+  const note = (symbol: string, from: number, all: Float64Array): void =>
+    night.note(symbol, summarizeShown({ from, to: start + 30 * day }, all, all.length), all);
+  const first = start + 4 * day;
+  note('full', start, times(start, 100));
+  note('late', start, times(first, ticks));
+  note('late', start, times(first, 1));
+  return night;
+}
+
+test('emptiness before a first tick counts only of a symbol with at most half as many ticks as another', () => {
+  const empty = { from: start, to: start + day };
+  expect(createNight(50).witness('silent', empty).before).toEqual({ hours: 96, days: 4 });
+  expect(createNight(50).silences.lead).toMatchObject({ symbol: 'late', from: start, to: start + 4 * day });
+  // A store of each symbol's last rows shows as many of both.
+  expect(createNight(51).witness('silent', empty).before).toEqual({ hours: 0, days: 0 });
+  expect(createNight(51).silences.lead).toBeNull();
+});

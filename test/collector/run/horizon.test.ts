@@ -1,0 +1,94 @@
+import { expect, test } from 'vitest';
+import { job as backfill } from '../../../jobs/backfill.ts';
+import { job as nightly } from '../../../jobs/nightly.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
+import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
+import { at, dayMs, fewFiles, hourMs } from './nights.ts';
+import { scriptedLake } from './one-process.ts';
+import type { Reply } from './scripted-service.ts';
+
+// Services that no longer have what is older than some days, and do not say so.
+
+const names = ['ONE', 'TWO', 'SIX', 'TEN'];
+
+/** A service that keeps `keptMs` of ticks that never ended, each symbol's at another pace. */
+async function startKeeping(keptMs: number, symbols = names, refuses = false) {
+  const { box, contextAt } = await scriptedLake(at(0), symbols, [...fewFiles, 'poll.recheck_share=0']);
+  box.script = {
+    ticks(_, { symbol, from, to }): Reply {
+      box.nowMs += 20;
+      const kept = box.nowMs - keptMs;
+      if (refuses && to <= kept + hourMs)
+        return (response) => void response.writeHead(400).end('{"error": "no such partition"}');
+      const step = (10 + 7 * symbols.indexOf(symbol)) * 60_000;
+      const ticks = [];
+      for (let t = Math.ceil(Math.max(from, kept) / step) * step; t < Math.min(to, box.nowMs); t += step)
+        ticks.push({ t, p: (t % 97) / 100 });
+      return { symbol, ticks, count: ticks.length, generated_at: box.nowMs };
+    },
+  };
+  const readManifest = async (): Promise<Manifest> => {
+    const archive = openConfiguredArchive(await contextAt(box.nowMs), false);
+    try {
+      return archive.readManifest();
+    } finally {
+      archive.close();
+    }
+  };
+  const readDays = async (): Promise<Readonly<Record<string, { readonly state: string }>>> =>
+    (await readManifest()).days;
+  return {
+    night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
+    contextAt,
+    readDays,
+    readManifest,
+  };
+}
+
+const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+test('the first night names what the service keeps, once, and no day before it is expected', async () => {
+  const { night, readDays, readManifest } = await startKeeping(3 * dayMs);
+  const first = await night(0);
+  expect(first).toMatchObject({ exit_code: 0, failures: [] });
+  const oldest = at(0) - 3 * dayMs;
+  expect(first.warnings).toEqual([
+    expect.stringMatching(
+      /^Nothing older than 2025-05-29 03:20 UTC from any symbol: the service seems to keep 3 days\./,
+    ),
+  ]);
+  const days = await readDays();
+  for (const [day, { state }] of Object.entries(days)) if (day <= dayOf(oldest)) expect(state).toBe('empty');
+  for (const n of [1, 2, 3]) expect(await night(n)).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  const later = await readDays();
+  // The service has long dropped these days; they were had in time.
+  for (const ms of [oldest + dayMs, oldest + 2 * dayMs, at(0)]) expect(later[dayOf(ms)]!.state).toBe('complete');
+  expect(later[dayOf(oldest)]?.state ?? 'empty').toBe('empty');
+  // What another archive recorded of the time before would be taken in.
+  expect((await readManifest()).datasets.coverage.withdrawn ?? []).toEqual([]);
+});
+
+test('of few symbols, and of a service that refuses what is old, no horizon is known, and nothing before is proven', async () => {
+  for (const service of [await startKeeping(3 * dayMs, ['ONE', 'TWO']), await startKeeping(3 * dayMs, names, true)]) {
+    const first = await service.night(0);
+    expect(first.warnings.join()).not.toMatch(/seems to keep/);
+    const days = await service.readDays();
+    expect(days[dayOf(at(0) - 5 * dayMs)]?.state).not.toBe('complete');
+  }
+});
+
+test('what somebody asks a backfill for and has expired is a failure', async () => {
+  const { night, contextAt } = await startKeeping(12 * dayMs);
+  expect(await night(0)).toMatchObject({ exit_code: 0, warnings: [] });
+  const window = { from: at(0) - 20 * dayMs, to: at(0) - 8 * dayMs };
+  const how = { window, symbols: names, force: false, allKnown: true, recheckInferred: false, showPlan: null };
+  const summary = await backfill.run(await contextAt(at(0) + hourMs), how);
+  expect(summary.exit_code).toBe(4);
+  expect(summary.warnings.join('\n')).toMatch(/Nothing older than 2025-05-20 .*the service seems to keep 12 days/);
+  expect(summary.failures.map(({ symbol, reason }) => ({ symbol, reason }))).toEqual(
+    names.map((symbol) => ({
+      symbol,
+      reason: expect.stringMatching(/^expired: the service has no ticks before 2025-05-21/),
+    })),
+  );
+});
