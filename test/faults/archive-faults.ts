@@ -162,15 +162,18 @@ export async function runVerify(archive: string): Promise<string[]> {
   }
 }
 
-/** The bytes that must not depend on faults, those of files with rows, and which days are complete. */
+/**
+ * What must not depend on faults: the bytes of files with rows, and the days. Whether a day is complete does: it depends on
+ * the windows that the last run asked for, and `findArchiveErrors` holds what is covered against the service.
+ */
 export const readContents = (archive: string): Contents => ({
   files: rowHashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades'),
   ticks: totalTicks(archive),
-  days: manifestOf(archive).days,
+  days: Object.keys(manifestOf(archive).days),
 });
 
 export interface Contents {
   readonly files: Readonly<Record<string, string>>;
   readonly ticks: number;
-  readonly days: unknown;
+  readonly days: readonly string[];
 }

@@ -49,6 +49,8 @@ export interface Flow {
    * all.
    */
   readonly mayGoOn?: true;
+  /** It asks a service. After a fault its next run asks for other windows, whose proof has other witnesses. */
+  readonly asks?: true;
   /** It loses rows of quotes and trades, which were counted when they were accepted. */
   readonly loses?: true;
   /** How many of its calls a fault skips, unless all are requested (SWEEP=all). Default: none. */
@@ -254,11 +256,12 @@ const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
 
 /** Every flow that changes an archive or derives files from it. A new flow is added here to be tested. */
 export const flows: readonly Flow[] = [
-  { name: 'first poll', prepare: async () => {}, run: poll(false), again: poll(true) },
-  { name: 'poll', prepare: (place) => published(place), run: poll(false), again: poll(true) },
+  { name: 'first poll', prepare: async () => {}, asks: true, run: poll(false), again: poll(true) },
+  { name: 'poll', prepare: (place) => published(place), asks: true, run: poll(false), again: poll(true) },
   {
     name: 'poll that keeps its answers',
     prepare: (place) => published(place),
+    asks: true,
     mayGoOn: true,
     run: poll(false, true),
     again: poll(true, true),

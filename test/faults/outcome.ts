@@ -4,9 +4,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type SeriesDataset, seriesDatasets } from '../../src/archive/format/series-datasets.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import type { Database } from '../../src/archive/journal/database.ts';
 import { readSeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
+import { dayMs, union } from '../../src/base/window.ts';
 import { filterFilesWithRows } from '../harness/files-with-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
@@ -62,12 +64,17 @@ const texts = /(^|\/)(manifest\.json|SHA256SUMS|README\.md|views\.sql)$/;
  * Everything that must be equal after a fault and one more run, compared with no fault. Files without rows need not be:
  * they depend on which rows were published together.
  */
-export async function outcomeOf(place: string, runs: readonly string[]): Promise<Record<string, unknown>> {
+export async function outcomeOf(
+  place: string,
+  runs: readonly string[],
+  asks = false,
+): Promise<Record<string, unknown>> {
   const paths = filesBelow(place).filter(
     (path) => !path.startsWith('archive/.oddslake/') && !path.startsWith('input/'),
   );
+  const differs = (path: string): boolean => texts.test(path) || (asks && path.startsWith('archive/coverage/'));
   const files = Object.fromEntries(
-    filterFilesWithRows(place, paths).map((path) => [path, texts.test(path) ? '' : hashOf(join(place, path))]),
+    filterFilesWithRows(place, paths).map((path) => [path, differs(path) ? '' : hashOf(join(place, path))]),
   );
   const root = archiveOf(place);
   const given = { root, create: false, upstream: null, parts: 2, writer: 'oddslake test' };
@@ -92,7 +99,7 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       counts: counts.filter((run) => runs.includes(run.run_id)),
       unbalanced: counts.filter(({ fetched, sum }) => fetched !== sum),
       symbols: db.all('select symbol, ticks, first_tick, last_tick from symbols'),
-      coverage: db.all('select * from coverage'),
+      ...(asks ? listCovered(db) : { coverage: db.all('select * from coverage') }),
       precedence: db.all('select dataset, symbol, day, hex(windows) as windows from precedence'),
       lost: db.all('select dataset, symbol, t_from, t_to, ticks from lost'),
       aside: listQuarantined(root),
@@ -126,6 +133,25 @@ export const runsIn = (place: string): string[] => {
   db.close();
   return runs.map(({ run_id }) => String(run_id));
 };
+
+/**
+ * The windows that are covered by anything, and of those that are proven only whether all are earlier than what no response
+ * proves yet. How much a run proves depends on the windows that it asks for; whether it is true, on the ticks, which are
+ * compared.
+ */
+function listCovered(db: Database): Record<string, unknown> {
+  const rows = db.all<{ symbol: string; t_from: number; t_to: number; evidence: string; fetched_at: number }>(
+    'select * from coverage order by symbol, t_from',
+  );
+  const covered = Map.groupBy(rows, ({ symbol }) => symbol);
+  const early = rows.filter(
+    ({ t_to: to, evidence, fetched_at: at }) => evidence !== 'inferred' && to > Math.floor(at / dayMs - 1) * dayMs,
+  );
+  return {
+    covered: [...covered].map(([symbol, of]) => [symbol, union(of.map((row) => ({ from: row.t_from, to: row.t_to })))]),
+    early,
+  };
+}
 
 /** Files that a repair quarantined as evidence. */
 function listQuarantined(root: string): string[] {

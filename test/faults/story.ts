@@ -62,7 +62,7 @@ export async function recordStory(flow: Flow, places: Places): Promise<Story> {
   };
   await expectDone(flow.run({ ...parts, openDatabase: faultDatabase(faultFree) }), 'undisturbed');
   await expectDone(runAgain(flow, undisturbed, powerModel(undisturbed)), 'undisturbed, once more');
-  const expected = await outcomeOf(undisturbed, runs);
+  const expected = await outcomeOf(undisturbed, runs, flow.asks);
   expect(expected).toMatchObject({ findings: [], unbalanced: [], journaled: 0, uncounted: 0, open: [] });
   expect(expected).toMatchObject({ unbalancedSeries: [], series: 0 });
   if (!flow.loses) expect(expected).toMatchObject({ uncountedSeries: [0, 0] });
@@ -161,5 +161,5 @@ export function losePower({ places }: Story, power: PowerModel, loss: Loss, seed
 
 /** The place is as if there had been no fault. */
 export async function expectComplete(story: Story, place: string, label: string): Promise<void> {
-  expect(await outcomeOf(place, story.runs), label).toEqual(story.wanted);
+  expect(await outcomeOf(place, story.runs, story.flow.asks), label).toEqual(story.wanted);
 }
