@@ -91,7 +91,8 @@ export function createPlace({ bases }: Pick<RaceBase, 'bases'>, place: Place, ba
 
 export async function createRaceBase(): Promise<RaceBase> {
   const folder = scratch();
-  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 4, ticksPerDay: 60, epochMs: fixedNow - 5 * dayMs });
+  // Its history begins before any market opened: a horizon would be found only by runs that begin with the first requests.
+  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 4, ticksPerDay: 60, epochMs: fixedNow - 14 * dayMs });
   const input = join(folder, 'input');
   const prepared = { box, bases: await makeBases(join(folder, 'bases'), box) };
   // Of known symbols: a symbol that only an import brings is backfilled after the import.

@@ -1,4 +1,4 @@
-import { type Database, setMeta } from './database.ts';
+import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 
 /*
  * The end of the collector's own polls, for symbols with live reads. A live read covers a window seconds after its end,
@@ -28,3 +28,13 @@ export function keepCollectedEnd(db: Database, symbol: string, toMs: number): vo
 /** Moves the recorded end of a symbol, after a poll by the collector. */
 export const recordCollectedEnd = (db: Database, symbol: string, toMs: number): void =>
   setMeta(db, keyPrefix + symbol, String(toMs));
+
+const toBeginKey = (origin: string, source: string | null): string => toSourceKey(`${origin}_begun`, source);
+
+/** Reads when the first collection since the last finished one began, epoch ms; null: the last one was not cut off. */
+export const readUnfinished = (db: Database, origin: string, source: string | null): number | null =>
+  Number(getMeta(db, toBeginKey(origin, source)) || 0) || null;
+
+/** Records that a collection begins, or with null that one has finished. What it claimed before that is not judged yet. */
+export const recordUnfinished = (db: Database, origin: string, source: string | null, begunMs: number | null): void =>
+  setMeta(db, toBeginKey(origin, source), `${begunMs ?? ''}`);

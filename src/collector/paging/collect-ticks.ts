@@ -2,7 +2,7 @@ import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { intersect, isWithin, subtract, type Window } from '../../base/window.ts';
+import { intersect, isWithin, subtract, union, type Window } from '../../base/window.ts';
 import type { Edge } from '../proof/proven.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
 import { staleReason, statedGapReason } from './fetch-steps.ts';
@@ -78,8 +78,10 @@ class TickCollection {
   readonly #answeredEmpty: EmptyResponse[] = [];
   #empties: EmptyResponse[] = [];
   #stopError: UpstreamError | null = null;
-  /** What no response covered before, of the first polls and backfills. */
+  /** What no finished collection covered before, of the first polls and backfills. */
   readonly #wanted = new Map<string, readonly Window[]>();
+  /** The oldest known tick of the symbols that another collection began, which was cut off. */
+  #oldestKnown = Number.POSITIVE_INFINITY;
   #horizon: Horizon | null = null;
   /** The windows without their margin, of plans that have one. */
   readonly #kept = new Map<string, readonly Window[]>();
@@ -91,9 +93,14 @@ class TickCollection {
     this.#breaker = breaker;
     for (const { symbol, windows, isFirst, tail, hasMargin } of plans) {
       if (hasMargin === true) this.#kept.set(symbol, windows);
-      if (!isFirst && tail !== undefined) continue;
-      const uncovered = isFirst ? windows : subtract(windows, context.getCoverage(symbol));
-      if (uncovered.length > 0) this.#wanted.set(symbol, uncovered);
+      const coverage = isFirst ? [] : context.getCoverage(symbol);
+      const unjudged = isFirst ? [] : context.getUnjudged(symbol);
+      const judged = unjudged.length === 0 ? coverage : subtract(coverage, unjudged);
+      if (tail !== undefined && judged.length > 0) continue;
+      const wanted = subtract(union([...windows, ...unjudged]), judged);
+      if (wanted.length > 0) this.#wanted.set(symbol, wanted);
+      if (unjudged.length > 0)
+        this.#oldestKnown = Math.min(this.#oldestKnown, context.getKnownTicks(symbol).first ?? this.#oldestKnown);
     }
     this.#context = {
       ...context,
@@ -203,7 +210,7 @@ class TickCollection {
       ([symbol]) => this.#answered.has(symbol) && !this.#failed.has(symbol) && !stated.has(symbol),
     );
     const from = wanted.reduce((min, [, windows]) => Math.min(min, windows[0]!.from), Number.POSITIVE_INFINITY);
-    const horizon = wanted.length === 0 ? null : await findHorizon(context, from);
+    const horizon = wanted.length === 0 ? null : await findHorizon(context, from, this.#oldestKnown);
     if (horizon === null) return;
     this.#horizon = horizon;
     for (const [symbol, windows] of wanted) {

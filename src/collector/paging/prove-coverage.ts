@@ -25,6 +25,8 @@ export interface ProofContext extends FetchContext {
   readonly knownSilences: Silences;
   /** The durable coverage of a symbol. */
   getCoverage(symbol: string): Window[];
+  /** The part of it that collections claimed which were cut off: where the history of the service begins was not known then. */
+  getUnjudged(symbol: string): Window[];
   getKnownTicks(symbol: string): KnownTicks;
   /** When a symbol was first seen, and the end of its last proven window, epoch ms. */
   getProvenSpan(symbol: string): { readonly firstSeen: number; readonly provenTo: number };
@@ -79,10 +81,11 @@ const horizonSymbols = 3;
  * are asked for the time before it, with that tick as the end. Resolves to the next midnight, because the horizon moves on, or to
  * null: there is none, or none is known. A refusal, a failure and few symbols show none.
  * @param wanted start of the windows that were requested, epoch ms
+ * @param known the oldest tick of a collection that was cut off and that this one continues; Infinity if there is none
  */
-export async function findHorizon(context: ProofContext, wanted: number): Promise<Horizon | null> {
+export async function findHorizon(context: ProofContext, wanted: number, known: number): Promise<Horizon | null> {
   const { night } = context;
-  const oldest = night.shown.reduce((min, { shown }) => Math.min(min, shown.first!), Number.POSITIVE_INFINITY);
+  const oldest = night.shown.reduce((min, { shown }) => Math.min(min, shown.first!), known);
   const symbols = new Set(night.shown.map(({ symbol }) => symbol));
   if (symbols.size < horizonSymbols || oldest - wanted <= dayMs) return null;
   const fullest = [...symbols].sort((a, b) => night.countTicks(b) - night.countTicks(a)).slice(0, horizonSymbols);

@@ -1,12 +1,13 @@
 import { isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { recordCollectedEnd } from '../../archive/journal/collected-ends.ts';
+import { readUnfinished, recordCollectedEnd, recordUnfinished } from '../../archive/journal/collected-ends.ts';
 import {
   findUnprovenOf,
   readKnownPageCaps,
   readSymbolCoverage,
   recordKnownPageCaps,
 } from '../../archive/journal/coverage-store.ts';
+import { readNight } from '../../archive/journal/empty-responses.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
 import { openListChecks, recordListChecks } from '../../archive/journal/list-checks.ts';
@@ -281,6 +282,8 @@ export async function collectPlans(
   let done = 0;
   const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source));
   behavior.omitsTicks = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null;
+  const unfinishedSince = readUnfinished(db, origin, run.source);
+  if (!isRecheck) recordUnfinished(db, origin, run.source, unfinishedSince ?? clock.nowMs());
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
     const collected = await collectTicks(
@@ -302,7 +305,7 @@ export async function collectPlans(
         futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
         getCoverage: (symbol) => readSymbolCoverage(db, symbol),
-        ...createProofAccess(run),
+        ...createProofAccess(run, unfinishedSince),
         onPage(count) {
           run.hasUpstreamResponded = true;
           run.pages++;
@@ -320,11 +323,13 @@ export async function collectPlans(
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > 0) run.nightCounters.isPagingContradicted = true;
+    const isFirstNight = readNight(db, run.source) === undefined;
     if (isNight) await claimRepeated(run, collected.supports, sink);
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected, {
       isAsked: origin === 'backfill',
-      isFirstNight: plans.every(({ isFirst }) => isFirst),
+      isFirstNight,
     });
+    if (!isRecheck && collected.stopError === null) recordUnfinished(db, origin, run.source, null);
     if (isRecheck) Object.assign(run.symbols, symbols);
     return collected;
   } catch (error) {

@@ -15,7 +15,7 @@ import { openTickReader, type ReadTicks } from '../../archive/read/read-ticks.ts
 import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
-import { dayMs, floorToDay } from '../../base/window.ts';
+import { dayMs, floorToDay, union } from '../../base/window.ts';
 import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
 import { createEmptyRecord } from '../paging/fetch-symbol.ts';
 import type { JournalWriter } from '../paging/journal-writer.ts';
@@ -99,10 +99,14 @@ function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Sil
   return text === undefined ? noSilences : (JSON.parse(text) as Silences);
 }
 
-/** What proofs read of the archive. */
+/** What proofs read of the archive. @param unfinishedSince see `readUnfinished` */
 export function createProofAccess(
   run: Pick<Run, 'context' | 'archive' | 'night' | 'source'>,
-): Pick<ProofContext, 'night' | 'settleMs' | 'knownSilences' | 'getKnownTicks' | 'getProvenSpan' | 'findTick'> {
+  unfinishedSince: number | null,
+): Pick<
+  ProofContext,
+  'night' | 'settleMs' | 'knownSilences' | 'getKnownTicks' | 'getProvenSpan' | 'findTick' | 'getUnjudged'
+> {
   const { db } = run.archive.state;
   const { lookbackMs } = getLingerRules(run.context);
   let findTick: FindLastTick | undefined;
@@ -120,6 +124,10 @@ export function createProofAccess(
       const coverage = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
       return { firstSeen: facts.firstSeen, provenTo: findProvenEnd(facts, coverage) };
     },
+    getUnjudged: (symbol) =>
+      unfinishedSince === null
+        ? []
+        : union((readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []).filter((w) => w.fetchedAt >= unfinishedSince)),
     findTick: (symbol, at) => (findTick ??= openLastTickFinder(run, lookbackMs))(symbol, at),
   };
 }

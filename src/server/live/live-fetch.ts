@@ -73,6 +73,7 @@ export async function fetchTicks(
       futureSkewMs: getFutureSkewMs(context),
       concurrency: 1,
       getCoverage: (name) => readSymbolCoverage(state.db, name),
+      getUnjudged: () => [],
       // A single symbol has no witnesses: its ends stay inferred until a night.
       night: new Night(),
       settleMs: Number.POSITIVE_INFINITY,

@@ -87,6 +87,7 @@ async function runCollect(scenario: Given): Promise<Done> {
       pending = [];
     },
     getCoverage: (symbol) => covered.get(symbol) ?? [],
+    getUnjudged: () => [],
     onSymbol: (done) => void progress.push(done),
     night: new Night(),
     settleMs: Number.POSITIVE_INFINITY,

@@ -164,6 +164,7 @@ export class Archive {
         onPage: () => {},
         onSymbol: () => {},
         getCoverage: (symbol) => union(this.held.get(symbol)!.coverage),
+        getUnjudged: () => [],
         getKnownTicks: (symbol) => {
           const { facts, times } = this.held.get(symbol)!;
           return { first: facts.firstTick, last: times.at(-1) ?? null, count: facts.ticks };

@@ -61,6 +61,7 @@ export async function collectNight(
       getProvenSpan: () => ({ firstSeen: hand.nowMs, provenTo: hand.nowMs }),
       findTick: async (symbol, at) => lake.findTick(symbol, at),
       getCoverage: lake.coverageOf,
+      getUnjudged: () => [],
       onSymbol: () => {},
     },
     plans,
