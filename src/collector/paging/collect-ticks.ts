@@ -38,6 +38,8 @@ export interface TickCollectOutcome {
   readonly supports: readonly EmptyWindow[];
   /** Set if the service has nothing older of any symbol. */
   readonly horizon: Horizon | null;
+  /** Why it is not known whether it has; null: it is known, or it cannot be. */
+  readonly horizonError: string | null;
   /** Why the collection stopped early: the credential was refused, or the upstream was unreachable or failed for too long. */
   readonly stopError: UpstreamError | null;
 }
@@ -83,6 +85,7 @@ class TickCollection {
   /** The oldest known tick of the symbols that another collection began, which was cut off. */
   #oldestKnown = Number.POSITIVE_INFINITY;
   #horizon: Horizon | null = null;
+  #horizonError: string | null = null;
   /** The windows without their margin, of plans that have one. */
   readonly #kept = new Map<string, readonly Window[]>();
 
@@ -135,7 +138,10 @@ class TickCollection {
     await context.drain();
     if (this.#stopError === null && !context.signal.aborted) {
       await proveEdges(context, this.#edges, this.#answeredEmpty);
-      await this.#expire();
+      await this.#expire().catch((error: unknown) => {
+        if (!(error instanceof UpstreamError) || error.failure === 'credential') throw error;
+        this.#horizonError = error.reason;
+      });
     }
     await context.drain();
     // There may have been no second symbol to try.
@@ -261,6 +267,7 @@ class TickCollection {
         this.#clip(support.symbol, support).map((part) => ({ ...support, ...part })),
       ),
       horizon: this.#horizon,
+      horizonError: this.#horizonError,
       stopError: this.#stopError,
     };
   }

@@ -28,8 +28,12 @@ export interface ProofContext extends FetchContext {
   /** The part of it that collections claimed which were cut off: where the history of the service begins was not known then. */
   getUnjudged(symbol: string): Window[];
   getKnownTicks(symbol: string): KnownTicks;
-  /** When a symbol was first seen, and the end of its last proven window, epoch ms. */
-  getProvenSpan(symbol: string): { readonly firstSeen: number; readonly provenTo: number };
+  /** When a symbol was first seen, when it opened by the lists, and the end of its last proven window, epoch ms. */
+  getProvenSpan(symbol: string): {
+    readonly firstSeen: number;
+    readonly opensAt: number | null;
+    readonly provenTo: number;
+  };
   /** The last known tick at or before a time, epoch ms; null if none is found. */
   findTick(symbol: string, at: number): Promise<number | null>;
 }
@@ -79,19 +83,24 @@ const horizonSymbols = 3;
 /**
  * Looks for the oldest tick that the service shows in this run, if none is near the start of what is wanted: the fullest symbols
  * are asked for the time before it, with that tick as the end. Resolves to the next midnight, because the horizon moves on, or to
- * null: there is none, or none is known. A refusal, a failure and few symbols show none.
+ * null: there is none, or none is known. A refusal and few symbols show none.
  * @param wanted start of the windows that were requested, epoch ms
+ * @throws UpstreamError if a request failed otherwise, so that another night must ask
  * @param known the oldest tick of a collection that was cut off and that this one continues; Infinity if there is none
  */
 export async function findHorizon(context: ProofContext, wanted: number, known: number): Promise<Horizon | null> {
   const { night } = context;
   const oldest = night.shown.reduce((min, { shown }) => Math.min(min, shown.first!), known);
-  const symbols = new Set(night.shown.map(({ symbol }) => symbol));
-  if (symbols.size < horizonSymbols || oldest - wanted <= dayMs) return null;
-  const fullest = [...symbols].sort((a, b) => night.countTicks(b) - night.countTicks(a)).slice(0, horizonSymbols);
-  for (const symbol of fullest) {
+  if (oldest - wanted <= dayMs) return null;
+  // What opened then has nothing before on any service.
+  const older = [...new Set(night.shown.map(({ symbol }) => symbol))].filter(
+    (symbol) => (context.getProvenSpan(symbol).opensAt ?? wanted) < oldest - dayMs,
+  );
+  if (older.length < horizonSymbols) return null;
+  const byCount = older.sort((a, b) => night.countTicks(b) - night.countTicks(a));
+  for (const symbol of byCount.slice(0, horizonSymbols)) {
     const before = { from: wanted, to: oldest };
-    const o = await requestMore(context, symbol, before, before);
+    const o = await requestMore(context, symbol, before, before, ['refused']);
     if (o === null || o.received > 0) return null;
   }
   const latest = night.shown.reduce((max, { shown }) => Math.max(max, shown.last!), Number.NEGATIVE_INFINITY);
@@ -265,11 +274,12 @@ async function requestMore(
   symbol: string,
   window: Window,
   kept = intersect([window], context.getCoverage(symbol)).at(-1) ?? { from: window.to, to: window.to },
+  endured: readonly UpstreamError['failure'][] = ['refused', 'unreachable', 'transient'],
 ): Promise<Observation | null> {
   try {
     return await requestWindow(context, symbol, kept, window);
   } catch (error) {
-    if (error instanceof UpstreamError && error.failure !== 'credential') return null;
+    if (error instanceof UpstreamError && endured.includes(error.failure)) return null;
     throw error;
   }
 }

@@ -20,7 +20,7 @@ export interface CollectedFor {
  */
 export function recordOwedWindows(
   run: Run,
-  { done, failures, failed, shortHistories, horizon }: TickCollectOutcome,
+  { done, failures, failed, shortHistories, horizon, horizonError }: TickCollectOutcome,
   { isAsked, isFirstNight }: CollectedFor,
 ): void {
   const { context, archive } = run;
@@ -31,12 +31,18 @@ export function recordOwedWindows(
     const facts = readSymbol(db, symbol);
     if (facts === undefined) continue;
     recordServedFrom(db, symbol, Math.min(from, facts.firstSeen));
-    const start = isAsked ? requestedFrom : facts.firstSeen;
+    // What failed before somebody was told of, so that it does not end without a word.
+    const failedFrom = readOwedWindows(db, symbol).find(({ kind }) => kind === 'failed')?.from;
+    const start = isAsked ? requestedFrom : Math.min(facts.firstSeen, failedFrom ?? facts.firstSeen);
     const since = Math.max(start, facts.opensAt ?? start);
     const reason = `expired: the service has no ticks before ${formatIsoUtc(from)}`;
     if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
   }
   for (const failure of expired) run.failures.push({ ...failure, kind: 'expired' });
+  if (horizonError !== null)
+    run.warnings.push(
+      `Where the history of the service begins is not known: ${horizonError}. The next run asks again.`,
+    );
   if (horizon !== null && (isFirstNight || isAsked)) {
     const { oldest, latest } = horizon;
     const kept = formatCount(Math.max(1, Math.round((latest - oldest) / dayMs)), 'day');

@@ -7,7 +7,6 @@ import {
   readSymbolCoverage,
   recordKnownPageCaps,
 } from '../../archive/journal/coverage-store.ts';
-import { readNight } from '../../archive/journal/empty-responses.ts';
 import { readCoverageWithoutLost, readLostTicks } from '../../archive/journal/gap-records.ts';
 import { appendMarkets } from '../../archive/journal/journal.ts';
 import { openListChecks, recordListChecks } from '../../archive/journal/list-checks.ts';
@@ -323,13 +322,13 @@ export async function collectPlans(
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > 0) run.nightCounters.isPagingContradicted = true;
-    const isFirstNight = readNight(db, run.source) === undefined;
     if (isNight) await claimRepeated(run, collected.supports, sink);
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected, {
       isAsked: origin === 'backfill',
-      isFirstNight,
+      isFirstNight: unfinishedSince !== null || plans.every(({ isFirst }) => isFirst),
     });
-    if (!isRecheck && collected.stopError === null) recordUnfinished(db, origin, run.source, null);
+    if (!isRecheck && collected.stopError === null && collected.horizonError === null)
+      recordUnfinished(db, origin, run.source, null);
     if (isRecheck) Object.assign(run.symbols, symbols);
     return collected;
   } catch (error) {

@@ -122,13 +122,16 @@ export function createProofAccess(
     getProvenSpan(symbol) {
       const facts = readSymbol(db, symbol) ?? createUnknownSymbol(symbol, run.context.clock.nowMs());
       const coverage = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
-      return { firstSeen: facts.firstSeen, provenTo: findProvenEnd(facts, coverage) };
+      return { firstSeen: facts.firstSeen, opensAt: facts.opensAt, provenTo: findProvenEnd(facts, coverage) };
     },
     getUnjudged: (symbol) =>
       unfinishedSince === null
         ? []
         : union((readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []).filter((w) => w.fetchedAt >= unfinishedSince)),
-    findTick: (symbol, at) => (findTick ??= openLastTickFinder(run, lookbackMs))(symbol, at),
+    findTick(symbol, at) {
+      findTick ??= openLastTickFinder(run, lookbackMs);
+      return findTick(symbol, at);
+    },
   };
 }
 

@@ -79,7 +79,7 @@ export async function fetchTicks(
       settleMs: Number.POSITIVE_INFINITY,
       knownSilences: noSilences,
       getKnownTicks: () => ({ first: null, last: null, count: 0 }),
-      getProvenSpan: () => ({ firstSeen: 0, provenTo: 0 }),
+      getProvenSpan: () => ({ firstSeen: 0, opensAt: null, provenTo: 0 }),
       findTick: async () => null,
       onPage() {
         run.pages++;

@@ -93,7 +93,7 @@ async function runCollect(scenario: Given): Promise<Done> {
     settleMs: Number.POSITIVE_INFINITY,
     knownSilences: noSilences,
     getKnownTicks: () => ({ first: null, last: null, count: 0 }),
-    getProvenSpan: () => ({ firstSeen: 0, provenTo: 0 }),
+    getProvenSpan: () => ({ firstSeen: 0, opensAt: null, provenTo: 0 }),
     findTick: async () => null,
   };
   return { ...(await collectTicks(context, scenario.plans)), requests, covered, progress, claims };

@@ -171,7 +171,7 @@ export class Archive {
         },
         getProvenSpan: (symbol) => {
           const { facts, coverage } = this.held.get(symbol)!;
-          return { firstSeen: facts.firstSeen, provenTo: findProvenEnd(facts, coverage) };
+          return { firstSeen: facts.firstSeen, opensAt: facts.opensAt, provenTo: findProvenEnd(facts, coverage) };
         },
         findTick: async (symbol, at) => findTick(this.held.get(symbol)!, at),
       },

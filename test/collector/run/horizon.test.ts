@@ -12,9 +12,16 @@ import type { Reply } from './scripted-service.ts';
 const names = ['ONE', 'TWO', 'SIX', 'TEN'];
 
 /** A service that keeps `keptMs` of ticks that never ended, each symbol's at another pace. */
-async function startKeeping(keptMs: number, symbols = names, refuses = false) {
+async function startKeeping(keptMs: number, symbols = names, refuses = false, opensAt: number | null = null) {
   const { box, contextAt } = await scriptedLake(at(0), symbols, [...fewFiles, 'poll.recheck_share=0']);
   box.script = {
+    markets: (honest) => ({
+      ...honest,
+      // One market is older than all others.
+      markets: honest.markets.map((market, i) =>
+        i === 0 || opensAt === null ? market : { ...market, opens_at: opensAt },
+      ),
+    }),
     ticks(_, { symbol, from, to }): Reply {
       box.nowMs += 20;
       const kept = box.nowMs - keptMs;
@@ -38,6 +45,7 @@ async function startKeeping(keptMs: number, symbols = names, refuses = false) {
   const readDays = async (): Promise<Readonly<Record<string, { readonly state: string }>>> =>
     (await readManifest()).days;
   return {
+    box,
     night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
     contextAt,
     readDays,
@@ -75,6 +83,35 @@ test('of few symbols, and of a service that refuses what is old, no horizon is k
     const days = await service.readDays();
     expect(days[dayOf(at(0) - 5 * dayMs)]?.state).not.toBe('complete');
   }
+});
+
+test('markets that opened when the ticks begin show no horizon', async () => {
+  const oldest = at(0) - 3 * dayMs;
+  const { night, readDays } = await startKeeping(3 * dayMs, names, false, oldest);
+  expect(await night(0)).toMatchObject({ exit_code: 0, warnings: [] });
+  const days = await readDays();
+  expect(days[dayOf(oldest)]?.state).not.toBe('complete');
+  expect(days[dayOf(oldest + dayMs)]?.state).toBe('complete');
+});
+
+test.each([2, 9, 17])('a first night cut off after %i requests is judged by the next one', async (cut) => {
+  const { box, night, readDays } = await startKeeping(3 * dayMs);
+  const script = box.script.ticks!;
+  let left = cut;
+  box.script.ticks = (...given) => (left-- > 0 ? script(...given) : (response) => void response.destroy());
+  const first = await night(0);
+  box.script.ticks = script;
+  const second = await night(1);
+  // Told once, by the night that had the requests for it.
+  expect(
+    [...first.warnings, ...second.warnings].filter((text) => /^Nothing older than 2025-05-/.test(text)).length,
+  ).toBe(1);
+  // What a night failed to get has expired since.
+  for (const { reason } of second.failures) expect(reason).toMatch(/^expired: the service has no ticks before/);
+  expect(await night(2)).toMatchObject({ exit_code: 0, failures: [] });
+  const days = await readDays();
+  for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state ?? 'empty').not.toMatch(/^(complete|provisional)$/);
+  for (const n of [-1, 0]) expect(days[dayOf(at(n))]!.state).toBe('complete');
 });
 
 test('what somebody asks a backfill for and has expired is a failure', async () => {

@@ -58,7 +58,7 @@ export async function collectNight(
       settleMs: 0,
       knownSilences: noSilences,
       getKnownTicks: (symbol) => lake.knownTicks(symbol),
-      getProvenSpan: () => ({ firstSeen: hand.nowMs, provenTo: hand.nowMs }),
+      getProvenSpan: () => ({ firstSeen: hand.nowMs, opensAt: null, provenTo: hand.nowMs }),
       findTick: async (symbol, at) => lake.findTick(symbol, at),
       getCoverage: lake.coverageOf,
       getUnjudged: () => [],
