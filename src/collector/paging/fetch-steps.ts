@@ -33,6 +33,8 @@ export interface FetchOptions {
   readonly lastTick: number | null;
   /** Last known tick of the symbol, epoch ms: requests begin there. Null: no known tick is close enough. */
   readonly knownTick: number | null;
+  /** Whether the time before the first tick lacks proof, although a known tick comes later. */
+  readonly isLowUnproven?: boolean;
 }
 
 export const defaultFetchOptions: FetchOptions = { isContinued: false, lastTick: null, knownTick: null };

@@ -120,7 +120,8 @@ function* processPageIgnoringWindow(progress: FetchProgress, w: PendingWindow, o
 function* processPage(progress: FetchProgress, w: PendingWindow, o: Observation, knownTick: number | null): FetchSteps {
   const { behavior } = progress;
   // If the page was truncated after the window's start, late ticks before its first tick would be missed.
-  const isLowFree = knownTick !== null && !looksTruncated(behavior, o, 'low');
+  const isLowFree =
+    knownTick !== null && progress.options.isLowUnproven !== true && !looksTruncated(behavior, o, 'low');
   const low = isLowFree ? createKnownLowResult(w, o) : yield* fetchSide(progress, w, o, 'low');
   const high = yield* fetchSide(progress, w, o, 'high');
   if (isWhole(low) && isWhole(high) && low.page === o && high.page === o) noteComplete(behavior, o.received);

@@ -44,6 +44,8 @@ interface PollTail {
   readonly lastTick: number | null;
   /** The last tick, epoch ms, if it is close enough to be fetched again. Null otherwise. */
   readonly knownTick: number | null;
+  /** Whether the last window begins where nothing is proven, and not at a tick. */
+  readonly isLowUnproven?: boolean;
 }
 
 /** How much more a first poll and a backfill request at each end, in ms. */
@@ -206,7 +208,11 @@ export function beginAtAnchor(
   return {
     ...plan,
     windows: union([...plan.windows.slice(0, -1), { from: Math.min(from, begin), to }]),
-    tail: { ...plan.tail!, knownTick: knownTick !== null && knownTick >= begin ? knownTick : null },
+    tail: {
+      ...plan.tail!,
+      knownTick: knownTick !== null && knownTick >= begin ? knownTick : null,
+      ...(!isNear && { isLowUnproven: true }),
+    },
     ...(begin <= earliest && { hasMargin: true }),
   };
 }
