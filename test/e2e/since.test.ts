@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { backtestLake } from './backtest-lake.ts';
-import { coverageOf, dayMs, expectDone, folder, sandbox } from './lake.ts';
+import { coverageOf, dayMs, expectDone, findWrongWindows, folder, sandbox } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
 /** Before every tick of the archives here. */
@@ -44,7 +44,9 @@ describe('--since', () => {
     const box = await sandbox({ seed: 3, markets: 2, ticksPerDay: 40 });
     const output = join(folder(), 'lake');
     const filled = await expectDone(job('backfill', box.url, output, '--since', '3d'));
-    expect(filled.summary.ticks.accepted).toBeGreaterThan(100);
+    // How many ticks there are depends on the time of day.
+    expect(filled.summary.ticks.accepted).toBeGreaterThan(0);
+    expect(findWrongWindows(output, box)).toEqual([]);
     const oldest = Math.min(...coverageOf(output).map(({ from }) => from));
     expect(Date.now() - oldest - 3 * dayMs).toBeGreaterThanOrEqual(0);
     expect(Date.now() - oldest - 3 * dayMs).toBeLessThan(dayMs / 24);

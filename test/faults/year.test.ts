@@ -2,7 +2,6 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
-import { isDayComplete } from '../../src/contract/completeness-counts.ts';
 import { dayMs, firstNight, startNights } from '../collector/run/nights.ts';
 import { findWrongWindows, manifestOf } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';
@@ -40,7 +39,8 @@ test('a night requests in proportion to the live symbols, however many nights we
     requests.push(summary.requests);
     rechecks.push(summary.rechecks!.requests);
     perSymbol.push((summary.requests - summary.rechecks!.requests) / summary.symbols.planned);
-    expect(summary.watermark).toBeGreaterThan(watermark);
+    // It waits for the symbol that is proven last: of few ticks, or with more than all others.
+    expect(summary.watermark).toBeGreaterThanOrEqual(watermark);
     watermark = summary.watermark!;
   }
   const { days, datasets } = manifestOf(nights.output);
@@ -61,8 +61,13 @@ test('a night requests in proportion to the live symbols, however many nights we
   expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2.25);
   // What is drawn does not grow with the number of symbols or nights.
   expect(Math.max(...rechecks)).toBeLessThan(40);
-  const completeDays = Object.values(days).filter(isDayComplete).length;
-  expect(completeDays).toBeGreaterThanOrEqual(Object.keys(days).length - 9);
+  // Of the nights before the last three: a day is final a day after it ended.
+  const settled = Object.entries(days).filter(
+    ([day]) => firstNight <= Date.parse(day) && Date.parse(day) < firstNight + (count - 3) * dayMs,
+  );
+  const completeDays = settled.filter(([, day]) => day.state === 'complete').length;
+  console.info(`${completeDays} of ${settled.length} days are complete`);
+  expect(completeDays).toBeGreaterThanOrEqual(Math.floor(0.8 * settled.length));
   expect(findWrongWindows(nights.output, nights.box())).toEqual([]);
 });
 

@@ -233,7 +233,7 @@ function computeClaims(
   return [
     ...claim(window, 'inferred'),
     ...claim({ from: first + 1, to: last }, 'confirmed'),
-    ...edges.flatMap((edge) => claim(proveEdge(edge, boundEdge(edge, witnessed, knownCount)), 'confirmed')),
+    ...edges.flatMap((edge) => claim(proveEdge(edge, boundEdge(edge, witnessed, knownCount, false)), 'confirmed')),
   ];
 }
 

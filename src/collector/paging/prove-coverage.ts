@@ -141,12 +141,14 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
   return open;
 }
 
-const bound = ({ night, getKnownTicks }: ProofContext, edge: Edge) =>
-  boundEdge(
-    edge,
-    night.witness(edge.symbol, edge.shown),
-    Math.max(night.countTicks(edge.symbol), getKnownTicks(edge.symbol).count),
-  );
+function bound({ night, getKnownTicks, origin }: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
+  const { symbol, shown } = edge;
+  const { first, count } = getKnownTicks(symbol);
+  // What a poll has before its first known tick, an earlier one requested.
+  const isOld = origin === 'poll' && first !== null && first === shown.first;
+  const hasGrown = isOld && night.countFrom(symbol, first) > count;
+  return boundEdge(edge, night.witness(symbol, shown), Math.max(night.countTicks(symbol), count), hasGrown);
+}
 
 /** Whether the archive has a tick that the response did not show beyond its edge. */
 async function hasKnownTick(context: ProofContext, { symbol, side, shown }: Edge, window: Window): Promise<boolean> {

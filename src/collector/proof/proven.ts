@@ -21,8 +21,18 @@ export interface Edge {
 /** How far each condition allows an edge to be proven, epoch ms; the window's end if it does not limit it. */
 type Bounds = Readonly<Record<'rows' | 'reach' | 'bridge' | 'span' | 'files' | 'kept', number>>;
 
-/** Computes the bounds of an edge. @param knownCount known ticks of the symbol */
-export function boundEdge({ side, window, shown, isUncapped }: Edge, night: Witnessed, knownCount: number): Bounds {
+/**
+ * Computes the bounds of an edge.
+ * @param knownCount known ticks of the symbol
+ * @param hasGrown whether one response showed the first known tick and more ticks from there on than were known: a store of each
+ * symbol's last rows had room when that tick was first shown, and had dropped none
+ */
+export function boundEdge(
+  { side, window, shown, isUncapped }: Edge,
+  night: Witnessed,
+  knownCount: number,
+  hasGrown: boolean,
+): Bounds {
   const hasMoreFiles = night.hours > shown.hours && night.days > shown.days;
   if (side === 'after') {
     const k = shown.last!;
@@ -51,7 +61,7 @@ export function boundEdge({ side, window, shown, isUncapped }: Edge, night: Witn
     span: shown.last! - night.spanMs,
     files: hasMoreFiles ? window.from : window.to,
     // A store of each symbol's last rows makes any symbol look young.
-    kept: night.mostTicks >= 2 * knownCount ? window.from : window.to,
+    kept: hasGrown || night.mostTicks >= 2 * knownCount ? window.from : window.to,
   };
 }
 

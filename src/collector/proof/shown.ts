@@ -159,6 +159,8 @@ export class Night {
   readonly #mostTicks = new TopTwo();
   /** The first and the last tick of each symbol so far, and how many different ones there are at least. */
   readonly #ticks = new Map<string, Window & { readonly count: number }>();
+  /** The response of each symbol with the most ticks. */
+  readonly #fullest = new Map<string, Shown>();
   readonly #known = { requests: 0, empty: 0 };
   #silences = noSilences;
   /** The longest time without ticks before the first tick of each symbol. A store of each symbol's last rows shows it before old ones. */
@@ -185,6 +187,7 @@ export class Night {
     const count = seen.count + times.filter((t) => t < seen.from || t > seen.to).length;
     this.#ticks.set(symbol, { from: Math.min(seen.from, first!), to: Math.max(seen.to, last!), count });
     this.#mostTicks.note(count, symbol);
+    if (shown.count > (this.#fullest.get(symbol)?.count ?? 0)) this.#fullest.set(symbol, shown);
     [this.#latest, this.#earliest, this.#keptLead] = [null, null, undefined];
   }
 
@@ -205,6 +208,12 @@ export class Night {
   /** How many different ticks of a symbol were shown, at least. */
   countTicks(symbol: string): number {
     return this.#ticks.get(symbol)?.count ?? 0;
+  }
+
+  /** How many ticks from `first` on one response showed which began with it; 0: none did. */
+  countFrom(symbol: string, first: number): number {
+    const fullest = this.#fullest.get(symbol);
+    return fullest?.first === first ? fullest.count : 0;
   }
 
   /** Counts a request that reaches a tick known before. */
