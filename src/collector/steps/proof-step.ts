@@ -120,7 +120,10 @@ export function createProofAccess(
       const coverage = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
       return { firstSeen: facts.firstSeen, provenTo: findProvenEnd(facts, coverage) };
     },
-    findTick: (symbol, at) => (findTick ??= openLastTickFinder(run, lookbackMs))(symbol, at),
+    findTick(symbol, at) {
+      findTick ??= openLastTickFinder(run, lookbackMs);
+      return findTick(symbol, at);
+    },
   };
 }
 

@@ -38,7 +38,8 @@ test('four requests a night find nothing wrong with an honest server', async () 
     const { name, firstMissing, nights } = await simulateNights(seed, 'honest', 4);
     if (firstMissing !== null) continue;
     // The first night proves nothing yet that could be requested again.
-    for (const night of nights.slice(1)) expect(night, name).toMatchObject({ contradicted: 0, requests: 4, withdrawn: 0 });
+    for (const night of nights.slice(1))
+      expect(night, name).toMatchObject({ contradicted: 0, requests: 4, withdrawn: 0 });
   }
 });
 
