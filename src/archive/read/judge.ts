@@ -241,8 +241,9 @@ function judgeGaps({ completeness, openDays, failing }: ArchiveStatus, nowMs: nu
     const message = `${formatCount(excepted, 'known gap')} (expired or accepted)`;
     out.push({ kind: 'known gaps', severity: 'info', message, command: 'oddslake gaps' });
   }
-  if (suspended > 0) {
-    const message = `${formatCount(suspended, 'active symbol')} suspended: unknown to the service`;
+  if (suspended + gaps.suspended > 0) {
+    const who = suspended > 0 ? formatCount(suspended, 'active symbol') : 'ended symbols';
+    const message = `${who} suspended: unknown to the service`;
     out.push({ kind: 'suspended', severity: 'warning', message, command: 'oddslake symbols retry' });
   }
   const isRecent = ({ date }: { readonly date: string }): boolean =>
@@ -292,7 +293,7 @@ function judgeJournal({ ticksJournaled, isPublishOpen, runs }: ArchiveStatus): F
 function judgeProvisional({ completeness: { inferred_windows: windows, gaps } }: ArchiveStatus): Finding[] {
   if (windows === 0) return [];
   const fetched = gaps.failed + gaps['never asked'] === 0 ? 'all fetched; ' : '';
-  const message = `${fetched}the next run double-checks ${formatCount(windows, 'range')} (nothing to do)`;
+  const message = `${fetched}${formatCount(windows, 'range')} covered, not proven yet (nothing to do)`;
   return [{ kind: 'provisional', severity: 'info', message, command: null }];
 }
 

@@ -194,6 +194,13 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     'oddslake symbols retry',
   ],
   [
+    'suspended, and ended since',
+    { completeness: createCounts(['suspended']) },
+    'warning',
+    'ended symbols suspended: unknown to the service',
+    'oddslake symbols retry',
+  ],
+  [
     'short lists',
     { completeness: createCounts([], { lists_complete: false }) },
     'warning',
@@ -264,7 +271,7 @@ test.each<[string, Partial<ArchiveStatus>, string, string | null]>([
   [
     'inferred windows',
     { completeness: createCounts([], { inferred_windows: 58 }) },
-    'all fetched; the next run double-checks 58 ranges (nothing to do)',
+    'all fetched; 58 ranges covered, not proven yet (nothing to do)',
     null,
   ],
   [

@@ -2,7 +2,9 @@ import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
-import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
+import { openArchiveQuery } from '../../../src/archive/query/pinned-query.ts';
+import { listGaps } from '../../../src/archive/read/gaps.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
 import { at, dayMs, fewFiles, hourMs } from './nights.ts';
 import { scriptedLake } from './one-process.ts';
 import type { Reply } from './scripted-service.ts';
@@ -44,8 +46,23 @@ async function startKeeping(keptMs: number, symbols = names, refuses = false, op
   };
   const readDays = async (): Promise<Readonly<Record<string, { readonly state: string }>>> =>
     (await readManifest()).days;
+  /** The gaps of the program, and those of the view. */
+  const readGaps = async () => {
+    const { settings } = await contextAt(box.nowMs);
+    const archive = openConfiguredArchive(await contextAt(box.nowMs), false);
+    const { query, close } = await openArchiveQuery(archive, 'FROM gaps', Math.random);
+    try {
+      const selection = { from: null, to: null, symbols: [] };
+      const { gaps } = listGaps(archive, selection, toCompletenessRules(settings), box.nowMs);
+      return [gaps, await query.readRows('FROM gaps')];
+    } finally {
+      await close();
+      archive.close();
+    }
+  };
   return {
     box,
+    readGaps,
     night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
     contextAt,
     readDays,
@@ -56,7 +73,7 @@ async function startKeeping(keptMs: number, symbols = names, refuses = false, op
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 test('the first night names what the service keeps, once, and no day before it is expected', async () => {
-  const { night, readDays, readManifest } = await startKeeping(3 * dayMs);
+  const { night, readDays, readManifest, readGaps } = await startKeeping(3 * dayMs);
   const first = await night(0);
   expect(first).toMatchObject({ exit_code: 0, failures: [] });
   const oldest = at(0) - 3 * dayMs;
@@ -67,6 +84,8 @@ test('the first night names what the service keeps, once, and no day before it i
   ]);
   const days = await readDays();
   for (const [day, { state }] of Object.entries(days)) if (day <= dayOf(oldest)) expect(state).toBe('empty');
+  // Its ticks of that day are kept.
+  expect(await readGaps()).toEqual([[], []]);
   for (const n of [1, 2, 3]) expect(await night(n)).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
   const later = await readDays();
   // The service has long dropped these days; they were had in time.
