@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { boundEdge, proveEdge } from '../../../src/collector/proof/proven.ts';
 import { Night, summarizeShown } from '../../../src/collector/proof/shown.ts';
 import { day, hour } from './world.ts';
 
@@ -25,4 +26,25 @@ test('emptiness before a first tick counts only of a symbol with at most half as
   // A store of each symbol's last rows shows as many of both.
   expect(createNight(51).witness('silent', empty).before).toEqual({ hours: 0, days: 0 });
   expect(createNight(51).silences.lead).toBeNull();
+});
+
+test('a response that begins with the first known tick and has more than are known shows that no row was dropped', () => {
+  const night = createNight(51);
+  const shown = summarizeShown({ from: start, to: start + 30 * day }, times(start + 4 * day, 51), 51);
+  const window = { from: start + 3 * day, to: start + 4 * day };
+  const edge = {
+    symbol: 'late',
+    side: 'before',
+    window,
+    shown,
+    isUncapped: true,
+    observedAt: start + 30 * day,
+  } as const;
+  const witnessed = { ...night.witness('late', shown), spanMs: 40 * day, hours: 200, days: 40 };
+  const bridged = { ...witnessed, bridge: { ms: 5 * day, hours: 120, days: 5 } };
+  const prove = (hasGrown: boolean) => proveEdge(edge, boundEdge(edge, bridged, 51, hasGrown));
+  expect(night.countFrom('late', start + 4 * day)).toBe(51);
+  expect(night.countFrom('late', start)).toBe(0);
+  expect(prove(true)).toEqual(window);
+  expect(prove(false)).toEqual({ from: window.to, to: window.to });
 });
