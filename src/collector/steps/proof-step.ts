@@ -95,8 +95,7 @@ export async function coverUnprovenTails(
 
 /** The longest silences that the last night of the source showed. */
 function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Silences {
-  const text = readNight(archive.state.db, source);
-  return text === undefined ? noSilences : (JSON.parse(text) as Silences);
+  return readNight<Silences>(archive.state.db, source)?.silences ?? noSilences;
 }
 
 /** What proofs read of the archive. @param unfinishedSince see `readUnfinished` */
@@ -141,7 +140,9 @@ export async function claimRepeated(run: Run, supports: readonly EmptyWindow[], 
   const { db } = archive.state;
   db.transaction(() => {
     recordEmptyWindows(db, supports, context.clock.nowMs());
-    recordNight(db, JSON.stringify(run.night.silences), run.source);
+    const since = readNight(db, run.source)?.since ?? context.clock.nowMs();
+    const { silences } = run.night;
+    recordNight(db, { since, cause: run.night.describeLimit(), silences }, run.source);
   });
   for (const [symbol, own] of Map.groupBy(supports, (support) => support.symbol)) {
     const repeated = findRepeated(readEmptyWindows(db, symbol));

@@ -7,7 +7,7 @@ import { listGaps } from '../../../src/archive/read/gaps.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
 import { at, dayMs, fewFiles, hourMs } from './nights.ts';
 import { scriptedLake } from './one-process.ts';
-import type { Reply } from './scripted-service.ts';
+import type { Reply, TicksBody } from './scripted-service.ts';
 
 // Services that no longer have what is older than some days, and do not say so.
 
@@ -131,6 +131,25 @@ test.each([2, 9, 17])('a first night cut off after %i requests is judged by the 
   const days = await readDays();
   for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state).not.toBe('complete');
   for (const n of [-1, 0]) expect(days[dayOf(at(n))]!.state).toBe('complete');
+});
+
+test('days that no night proves are a warning with its cause, after a week', async () => {
+  const { box, night } = await startKeeping(30 * dayMs);
+  // It answers the first twelve hours of a request, and three of the symbols have a tick now and then.
+  const script = box.script.ticks!;
+  box.script.ticks = (honest, request, ...rest) => {
+    const asked = { ...request, to: Math.min(request.to, request.from + dayMs / 2) };
+    const answer = script(honest, asked, ...rest) as TicksBody;
+    const ticks = answer.ticks.filter(({ t }) => request.symbol === 'ONE' || Math.floor(t / hourMs) % 31 === 0);
+    return { ...answer, ticks, count: ticks.length };
+  };
+  const provisional = async (n: number) => (await night(n)).findings.filter(({ kind }) => kind === 'provisional');
+  for (let n = 0; n < 9; n++) for (const { severity } of await provisional(n)) expect(severity).toBe('info');
+  const [found] = await provisional(9);
+  expect(found).toMatchObject({ severity: 'warning' });
+  expect(found!.message).toMatch(
+    /^1 day older than a week not proven, most recently 2025-06-02: answers reach 1\d h .*only$/,
+  );
 });
 
 test('what somebody asks a backfill for and has expired is a failure', async () => {
