@@ -232,8 +232,12 @@ export class Night {
     return empty > 1 && empty > sickShare * requests;
   }
 
-  /** What keeps days from being proven in such nights, one clause; null: nothing that is seen. */
-  describeLimit(): string | null {
+  /**
+   * What keeps days from being proven in such nights, one clause; null: nothing that is seen.
+   * @param windowMsMax the longest window that the server does not refuse, in ms; Infinity: any
+   */
+  describeLimit(windowMsMax: number): string | null {
+    if (Number.isFinite(windowMsMax)) return `requests of more than ${formatDuration(windowMsMax)} are refused`;
     const { requests, empty } = this.#known;
     if (this.isSick()) return `${empty} of ${requests} requests that reach a known tick came back empty`;
     const widest = (of: (shown: Shown) => number): number =>

@@ -134,15 +134,20 @@ export function createProofAccess(
   };
 }
 
-/** Records what empty responses support, and claims what three nights support. */
-export async function claimRepeated(run: Run, supports: readonly EmptyWindow[], sink: JournalWriter): Promise<void> {
+/** Records what empty responses support, and claims what three nights support. @param windowMsMax see `describeLimit` */
+export async function claimRepeated(
+  run: Run,
+  supports: readonly EmptyWindow[],
+  sink: JournalWriter,
+  windowMsMax: number,
+): Promise<void> {
   const { archive, context } = run;
   const { db } = archive.state;
   db.transaction(() => {
     recordEmptyWindows(db, supports, context.clock.nowMs());
     const since = readNight(db, run.source)?.since ?? context.clock.nowMs();
     const { silences } = run.night;
-    recordNight(db, { since, cause: run.night.describeLimit(), silences }, run.source);
+    recordNight(db, { since, cause: run.night.describeLimit(windowMsMax), silences }, run.source);
   });
   for (const [symbol, own] of Map.groupBy(supports, (support) => support.symbol)) {
     const repeated = findRepeated(readEmptyWindows(db, symbol));

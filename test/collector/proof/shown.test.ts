@@ -48,3 +48,21 @@ test('a response that begins with the first known tick and has more than are kno
   expect(prove(true)).toEqual(window);
   expect(prove(false)).toEqual({ from: window.to, to: window.to });
 });
+
+test('a night says how far its answers reach, or what else keeps it from proof', () => {
+  const noteAll = (symbols: number, answered: number): Night => {
+    const night = new Night();
+    for (let i = 0; i < symbols; i++) {
+      const all = times(start + i, answered);
+      night.note(`S${i}`, summarizeShown({ from: start, to: start + 9 * day }, all, all.length), all);
+    }
+    return night;
+  };
+  expect(noteAll(25, 216).describeLimit(Number.POSITIVE_INFINITY)).toBeNull();
+  expect(noteAll(25, 24).describeLimit(Number.POSITIVE_INFINITY)).toMatch(/^answers reach 23 h.* only$/);
+  expect(noteAll(3, 216).describeLimit(Number.POSITIVE_INFINITY)).toMatch(/^only 3 symbols with ticks/);
+  expect(noteAll(25, 216).describeLimit(day)).toBe('requests of more than 1 d are refused');
+  const sick = noteAll(25, 216);
+  for (let i = 0; i < 30; i++) sick.noteKnown(i < 3);
+  expect(sick.describeLimit(Number.POSITIVE_INFINITY)).toBe('3 of 30 requests that reach a known tick came back empty');
+});
