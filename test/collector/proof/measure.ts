@@ -32,8 +32,8 @@ function drawPair(seed: number): Habit[] {
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 const figure = (value: number | undefined): string => (value === undefined ? '–' : value.toFixed(2));
 
-process.stdout.write(`| habit | false (settled) | servers | n2 | n3 | last | provisional | requests per symbol-night | of least | ticks |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+process.stdout.write(`| habit | false (settled) | forgotten | servers | n2 | n3 | last | provisional | requests per symbol-night | of least | ticks |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `);
 for (const [i, set] of sets.entries()) {
   const all: Measured[] = [];
@@ -47,6 +47,7 @@ for (const [i, set] of sets.entries()) {
   const row = [
     `${set.map(({ name }) => name).join(' + ')}${arePromised(set) ? '' : ' *'}`,
     `${new Set(claims.map(({ seed, symbol, tick }) => `${seed} ${symbol} ${tick}`)).size} (${settled.length})`,
+    all.reduce((n, one) => n + one.forgotten.length, 0),
     `${all.filter((one) => one.claims.length > 0).length} of ${all.length}`,
     ...[1, 2, -1].map(proven),
     `${(100 * mean(all.map((one) => one.provisional))).toFixed(1)} %`,

@@ -19,7 +19,7 @@ import { createServerBehavior, getKnownPages, type KnownPages } from '../../../s
 import { findRepeated } from '../../../src/collector/proof/proven.ts';
 import { Night, noSilences, type Silences } from '../../../src/collector/proof/shown.ts';
 import { type Hand, positionOf, type Service } from './server.ts';
-import { day, hour, type Listed, type World } from './world.ts';
+import { day, hour, type Listed, midnightOf, type World } from './world.ts';
 
 /** The settings of the product, as they are by default. */
 const rules: LingerRules & { overlapMs: number } = {
@@ -56,6 +56,10 @@ export interface NightResult {
   readonly requestsMin: number;
   readonly symbols: number;
   readonly outcomes: readonly TickCollectOutcome[];
+  /** What was planned and is neither covered nor reported, before the cut. */
+  readonly forgotten: readonly string[];
+  /** Planned ticks of before the cut that are not held, where no failure is reported. */
+  readonly lost: readonly string[];
 }
 
 export class Archive {
@@ -83,16 +87,23 @@ export class Archive {
     this.#list(world, hand.now);
     const outcomes: TickCollectOutcome[] = [];
     let [symbols, requestsMin] = [0, 0];
+    const [forgotten, lost]: [string[], string[]] = [[], []];
     for (const source of ['A', 'B']) {
       const all = [...this.held.values()].filter(({ listed }) => listed.source === source);
       const gap = this.#memory.get(source)?.silences.bridge ?? null;
       const plans = this.#plan(all, hand.now, gap === null ? 0 : gap.to - gap.from);
       symbols += plans.length;
-      outcomes.push(await this.#collect(source, plans, service, hand));
-      for (const plan of plans) requestsMin += this.#countPages(plan);
+      const collected = await this.#collect(source, plans, service, hand);
+      outcomes.push(collected);
+      for (const plan of plans) {
+        requestsMin += this.#countPages(plan);
+        const unaccounted = this.#findUnaccounted(plan, collected, hand.now);
+        forgotten.push(...unaccounted.forgotten);
+        lost.push(...unaccounted.lost);
+      }
     }
     for (const held of this.held.values()) publish(held);
-    return { requests: service.requests - before, requestsMin, symbols, outcomes };
+    return { requests: service.requests - before, requestsMin, symbols, outcomes, forgotten, lost };
   }
 
   /** The market lists: new symbols appear, ended ones are no longer active. */
@@ -210,6 +221,27 @@ export class Archive {
     }
     for (const failure of failures) this.held.get(failure.symbol)!.owed.push(failure);
     for (const held of this.held.values()) held.owed = subtract(held.owed, held.coverage);
+  }
+
+  #findUnaccounted({ symbol, windows }: SymbolPlan, collected: TickCollectOutcome, now: number) {
+    const { coverage, times, listed } = this.held.get(symbol)!;
+    const reported = [
+      ...collected.failures,
+      ...collected.behind,
+      ...collected.shortHistories.map(({ symbol, from }) => ({ symbol, from: 0, to: from })),
+    ].filter((one) => one.symbol === symbol);
+    const cut = midnightOf(now - day);
+    const planned = subtract(
+      windows.map(({ from, to }) => ({ from, to: Math.min(to, cut) })),
+      reported,
+    );
+    const has = new Set(times);
+    return {
+      forgotten: subtract(planned, coverage).map(({ from, to }) => `${symbol}: [${from}, ${to}) is forgotten`),
+      lost: planned.flatMap(({ from, to }) =>
+        [...listed.times].filter((t) => from <= t && t < to && !has.has(t)).map((t) => `${symbol}: ${t} is lost`),
+      ),
+    };
   }
 
   /** One request for each symbol and full page. */

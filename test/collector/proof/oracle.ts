@@ -1,6 +1,6 @@
 /** Compares what an archive claims with the truth, and measures what it proved. Own arithmetic, on purpose. */
 import { Archive, type Held, type NightResult } from './nights.ts';
-import { type Habit, openService, positionOf, type Service } from './server.ts';
+import { type Habit, openService, positionOf, type Service, showsAll } from './server.ts';
 import { day, drawWorld, midnightOf, type World } from './world.ts';
 
 /** A tick that a proven window lacks although it existed when the response of the window was generated. */
@@ -26,6 +26,8 @@ export interface Measured {
   /** Share of symbol-days that are older than three days and not proven, after the last night. */
   readonly provisional: number;
   readonly nights: readonly NightResult[];
+  /** What a night planned and neither covered nor reported, and, if each response leads to the next, ticks that it left. */
+  readonly forgotten: readonly string[];
   /** Ticks that the archive has after the last night, of the time for which the symbols were to be collected. */
   readonly ticks: number;
 }
@@ -66,14 +68,15 @@ export async function runWorld(
     const from = listed.isOpeningListed ? listed.opensAt : facts.firstSeen - 7 * day;
     return sum + times.filter((t) => t >= from).length;
   }, 0);
-  return { claims, proven, provisional, nights, ticks };
+  const forgotten = nights.flatMap((night) => [...night.forgotten, ...(habits.every(showsAll) ? night.lost : [])]);
+  return { claims, proven, provisional, nights, forgotten, ticks };
 }
 
 type Found = Omit<FalseClaim, 'seed' | 'habit' | 'night'>;
 
 function findFalse({ listed, times, coverage }: Held, service: Service): Found[] {
   const has = new Set(times);
-  const missing = listed.times.filter((t) => !has.has(t));
+  const missing = listed.times.filter((t) => !(has.has(t) && service.isShown(t, listed)) && !service.isUnusable(t));
   const out: Found[] = [];
   for (const { from, to, fetchedAt, evidence } of coverage) {
     if (evidence === 'inferred') continue;
@@ -114,6 +117,9 @@ export const describeClaim = (c: FalseClaim): string => {
     `[${at(c.from)}, ${at(c.to)}) of ${at(c.fetchedAt)} lacks ${at(c.tick)}${c.isSettled ? '' : ' (not settled)'}`
   );
 };
+
+/** Errors of a run as text: false claims, and what was forgotten. */
+export const listErrors = ({ claims, forgotten }: Measured): string[] => [...claims.map(describeClaim), ...forgotten];
 
 /** Draws and runs a world. */
 export const runSeed = (seed: number, habits: readonly Habit[], size: { symbols?: number; nights?: number }) =>

@@ -1,5 +1,6 @@
 /** A server of ticks with habits. Each habit is a switch of its own; any may be combined. */
 import { UpstreamError } from '../../../src/base/errors.ts';
+import { intersect, isWithin, type Window } from '../../../src/base/window.ts';
 import type { Upstream } from '../../../src/client/upstream.ts';
 import { createDice, type Dice, day, hash, hour, type Listed, midnightOf, type World } from './world.ts';
 
@@ -37,8 +38,25 @@ export interface Habit {
   hasTick?(t: number, asked: Asked): boolean;
   /** When a tick appears for the first time. Default: at its own time. */
   appears?(t: number, listed: Listed): number;
-  /** The ticks that are kept of all that are in the span. */
+  /** The number of rows at a tick's millisecond, each with a price of its own. Default: 1. */
+  rowsAt?(t: number): number;
+  /** The ticks that are kept of all that are in the span. Each further row of a millisecond is a fraction later. */
   cuts?(times: Float64Array, asked: Asked): Float64Array;
+  /** Whether the element of a tick is no tick, in every response. */
+  isUnusable?(t: number): boolean;
+  /** Puts the elements of a response into another order. */
+  orders?(times: Float64Array, dice: Dice): void;
+  /** The ends that a response states in place of the drawn ones. */
+  states?(times: Float64Array, asked: Asked & { readonly isCut: boolean }): Ends;
+  /** Windows in which it has nothing, and says so. */
+  readonly gaps?: readonly Window[];
+  /** When it says that a response was generated. */
+  dates?(now: number): number | null;
+}
+
+interface Ends {
+  readonly from: number | null;
+  readonly to: number | null;
 }
 
 export interface Service {
@@ -47,6 +65,9 @@ export interface Service {
   ticks: Upstream['ticks'];
   /** When a tick appears, epoch ms. */
   appears(t: number, listed: Listed): number;
+  /** Whether each row of a tick was in some response; true where each tick has one. */
+  isShown(t: number, listed: Listed): boolean;
+  isUnusable(t: number): boolean;
 }
 
 /** A clock that the simulation moves, epoch ms. */
@@ -57,15 +78,29 @@ export interface Hand {
 export function openService(world: World, habits: readonly Habit[], hand: Hand): Service {
   const dice = createDice(world.seed + 7919);
   const byName = new Map(world.symbols.map((listed) => [listed.name, listed]));
+  const gaps = habits.flatMap((habit) => habit.gaps ?? []);
   const isEchoing = dice.share() < 0.5;
   const isDated = dice.share() < 0.7;
   const [includesFrom, includesTo] = [dice.share() < 0.7, dice.share() < 0.4];
   const appears = (t: number, listed: Listed): number =>
     habits.reduce((latest, habit) => Math.max(latest, habit.appears?.(t, listed) ?? t), t);
+  const echo = (_: Float64Array, { from, to }: Span): Ends => (isEchoing ? { from, to } : { from: null, to: null });
+  const states = habits.findLast((habit) => habit.states !== undefined)?.states ?? echo;
+  const dates =
+    habits.findLast((habit) => habit.dates !== undefined)?.dates ?? ((now: number) => (isDated ? now : null));
+  const rowsAt = (t: number): number => habits.reduce((rows, habit) => Math.max(rows, habit.rowsAt?.(t) ?? 1), 1);
+  const isUnusable = (t: number): boolean => habits.some((habit) => habit.isUnusable?.(t) === true);
+  const isCrowded = habits.some((habit) => habit.rowsAt !== undefined);
+  /** Rows of crowded milliseconds that were served. */
+  const shown = new Set<string>();
   const service: Service = {
     requests: 0,
     night: 0,
     appears,
+    isUnusable,
+    isShown: (t, { name }) =>
+      !isCrowded ||
+      Array.from({ length: rowsAt(t) }, (_, row) => t + row * part).every((one) => shown.has(`${name} ${one}`)),
     async ticks({ symbol, from, to, limit }) {
       service.requests++;
       hand.now += Math.floor(dice.between(20, 200));
@@ -77,22 +112,26 @@ export function openService(world: World, habits: readonly Habit[], hand: Hand):
         throw new UpstreamError('tick page', { failure: 'refused', status: 400, reason: 'HTTP 400', ...facts });
       if (habits.some((habit) => habit.fails?.(asked)))
         throw new UpstreamError('tick page', { failure: 'transient', reason: 'error: "internal"', ...facts });
-      const times = answer(asked, limit);
+      const { times, isCut } = answer(asked, limit);
+      if (isCrowded) for (const t of times) shown.add(`${symbol} ${t}`);
+      const usable = times.filter((t) => !isUnusable(Math.floor(t)));
+      for (const habit of habits) habit.orders?.(usable, dice);
       return {
-        t: Float64Array.from(times),
-        p: Float64Array.from(times, (t) => Math.round(1000 * hash(t, 1)) / 1000),
+        t: usable.map(Math.floor),
+        p: usable.map((t) => (Math.round(900 * hash(Math.floor(t), 1)) + (t % 1) / part) / 1000),
         received: times.length,
-        rejected: [],
-        gaps: [],
-        from: isEchoing ? from : null,
-        to: isEchoing ? to : null,
-        generatedAt: isDated ? hand.now : null,
+        rejected: [...times]
+          .filter((t) => isUnusable(Math.floor(t)))
+          .map((t) => ({ reason: 'p is not a number', raw: `{"t":${t},"p":"?"}` })),
+        gaps: intersect(gaps, [{ from, to }]),
+        ...states(times.map(Math.floor), { ...asked, isCut }),
+        generatedAt: dates(hand.now),
       };
     },
   };
 
-  function answer(asked: Asked, limit: number): Float64Array {
-    if (habits.some((habit) => habit.isSilent?.(asked))) return new Float64Array();
+  function answer(asked: Asked, limit: number): { readonly times: Float64Array; readonly isCut: boolean } {
+    if (habits.some((habit) => habit.isSilent?.(asked))) return { times: new Float64Array(), isCut: false };
     let span: Span = {
       from: includesFrom ? asked.from : asked.from + 1,
       to: Math.min(includesTo ? asked.to : asked.to - 1, asked.now),
@@ -104,11 +143,21 @@ export function openService(world: World, habits: readonly Habit[], hand: Hand):
       if (hasTick !== undefined) times = times.filter((t) => hasTick(t, asked));
       if (when !== undefined) times = times.filter((t) => when(t, asked.listed) <= asked.now);
     }
+    if (gaps.length > 0) times = times.filter((t) => !gaps.some((gap) => isWithin(t, gap)));
+    if (isCrowded)
+      times = Float64Array.from(
+        [...times].flatMap((t) => Array.from({ length: rowsAt(t) }, (_, row) => t + row * part)),
+      );
+    const all = times.length;
     for (const habit of habits) times = habit.cuts?.(times, { ...asked, ...span }) ?? times;
-    return times.length > limit ? times.subarray(0, limit) : times;
+    if (times.length > limit) times = times.subarray(0, limit);
+    return { times: times.slice(), isCut: times.length < all };
   }
   return service;
 }
+
+/** How much later than the one before it a further row of a millisecond is, in ms: exact at any time of this century. */
+const part = 2 ** -10;
 
 /** The position of the first time at or after `t`. */
 export function positionOf(times: Float64Array, t: number): number {
@@ -290,6 +339,23 @@ const partitioned = (hours: number, isPromised = true): Habit => ({
   hasTick: (t, { now }) => t > now - 2 * hour || midnightOf(t) + day + hours * hour <= now,
 });
 
+const stating = (name: string, states: NonNullable<Habit['states']>): Habit => ({
+  ...capped(`last 40 rows, ${name}`, 'last', () => 40),
+  states,
+});
+
+/** Some milliseconds have many rows, and few have more than a response. */
+const crowding = (side: Side): Habit => ({
+  ...capped(`${side} 60 rows, many in a millisecond`, side, () => 60),
+  rowsAt: (t) => (hash(t, 7) < 0.03 ? 2 + Math.floor((hash(t, 11) < 0.05 ? 90 : 25) * hash(t, 8)) : 1),
+});
+
+/** Ignores where a request begins, or that and where it ends. */
+const deaf = (side: Side, ignoresEnd: boolean): Habit => ({
+  ...capped(`${side} 100 rows, ignores ${ignoresEnd ? 'both ends' : 'from'}`, side, () => 100),
+  narrows: ({ to, now }) => ({ from: Number.NEGATIVE_INFINITY, to: ignoresEnd ? now : to }),
+});
+
 const outside = (habit: Habit): Habit => ({ ...habit, isPromised: false });
 
 export const honest: Habit = { name: 'honest', isPromised: true };
@@ -350,6 +416,61 @@ export const habits: readonly Habit[] = [
   refusing(24),
   refusing(100),
   partitioned(6),
+  {
+    ...capped('first or last 100 rows, by turns', 'first', () => 100),
+    cuts: (times, { dice }) =>
+      dice.share() < 0.5 ? times.subarray(0, 100) : times.subarray(Math.max(0, times.length - 100)),
+  },
+  crowding('first'),
+  crowding('last'),
+  deaf('first', false),
+  deaf('last', false),
+  deaf('first', true),
+  deaf('last', true),
+  rounding(hour, 'hours', false),
+  rounding(hour, 'hours', true),
+  stating('states the ends of what it cut', (times, { from, to, isCut }) =>
+    isCut ? { from: times[0]!, to: times.at(-1)! } : { from, to },
+  ),
+  stating('states from where it cut', (times, { from, to, isCut }) => ({ from: isCut ? times[0]! : from, to })),
+  stating('states to where it cut', (times, { from, to, isCut }) => ({ from, to: isCut ? times.at(-1)! : to })),
+  stating('states its first and last tick', (times) => ({ from: times[0] ?? null, to: times.at(-1) ?? null })),
+  {
+    ...keepsDays(4),
+    name: 'keeps 4 days, and states them',
+    states: (_, { from, to, now }) => ({ from: Math.max(from, now - 4 * day), to: Math.min(to, now) }),
+  },
+  {
+    ...capped('first 100 rows, 10 % of them twice', 'first', () => 100),
+    cuts: (times) => Float64Array.from([...times].flatMap((t) => (hash(t, 9) < 0.1 ? [t, t] : t))).subarray(0, 100),
+  },
+  { ...capped('last 40 rows, 5 % of them unusable', 'last', () => 40), isUnusable: (t) => hash(t, 10) < 0.05 },
+  { ...capped('first 40 rows, newest first', 'first', () => 40), orders: (times) => times.reverse() },
+  {
+    ...capped('last 40 rows, shuffled', 'last', () => 40),
+    orders(times, dice) {
+      for (let i = times.length - 1; i > 0; i--) {
+        const other = Math.floor(dice.between(0, i + 1));
+        [times[i], times[other]] = [times[other]!, times[i]!];
+      }
+    },
+  },
+  {
+    name: 'brings the tick before the request',
+    isPromised: true,
+    narrows({ from, to, listed: { times } }) {
+      return { from: times[positionOf(times, from) - 1] ?? from, to };
+    },
+  },
+  {
+    ...capped('first 100 rows, states gaps', 'first', () => 100),
+    gaps: [3, 8, 15, 17].map((days) => {
+      const from = Date.UTC(2026, 5, days, days);
+      return { from, to: from + days * hour };
+    }),
+  },
+  { ...capped('first 40 rows, dated 700 ms ago', 'first', () => 40), dates: (now) => now - 700 },
+  { ...capped('last 40 rows, dated to the minute', 'last', () => 40), dates: (now) => now - (now % 60_000) },
   // What PROOF.md does not promise.
   {
     name: '24 h around the middle tick',
@@ -385,6 +506,10 @@ export const habits: readonly Habit[] = [
     narrows: ({ from, to, now, listed }) => ({ from: Math.max(from, now - (2 + 8 * hash(listed.nth, 6)) * day), to }),
   }),
 ];
+
+/** Whether requests that go on where a response ends bring all ticks: only rows are limited. */
+export const showsAll = ({ isSilent, narrows, budget }: Habit): boolean =>
+  isSilent === undefined && (budget === undefined ? narrows === undefined : budget.isOfRows);
 
 /** Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, none with a store of rows. */
 export function arePromised(set: readonly Habit[]): boolean {

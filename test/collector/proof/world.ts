@@ -63,7 +63,9 @@ const history = 36 * day;
 
 export function drawWorld(seed: number, { symbols = 40, nights = 6 } = {}): World {
   const dice = createDice(seed);
-  const starts = Array.from({ length: nights }, (_, i) => firstNight + i * day);
+  // Some poll several times a day.
+  const every = seed % 4 === 0 ? 7 * hour : day;
+  const starts = Array.from({ length: nights }, (_, i) => firstNight + i * every);
   // In every second world most markets live for hours or days, as they do at venues.
   const lasting = seed % 2 === 0 ? 0.4 : 1;
   return {

@@ -1,12 +1,12 @@
-/** Draws a server, its ticks and its requests from a seed. */
+/** Draws a server from a seed. */
 import type { Window } from '../../../../src/base/window.ts';
 import type { Random } from './random.ts';
-import { honest, type Row, type Traits } from './server.ts';
+import { honest, type Traits } from './server.ts';
 
 export const start = Date.UTC(2026, 6, 1);
 export const hourMs = 3_600_000;
 
-export type Kind = 'contiguous' | 'several replicas' | 'sampling' | 'joining' | 'any';
+type Kind = 'contiguous' | 'sampling' | 'joining';
 
 export function drawTraits(random: Random, kind: Kind): Traits {
   const some = <T>(usual: T, others: readonly T[], probability: number): T =>
@@ -34,8 +34,6 @@ export function drawTraits(random: Random, kind: Kind): Traits {
     gaps: random.chance(0.1) ? [drawGap(random), drawGap(random)] : [],
   };
   switch (kind) {
-    case 'several replicas':
-      return { ...traits, lagsMs: [0, random.pick([500, 20 * 60_000])] };
     case 'sampling':
       return { ...traits, sample: 8 + random.int(40) };
     case 'joining':
@@ -48,38 +46,4 @@ export function drawTraits(random: Random, kind: Kind): Traits {
 function drawGap(random: Random): Window {
   const from = start + random.int(24 * hourMs);
   return { from, to: from + 1 + random.int(random.pick([10, 5 * hourMs])) };
-}
-
-/** Ticks of some symbols over a day: even, random or in bursts, some of them late, sometimes many in one millisecond. */
-export function drawTruth(random: Random, symbols: number, spanMs = 24 * hourMs): Map<string, Row[]> {
-  const isLate = random.chance(0.25);
-  return new Map(
-    Array.from({ length: symbols }, (_, s) => {
-      const count = random.pick([0, 1, 2, 5, random.int(40), random.int(300), random.int(300)]);
-      const spacing = random.pick(['even', 'random', 'bursts']);
-      const times: number[] = [];
-      for (let i = 0; i < count; i++) {
-        if (spacing === 'even') times.push(start + Math.floor(((i + 1) * spanMs) / (count + 1)));
-        else if (spacing === 'random' || times.length === 0) times.push(start + random.int(spanMs));
-        else
-          times.push(
-            random.chance(0.05)
-              ? start + random.int(spanMs)
-              : Math.min(start + spanMs - 1, times.at(-1)! + random.int(3)),
-          );
-      }
-      if (random.chance(0.04)) for (let i = 0; i < 150; i++) times.push(times[0] ?? start + 5);
-      times.sort((a, b) => a - b);
-      const seen = new Set<string>();
-      const rows: Row[] = [];
-      for (const t of times) {
-        const p = random.int(1000) / (random.chance(0.5) ? 1000 : 3000);
-        if (seen.has(`${t} ${p}`)) continue;
-        seen.add(`${t} ${p}`);
-        const seenFrom = isLate && random.chance(0.03) ? start + spanMs + random.int(2000) : 0;
-        rows.push({ t, p, seenFrom });
-      }
-      return [`S${s}`, rows];
-    }),
-  );
 }

@@ -1,5 +1,6 @@
 /** Simulates nights with rechecks against one drawn server: when claimed ticks were missing, and when that was found. */
 import { type CoveredWindow, isProven } from '../../../../src/archive/format/coverage.ts';
+import type { SymbolFacts } from '../../../../src/archive/format/market.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import {
   computeOverlapMs,
@@ -7,9 +8,9 @@ import {
   type RecheckHistory,
   recordLateness,
 } from '../../../../src/archive/journal/recheck-results.ts';
-import { isWithin, type Window } from '../../../../src/base/window.ts';
+import { isWithin, subtract, union, type Window } from '../../../../src/base/window.ts';
 import { type FetchContext, requestWindow } from '../../../../src/collector/paging/fetch-symbol.ts';
-import type { SymbolPlan } from '../../../../src/collector/paging/plan.ts';
+import { addTail, beginAtAnchor, findUnprovenStart, type SymbolPlan } from '../../../../src/collector/paging/plan.ts';
 import { createServerBehavior } from '../../../../src/collector/paging/server-behavior.ts';
 import { Night } from '../../../../src/collector/proof/shown.ts';
 import {
@@ -20,7 +21,6 @@ import {
 } from '../../../../src/collector/rechecks/recheck.ts';
 import { countRechecks, countRereadRequests } from '../../../../src/collector/rechecks/recheck-plan.ts';
 import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
-import { planPoll } from './checks.ts';
 import { drawTraits, hourMs, start } from './draw.ts';
 import { type MemoryArchive, openMemoryArchive } from './lake.ts';
 import { collectNight, toClock } from './night.ts';
@@ -163,6 +163,20 @@ function overlapLateness(
         for (const w of windows)
           if (isWithin(t, w)) latenessMs = Math.max(latenessMs, w.fetchedAt - t <= overlapMs ? w.fetchedAt - t : 0);
   return latenessMs;
+}
+
+/** Plans a poll: from the last tick before what is not proven, at least from the cursor with the overlap, and the gaps before. */
+function planPoll(lake: MemoryArchive, symbol: string, nowMs: number, overlapMs: number): SymbolPlan {
+  const coverage = lake.coverageOf(symbol);
+  const uncovered = subtract([{ from: start, to: nowMs }], coverage);
+  const windows = uncovered.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
+  const lastTick = lake.lastTick(symbol);
+  const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
+  const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0 };
+  const facts = { lastTick } as SymbolFacts;
+  const withTail = addTail(plan, facts, union(coverage), rules);
+  const begin = findUnprovenStart(withTail, coverage, start, start);
+  return begin === null ? withTail : beginAtAnchor(withTail, begin, lake.findTick(symbol, begin.start), 0);
 }
 
 const plain = ({ tail: _, ...plan }: SymbolPlan): SymbolPlan => plan;
