@@ -33,7 +33,7 @@ export const readEmptyWindows = (db: Database, symbol: string): EmptyWindow[] =>
 const nightKey = 'night';
 
 /** What is kept of the last night of a source. */
-export interface NightRecord<T> {
+interface NightRecord<T> {
   /** The first night, epoch ms. */
   readonly since: number;
   /** Why days of this source may stay provisional, one clause; null: no cause is known. */
