@@ -95,6 +95,15 @@ test('the first night names what the service keeps, once, and no day before it i
   expect((await readManifest()).datasets.coverage.withdrawn ?? []).toEqual([]);
 });
 
+test('of a service that keeps twelve hours no earlier day is complete, and the hours are named', async () => {
+  const { night, readDays } = await startKeeping(dayMs / 2);
+  const first = await night(0);
+  expect(first.exit_code).toBe(0);
+  expect(first.warnings).toEqual([expect.stringMatching(/from any symbol: the service seems to keep 12 hours\./)]);
+  for (const n of [1, 2, 3]) await night(n);
+  for (const { state } of Object.values(await readDays())) expect(state).not.toBe('complete');
+});
+
 test('of few symbols, and of a service that refuses what is old, no horizon is known, and nothing before is proven', async () => {
   for (const service of [await startKeeping(3 * dayMs, ['ONE', 'TWO']), await startKeeping(3 * dayMs, names, true)]) {
     const first = await service.night(0);
