@@ -5,6 +5,7 @@ import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import { findTickChanges, type TickChanges } from '../format/tick-changes.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
 import { type Database, getMeta, setMeta } from './database.ts';
+import { toBytes, toDoubles } from './journal-rows.ts';
 import { openDayPrecedence } from './precedence-store.ts';
 
 /*
@@ -180,12 +181,6 @@ interface StoredRow {
 
 const computeChecksum = (seq: number, { symbol, is_revision, t, p }: Omit<StoredRow, 'checksum'>): number =>
   crc32(p, crc32(t, crc32(`${seq} ${is_revision} ${symbol}`)));
-
-const toBytes = ({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array =>
-  new Uint8Array(buffer, byteOffset, byteLength);
-
-/** Copies the bytes, because SQLite's blobs are not aligned for doubles. */
-const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
 /** One observation of a symbol, split by UTC day; each day's times are ascending. */
 interface LoggedObservation {
