@@ -365,15 +365,6 @@ export function readCurrentRuns(db: Database, untilMs: number): PastRun[] {
     .map(({ last: _, ...run }) => toPastRun(db, run));
 }
 
-/** Reads the newest ended run of a job among those that started by `untilMs` (epoch ms). */
-export const readLatestEndedRun = (db: Database, job: string, untilMs: number): RecordedRun | undefined =>
-  db.one<RecordedRun & Record<string, never>>(
-    `select ${runColumnsSql} from runs where job = ? and exit_code is not null and started_at <= ?
-     order by started_at desc, run_id desc limit 1`,
-    job,
-    untilMs,
-  );
-
 /** Reads the summaries of the newest ended runs of a source, as JSON. @param source null: the only service */
 export const readLatestSummaries = (db: Database, source: string | null, countMax: number, untilMs: number): string[] =>
   db
