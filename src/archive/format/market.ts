@@ -158,6 +158,24 @@ export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts 
   triedAt: null,
 });
 
+/** The columns of the markets dataset but its details, with the field of each. */
+export const marketColumns = [
+  ['canonicalId', 'canonical_id'],
+  ['symbol', 'symbol'],
+  ['source', 'source'],
+  ['views', 'views'],
+  ['category', 'category'],
+  ['confidence', 'confidence'],
+  ['isActive', 'is_active'],
+  ['question', 'question'],
+  ['closesAt', 'closes_at'],
+  ['resolvedAt', 'resolved_at'],
+  ['outcome', 'outcome'],
+  ['firstSeen', 'first_seen'],
+  ['lastSeen', 'last_seen'],
+  ['extra', 'extra'],
+] as const satisfies readonly (readonly [keyof MarketRow, string])[];
+
 /** The columns of the symbols dataset that a market record states, but its details, with the field of each. */
 export const statedColumns = [
   ['symbol', 'symbol'],
