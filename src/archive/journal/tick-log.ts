@@ -147,23 +147,16 @@ export function readTickLog(
   symbols: readonly string[] | null,
   rowsMax: number,
 ): TickLogRow[] {
-  type Row = StoredRow & { seq: number };
-  const columns = 'seq, symbol, is_revision, t, p, checksum';
-  const rows =
-    symbols === null
-      ? db.all<Row & Record<string, never>>(
-          `select ${columns} from tick_log where seq >= ? order by seq limit ?`,
-          from,
-          rowsMax,
-        )
-      : db.all<Row & Record<string, never>>(
-          `select ${columns} from tick_log where seq in (
-             select seq from tick_log where symbol in (select value from json_each(?)) and seq >= ? order by seq limit ?
-           ) order by seq`,
-          JSON.stringify(symbols),
-          from,
-          rowsMax,
-        );
+  const [ofSymbols, names] =
+    symbols === null ? ['', []] : ['symbol in (select value from json_each(?)) and ', [JSON.stringify(symbols)]];
+  const rows = db.all<StoredRow & { seq: number }>(
+    `select seq, symbol, is_revision, t, p, checksum from tick_log where seq in (
+       select seq from tick_log where ${ofSymbols}seq >= ? order by seq limit ?
+     ) order by seq`,
+    ...names,
+    from,
+    rowsMax,
+  );
   return rows.map((row): TickLogRow => {
     const { seq, symbol, is_revision: isRevision, checksum } = row;
     if (computeChecksum(seq, row) !== checksum) throw new TickLogDamageError(seq);
