@@ -20,18 +20,13 @@ const ensureTrailingNewline = (text: string): string => (text.endsWith('\n') ? t
 /** Content type of the text format, version 0.0.4. */
 export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
 
-interface MetricsText {
-  /** Returns the metrics in the Prometheus text format. */
-  formatText(): Promise<string>;
-  close(): void;
-}
-
 /** A registry with the metrics of the process. */
 function openRegistry() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   return {
     registry,
+    /** Returns the metrics in the Prometheus text format. */
     formatText: async () => ensureTrailingNewline(await registry.metrics()),
     close: () => registry.clear(),
   };
@@ -48,24 +43,17 @@ interface CompletedRequest {
   readonly bytes: number;
 }
 
-/** Metrics of HTTP requests and of the process, in a separate registry. */
-interface RequestMetrics extends MetricsText {
-  recordStart(): void;
-  recordEnd(request: CompletedRequest): void;
-  /** Counts a connection that the service dropped to protect other clients. */
-  recordDrop(reason: string): void;
-}
-
 const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /**
+ * Metrics of HTTP requests and of the process, in a separate registry.
  * @param getCacheResults numbers of requests for cacheable responses since the start, by result
  * @param dropReasons their counters start at 0: Prometheus misses the first increment of a new series
  */
 export function openRequestMetrics(
   getCacheResults: () => Readonly<Record<string, number>>,
   dropReasons: readonly string[],
-): RequestMetrics {
+) {
   const { registry, ...text } = openRegistry();
   const registers = [registry];
   const requests = new Counter({
@@ -110,24 +98,23 @@ export function openRequestMetrics(
   for (const reason of dropReasons) drops.inc({ reason }, 0);
   return {
     recordStart: () => inFlight.inc(),
-    recordEnd({ route, method, status, seconds, bytes }) {
+    recordEnd({ route, method, status, seconds, bytes }: CompletedRequest) {
       inFlight.dec();
       requests.inc({ route, method, status });
       duration.observe({ route, method }, seconds);
       sent.inc(bytes);
     },
-    recordDrop: (reason) => drops.inc({ reason }),
+    /** Counts a connection that the service dropped to protect other clients. */
+    recordDrop: (reason: string) => drops.inc({ reason }),
     ...text,
   };
 }
 
 /** Metrics of a schedule: its process, and the runs since it started. */
-export interface ScheduleMetrics extends MetricsText {
-  recordRun(job: string, outcome: string): void;
-}
+export type ScheduleMetrics = ReturnType<typeof openScheduleMetrics>;
 
 /** @param names the scheduled jobs. Their counters start at 0: Prometheus misses the first increment of a new series. */
-export function openScheduleMetrics(names: readonly string[]): ScheduleMetrics {
+export function openScheduleMetrics(names: readonly string[]) {
   const { registry, ...text } = openRegistry();
   const runs = new Counter({
     registers: [registry],
@@ -137,7 +124,7 @@ export function openScheduleMetrics(names: readonly string[]): ScheduleMetrics {
   });
   for (const name of names) for (const outcome of outcomes) runs.inc({ name, outcome }, 0);
   return {
-    recordRun: (job, outcome) => runs.inc({ name: job, outcome }),
+    recordRun: (job: string, outcome: string) => runs.inc({ name: job, outcome }),
     ...text,
   };
 }

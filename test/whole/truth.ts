@@ -4,7 +4,7 @@ import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
 import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { openDatabase } from '../../src/archive/journal/database.ts';
-import { toDoubles } from '../../src/archive/journal/journal.ts';
+import { toDoubles } from '../../src/archive/journal/journal-rows.ts';
 import { type CellValue, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { floorToDay, isWithin, type Window } from '../../src/base/window.ts';
 import type { WholeService } from './service.ts';

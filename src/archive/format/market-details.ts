@@ -47,15 +47,6 @@ export const symbolDetailColumns = detailColumns.filter(
   (pair): pair is Exclude<(typeof detailColumns)[number], readonly ['rules', string]> => pair[0] !== 'rules',
 );
 
-export const unknownDetails: MarketDetails = {
-  outcomeSource: null,
-  event: null,
-  exclusive: null,
-  strikeLow: null,
-  strikeHigh: null,
-  expectedEnd: null,
-  rules: null,
-  rulesSha256: null,
-  feeSchedule: null,
-  tickSize: null,
-};
+export const unknownDetails: MarketDetails = Object.fromEntries(
+  detailColumns.map(([field]) => [field, null]),
+) as Record<(typeof detailColumns)[number][0], null>;

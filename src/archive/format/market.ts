@@ -158,8 +158,26 @@ export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts 
   triedAt: null,
 });
 
-/** The columns of the symbols dataset but its details, with the field of each. */
-export const symbolColumns = [
+/** The columns of the markets dataset but its details, with the field of each. */
+export const marketColumns = [
+  ['canonicalId', 'canonical_id'],
+  ['symbol', 'symbol'],
+  ['source', 'source'],
+  ['views', 'views'],
+  ['category', 'category'],
+  ['confidence', 'confidence'],
+  ['isActive', 'is_active'],
+  ['question', 'question'],
+  ['closesAt', 'closes_at'],
+  ['resolvedAt', 'resolved_at'],
+  ['outcome', 'outcome'],
+  ['firstSeen', 'first_seen'],
+  ['lastSeen', 'last_seen'],
+  ['extra', 'extra'],
+] as const satisfies readonly (readonly [keyof MarketRow, string])[];
+
+/** The columns of the symbols dataset that a market record states, but its details, with the field of each. */
+export const statedColumns = [
   ['symbol', 'symbol'],
   ['canonicalId', 'canonical_id'],
   ['source', 'source'],
@@ -170,6 +188,11 @@ export const symbolColumns = [
   ['closesAt', 'closes_at'],
   ['resolvedAt', 'resolved_at'],
   ['outcome', 'outcome'],
+] as const satisfies readonly (readonly [keyof SymbolFacts & keyof MarketFacts, string])[];
+
+/** The columns of the symbols dataset but its details, with the field of each. */
+export const symbolColumns = [
+  ...statedColumns,
   ['firstSeen', 'first_seen'],
   ['lastSeen', 'last_seen'],
   ['firstTick', 'first_tick'],

@@ -6,7 +6,7 @@ import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
-import { detailNames, toDetailValues } from './symbol-store.ts';
+import { insertStatedSql, statedNames, toStatedValues } from './symbol-store.ts';
 
 /**
  * Records the markets of an imported file, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts are kept;
@@ -20,35 +20,19 @@ export function recordImportedMarkets(
 ): void {
   const preferNewest = (column: string): string =>
     `${column} = iif(excluded.last_seen >= last_seen, coalesce(excluded.${column}, ${column}), coalesce(${column}, excluded.${column}))`;
-  const facts = ['canonical_id', 'source', 'question', 'category', 'is_active', 'opens_at', 'closes_at', 'resolved_at'];
-  for (const m of markets) {
-    db.run(
-      `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
-         outcome, first_seen, last_seen, last_active, inactive_since, listed, ${detailNames.join(', ')})
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, iif(?6 is 1, ?12, null), iif(?6 is 0, ?12, null), 0,
-         ${detailNames.map((_, i) => `?${i + 13}`).join(', ')})
-       on conflict do update set ${[...facts, 'outcome', ...detailNames.slice(1)].map(preferNewest).join(', ')},
-         outcome_source = iif(excluded.outcome is not null and (excluded.last_seen >= last_seen or outcome is null),
-           excluded.outcome_source, outcome_source),
-         inactive_since = iif(excluded.last_seen >= last_seen and excluded.is_active is not null,
-           iif(excluded.is_active = 0, coalesce(inactive_since, excluded.inactive_since), null), inactive_since),
-         last_active = coalesce(max(last_active, excluded.last_active), last_active, excluded.last_active),
-         first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen)`,
-      m.symbol,
-      m.canonicalId,
-      m.source,
-      m.question,
-      m.category,
-      m.isActive === null ? null : Number(m.isActive),
-      m.opensAt,
-      m.closesAt,
-      m.resolvedAt,
-      m.outcome,
-      firstSeen,
-      lastSeen,
-      ...toDetailValues(m),
-    );
-  }
+  const [first, last] = [1, 2].map((i) => `?${statedNames.length + i}`) as [string, string];
+  const seen = { first_seen: first, last_seen: last };
+  const activity = { last_active: `iif(?6 is 1, ${last}, null)`, inactive_since: `iif(?6 is 0, ${last}, null)` };
+  const facts = statedNames.filter((name) => name !== 'symbol' && name !== 'outcome_source');
+  const sql = `${insertStatedSql({ ...seen, ...activity, listed: '0' })}
+     on conflict do update set ${facts.map(preferNewest).join(', ')},
+       outcome_source = iif(excluded.outcome is not null and (excluded.last_seen >= last_seen or outcome is null),
+         excluded.outcome_source, outcome_source),
+       inactive_since = iif(excluded.last_seen >= last_seen and excluded.is_active is not null,
+         iif(excluded.is_active = 0, coalesce(inactive_since, excluded.inactive_since), null), inactive_since),
+       last_active = coalesce(max(last_active, excluded.last_active), last_active, excluded.last_active),
+       first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen)`;
+  for (const market of markets) db.run(sql, ...toStatedValues(market), firstSeen, lastSeen);
 }
 
 /** Rejected input, as received. */

@@ -3,17 +3,16 @@ import type { RejectedInput } from '../../base/ticks.ts';
 import { floorToDay } from '../../base/window.ts';
 import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapshot } from '../format/order-book.ts';
 import type { Database } from './database.ts';
+import { appendHeader, deleteBins, type JournalBin, ticksPerCoveredDay, ticksPerRejected } from './journal.ts';
+import { appendRejected } from './journal-rejected.ts';
 import {
-  appendHeader,
-  deleteBins,
-  type JournalBin,
-  ticksPerCoveredDay,
-  ticksPerRejected,
+  countJournaledTicks,
+  insertJournalRow,
+  type JournalRow,
+  readJournalRows,
   toBytes,
   toDoubles,
-} from './journal.ts';
-import { appendRejected } from './journal-rejected.ts';
-import { countJournaledTicks, insertJournalRow, type JournalRow, readJournalRows } from './journal-rows.ts';
+} from './journal-rows.ts';
 import { readSeriesLoad } from './journal-series.ts';
 import type { State } from './state.ts';
 

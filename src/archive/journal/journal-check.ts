@@ -4,6 +4,7 @@ import { deleteBins, type JournalBin, sortBins } from './journal.ts';
 import {
   computeHeaderChecksum,
   computeRowChecksum,
+  headerNames,
   JournalDamageError,
   type JournalHeaderRow,
   type JournalRowTable,
@@ -123,10 +124,7 @@ const integerMax = Number.MAX_SAFE_INTEGER;
 type StoredHeader = JournalHeaderRow & { readonly id: number; readonly rows: number; readonly checksum: number };
 
 const readHeaders = (db: Database): IterableIterator<StoredHeader> =>
-  db.iterate<StoredHeader>(
-    `select ${selectSafely('id', 'run_id', 'kind', 'symbol', 'requested_from', 'requested_to', 'observed_at', 'origin', 'rank', 'rows', 'checksum')}
-     from journal not indexed`,
-  );
+  db.iterate<StoredHeader>(`select ${selectSafely('id', ...headerNames, 'rows', 'checksum')} from journal not indexed`);
 
 /** A row or record header that does not match its checksum. */
 export interface DamagedRow {

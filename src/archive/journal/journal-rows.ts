@@ -58,10 +58,22 @@ export const journalRowColumns = {
 export type JournalRowTable = keyof typeof journalRowColumns;
 export type JournalValue = string | number | null | Uint8Array;
 
-export function computeHeaderChecksum(row: JournalHeaderRow): number {
-  const { run_id, kind, symbol, requested_from, requested_to, observed_at, origin, rank } = row;
-  return crc32(`${run_id}\n${kind}\n${symbol}\n${requested_from}\n${requested_to}\n${observed_at}\n${origin}\n${rank}`);
-}
+/** The columns of a record's header that its checksum covers, in this order. */
+export const headerNames: readonly (keyof JournalHeaderRow)[] = [
+  'run_id',
+  'kind',
+  'symbol',
+  'requested_from',
+  'requested_to',
+  'observed_at',
+  'origin',
+  'rank',
+];
+
+export const computeHeaderChecksum = (row: JournalHeaderRow): number =>
+  hashHeader(headerNames.map((name) => row[name]));
+
+const hashHeader = (values: readonly unknown[]): number => crc32(values.map(String).join('\n'));
 
 /**
  * Computes the checksum of a row.
@@ -153,6 +165,12 @@ export interface WindowRow {
   readonly evidence: Evidence;
 }
 
+export const toBytes = (values: Float64Array): Uint8Array =>
+  new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+
+/** Copies the bytes, because SQLite's blobs are not aligned for doubles. */
+export const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
+
 export const toCoveredWindow = ({ t_from, t_to, fetched_at, origin, evidence }: WindowRow): CoveredWindow => ({
   from: t_from,
   to: t_to,
@@ -194,34 +212,14 @@ export function* readJournalRows<T extends JournalRowTable>(
   }
 }
 
-const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
-  j.requested_from as head_from, j.requested_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
-  j.rank as head_rank, j.checksum as head_checksum`;
+const headerColumns = [...headerNames, 'checksum'].map((name) => `j.${name} as head_${name}`).join(', ');
 
 /** The columns of the header are null if there is no record. */
-type StoredRow = Readonly<Record<string, JournalValue>> & {
-  readonly head_run_id: string | null;
-  readonly head_kind: string;
-  readonly head_symbol: string | null;
-  readonly head_from: number | null;
-  readonly head_to: number | null;
-  readonly head_observed_at: number;
-  readonly head_origin: string;
-  readonly head_rank: number;
-};
+type StoredRow = Readonly<Record<string, JournalValue>>;
 
 function requireIntact(table: JournalRowTable, row: StoredRow): void {
   if (row.head_run_id === null) throw new JournalDamageError(`a row of ${table} has no record`);
-  const header = computeHeaderChecksum({
-    run_id: row.head_run_id,
-    kind: row.head_kind,
-    symbol: row.head_symbol,
-    requested_from: row.head_from,
-    requested_to: row.head_to,
-    observed_at: row.head_observed_at,
-    origin: row.head_origin,
-    rank: row.head_rank,
-  });
+  const header = hashHeader(headerNames.map((name) => row[`head_${name}`]));
   const values = journalRowColumns[table].map((name) => row[name]!);
   if (header !== row.head_checksum || computeRowChecksum(header, values) !== row.checksum)
     throw new JournalDamageError(`a row of ${table} does not match its checksum`);

@@ -7,10 +7,17 @@ import { packTexts, unpackTexts } from '../format/packed-texts.ts';
 import { type SeriesChunk, type SeriesRows, splitSeriesByDay } from '../format/series.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
-import { appendHeader, deleteBins, type JournalBin, ticksPerCoveredDay, toBytes, toDoubles } from './journal.ts';
+import { appendHeader, deleteBins, type JournalBin, ticksPerCoveredDay } from './journal.ts';
 import { assertRowCount, type JournalIndex } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
-import { insertJournalRow, type JournalRow, readJournalRows, toCoveredWindow } from './journal-rows.ts';
+import {
+  insertJournalRow,
+  type JournalRow,
+  readJournalRows,
+  toBytes,
+  toCoveredWindow,
+  toDoubles,
+} from './journal-rows.ts';
 import { addSeriesCounts } from './series-counts.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbol-store.ts';

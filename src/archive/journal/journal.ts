@@ -16,10 +16,13 @@ import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { appendRejected } from './journal-rejected.ts';
 import {
   computeHeaderChecksum,
+  headerNames,
   insertJournalRow,
   type JournalHeaderRow,
   readJournalRows,
+  toBytes,
   toCoveredWindow,
+  toDoubles,
 } from './journal-rows.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbol-store.ts';
@@ -143,6 +146,9 @@ function appendTickRecord(state: State, parts: number, record: TickRecord): void
   appendRejected(db, { id, runId, header }, rejected);
 }
 
+const insertHeaderSql = `insert into journal (${headerNames.join(', ')}, rows, checksum)
+  values (${'?, '.repeat(headerNames.length)}?, ?)`;
+
 /**
  * Appends a record header; joins the caller's transaction.
  * @param rows its number of rows in other tables, without rejected input
@@ -150,20 +156,7 @@ function appendTickRecord(state: State, parts: number, record: TickRecord): void
  */
 export function appendHeader(db: Database, row: JournalHeaderRow, rows: number): { id: number; header: number } {
   const header = computeHeaderChecksum(row);
-  const { run_id, kind, symbol, requested_from, requested_to, observed_at, origin, rank } = row;
-  const { id } = db.run(
-    'insert into journal (run_id, kind, symbol, requested_from, requested_to, observed_at, origin, rank, rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-    run_id,
-    kind,
-    symbol,
-    requested_from,
-    requested_to,
-    observed_at,
-    origin,
-    rank,
-    rows,
-    header,
-  );
+  const { id } = db.run(insertHeaderSql, ...headerNames.map((name) => row[name]), rows, header);
   return { id, header };
 }
 
@@ -253,12 +246,6 @@ function sortEqualTimesByPrice({ t, p }: TickColumns): void {
     from = to;
   }
 }
-
-export const toBytes = (values: Float64Array): Uint8Array =>
-  new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-
-/** Copies the bytes, because SQLite's blobs are not aligned for doubles. */
-export const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
 /** Reads the last record ID. A publish that starts now includes the records up to it. */
 export const readJournalEnd = (db: Database): number =>

@@ -5,18 +5,6 @@ import type { Database } from './database.ts';
 import type { Summary } from './run-summary.ts';
 import { pruneSeriesCounts, takeOverSeriesCounts } from './series-counts.ts';
 
-interface RunCounts {
-  readonly fetched: number;
-  readonly quarantined: number;
-  readonly accepted: number;
-  readonly duplicates: number;
-  readonly conflicts: number;
-  readonly recovered: number;
-  /** Published ticks added and removed by its generations, including those of interrupted runs that it took over. */
-  readonly added: number;
-  readonly lost: number;
-}
-
 /** Unfinished runs of this process. */
 const startedRunIds = new Set<string>();
 
@@ -221,7 +209,7 @@ function takeOverInterruptedRuns(db: Database, runId: string): void {
 /**
  * Reads the counts of a run. `waiting` is the outcome of its journaled ticks; by default all of them count as accepted.
  */
-export function readRunCounts(db: Database, runId: string, waiting?: RunTally): RunCounts {
+export function readRunCounts(db: Database, runId: string, waiting?: RunTally) {
   return db.snapshot(() => {
     const row = db.one<Record<string, number>>('select * from runs where run_id = ?', runId);
     const waitingTally = waiting ?? { accepted: countWaitingTicks(db, runId), duplicates: 0, conflicts: 0 };
@@ -233,6 +221,7 @@ export function readRunCounts(db: Database, runId: string, waiting?: RunTally): 
       accepted: count('accepted') + waitingTally.accepted,
       duplicates: count('duplicates') + waitingTally.duplicates,
       conflicts: count('conflicts') + waitingTally.conflicts,
+      // Published ticks added and removed by its generations, including those of interrupted runs that it took over.
       added: count('published_added'),
       lost: count('published_lost'),
     };
@@ -364,15 +353,6 @@ export function readCurrentRuns(db: Database, untilMs: number): PastRun[] {
     )
     .map(({ last: _, ...run }) => toPastRun(db, run));
 }
-
-/** Reads the newest ended run of a job among those that started by `untilMs` (epoch ms). */
-export const readLatestEndedRun = (db: Database, job: string, untilMs: number): RecordedRun | undefined =>
-  db.one<RecordedRun & Record<string, never>>(
-    `select ${runColumnsSql} from runs where job = ? and exit_code is not null and started_at <= ?
-     order by started_at desc, run_id desc limit 1`,
-    job,
-    untilMs,
-  );
 
 /** Reads the summaries of the newest ended runs of a source, as JSON. @param source null: the only service */
 export const readLatestSummaries = (db: Database, source: string | null, countMax: number, untilMs: number): string[] =>

@@ -1,34 +1,30 @@
 import { isSymbolOf } from '../../base/source-name.ts';
 import type { SymbolFacts } from '../format/market.ts';
-import type { Selections, SymbolSelection, UnselectedKind, UnselectedWindow } from '../format/selection.ts';
+import type { Selections, SymbolSelection, UnselectedWindow } from '../format/selection.ts';
 import type { Database } from './database.ts';
 
 // What was decided about the collection of symbols: see archive/completeness/symbol-selection.ts. The manifest lists it too, so
 // that a rebuilt state knows it.
 
-interface UnselectedRow {
-  symbol: string;
-  t_from: number;
-  t_to: number | null;
-  kind: UnselectedKind;
-  reason: string | null;
-  decided_at: number;
+interface UnselectedRow extends Omit<UnselectedWindow, 'to'> {
+  readonly symbol: string;
+  readonly to: number | null;
 }
+
+const unselectedSql = `select symbol, t_from as "from", t_to as "to", kind, reason, decided_at as "decidedAt" from unselected`;
 
 /** The start of a window that starts at -Infinity: SQLite stores no infinite integer, and no tick is that old. */
 const unboundedFrom = 0;
 
-const toUnselectedWindow = (row: UnselectedRow): UnselectedWindow => ({
-  from: row.t_from === unboundedFrom ? Number.NEGATIVE_INFINITY : row.t_from,
-  to: row.t_to ?? Number.POSITIVE_INFINITY,
-  kind: row.kind,
-  reason: row.reason,
-  decidedAt: row.decided_at,
+const toUnselectedWindow = ({ symbol: _, from, to, ...decision }: UnselectedRow): UnselectedWindow => ({
+  from: from === unboundedFrom ? Number.NEGATIVE_INFINITY : from,
+  to: to ?? Number.POSITIVE_INFINITY,
+  ...decision,
 });
 
 /** Reads the decisions about all symbols, sorted by symbol. */
 export function readSelections(db: Database): Selections {
-  const windows = db.all<UnselectedRow & Record<string, never>>('select * from unselected order by symbol, t_from');
+  const windows = db.all<UnselectedRow>(`${unselectedSql} order by symbol, t_from`);
   const watched = db.all<{ symbol: string; decided_at: number }>('select * from watched order by symbol');
   if (windows.length === 0 && watched.length === 0) return new Map();
   const bySymbol = Map.groupBy(windows, ({ symbol }) => symbol);
@@ -59,10 +55,7 @@ export function attachSelections(db: Database, symbols: readonly SymbolFacts[]):
 
 /** The same for one symbol. */
 export function attachSelection(db: Database, facts: SymbolFacts): SymbolFacts {
-  const rows = db.all<UnselectedRow & Record<string, never>>(
-    'select * from unselected where symbol = ? order by t_from',
-    facts.symbol,
-  );
+  const rows = db.all<UnselectedRow>(`${unselectedSql} where symbol = ? order by t_from`, facts.symbol);
   const sql = 'select decided_at from watched where symbol = ?';
   const watched = db.one<{ decided_at: number }>(sql, facts.symbol);
   return rows.length === 0 && watched === undefined

@@ -1,16 +1,20 @@
 import { getSymbolRange } from '../../base/source-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
-import { type MarketFacts, type SymbolFacts, symbolColumns } from '../format/market.ts';
-import { type OutcomeSource, type SymbolDetails, symbolDetailColumns } from '../format/market-details.ts';
+import { type MarketFacts, type SymbolFacts, statedColumns, symbolColumns } from '../format/market.ts';
+import { type OutcomeSource, symbolDetailColumns } from '../format/market-details.ts';
 import type { Database } from './database.ts';
 import { attachSelection, attachSelections } from './selection-store.ts';
 
-/** The columns of the details in `symbols`, in the order of `toDetailValues`. The source of the outcome is the first. */
-export const detailNames: readonly string[] = symbolDetailColumns.map(([, column]) => column);
+/** The columns of `symbols` that a market record states, in the order of `toStatedValues`. The sixth is `is_active`. */
+export const statedNames: readonly string[] = [...statedColumns, ...symbolDetailColumns].map(([, column]) => column);
 
-/** The values of the columns `detailNames`. */
-export const toDetailValues = (details: SymbolDetails): (string | number | null)[] =>
-  symbolDetailColumns.map(([field]) => toStored(details[field]));
+export const toStatedValues = (market: MarketFacts): (string | number | null)[] =>
+  [...statedColumns, ...symbolDetailColumns].map(([field]) => toStored(market[field]));
+
+/** SQL that inserts what a market record states: the first parameters of a statement. `more`: further columns and values. */
+export const insertStatedSql = (more: Readonly<Record<string, string>>): string =>
+  `insert into symbols (${[...statedNames, ...Object.keys(more)].join(', ')})
+   values (${[...statedNames.map((_, i) => `?${i + 1}`), ...Object.values(more)].join(', ')})`;
 
 const toStored = <T extends string | number | null>(value: T | boolean): T | number =>
   typeof value === 'boolean' ? Number(value) : value;
@@ -132,44 +136,28 @@ export function recordMarkets(
   db.transaction(() => {
     // A symbol of several markets is active if one of them is, so active markets are written last.
     const activeLast = markets.toSorted((a, b) => Number(a.isActive !== false) - Number(b.isActive !== false));
-    for (const m of activeLast) {
-      const active = m.isActive === null ? null : Number(m.isActive);
-      db.run(
-        `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
-           outcome, first_seen, last_seen, last_active, inactive_since, listed, ${detailNames.join(', ')})
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, iif(?6 is 0, null, ?11), iif(?6 is 0, ?11, null), 1,
-           ${detailNames.map((_, i) => `?${i + 12}`).join(', ')})
-         on conflict do update set
-           canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
-           question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
-           is_active = excluded.is_active, opens_at = coalesce(excluded.opens_at, opens_at),
-           closes_at = coalesce(excluded.closes_at, closes_at),
-           resolved_at = iif(${reopenedSql}, null, coalesce(excluded.resolved_at, resolved_at)),
-           outcome = iif(${reopenedSql}, null, coalesce(excluded.outcome, outcome)),
-           outcome_source = iif(${reopenedSql}, null, iif(excluded.outcome is null, outcome_source, excluded.outcome_source)),
-           ${detailNames
-             .slice(1)
-             .map((name) => `${name} = coalesce(excluded.${name}, ${name})`)
-             .join(', ')},
-           first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
-           last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
-           inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
-           listed = 1
-         where excluded.last_seen >= last_seen or listed = 0`,
-        m.symbol,
-        m.canonicalId,
-        m.source,
-        m.question,
-        m.category,
-        active,
-        m.opensAt,
-        m.closesAt,
-        m.resolvedAt,
-        m.outcome,
-        atMs,
-        ...toDetailValues(m),
-      );
-    }
+    const at = `?${statedNames.length + 1}`;
+    const seen = { first_seen: at, last_seen: at };
+    const activity = { last_active: `iif(?6 is 0, null, ${at})`, inactive_since: `iif(?6 is 0, ${at}, null)` };
+    const sql = `${insertStatedSql({ ...seen, ...activity, listed: '1' })}
+       on conflict do update set
+         canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
+         question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
+         is_active = excluded.is_active, opens_at = coalesce(excluded.opens_at, opens_at),
+         closes_at = coalesce(excluded.closes_at, closes_at),
+         resolved_at = iif(${reopenedSql}, null, coalesce(excluded.resolved_at, resolved_at)),
+         outcome = iif(${reopenedSql}, null, coalesce(excluded.outcome, outcome)),
+         outcome_source = iif(${reopenedSql}, null, iif(excluded.outcome is null, outcome_source, excluded.outcome_source)),
+         ${symbolDetailColumns
+           .slice(1)
+           .map(([, name]) => `${name} = coalesce(excluded.${name}, ${name})`)
+           .join(', ')},
+         first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
+         last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
+         inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
+         listed = 1
+       where excluded.last_seen >= last_seen or listed = 0`;
+    for (const market of activeLast) db.run(sql, ...toStatedValues(market), atMs);
     if (complete) {
       const { where, values } = selectSymbolsOf(source);
       db.run(

@@ -17,14 +17,13 @@ export function readPossiblyActiveSymbols(
   const watched = 'symbol in (select symbol from watched)';
   return namedSymbols === null
     ? readSymbolsWhere(db, `listed = 1 and inactive_since is null or ${watched}`, [], source)
-    : readSymbolsWhere(db, `${inList} or ${watched}`, [JSON.stringify([...namedSymbols])], source);
+    : readSymbolsWhere(
+        db,
+        `symbol in (select value from json_each(?)) or ${watched}`,
+        [JSON.stringify([...namedSymbols])],
+        source,
+      );
 }
-
-const inList = 'symbol in (select value from json_each(?))';
-
-/** Reads the known ones of these symbols, sorted. */
-export const readKnownSymbols = (db: Database, symbols: Iterable<string>, source: string | null): SymbolFacts[] =>
-  readSymbolsWhere(db, inList, [JSON.stringify([...symbols])], source);
 
 /** Names and numbers of ticks of the symbols that are neither suspended nor left out by a decision, sorted. */
 export function readCollectedSymbols(

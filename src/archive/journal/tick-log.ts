@@ -5,6 +5,7 @@ import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import { findTickChanges, type TickChanges } from '../format/tick-changes.ts';
 import type { TickChunk } from '../format/tick-columns.ts';
 import { type Database, getMeta, setMeta } from './database.ts';
+import { toBytes, toDoubles } from './journal-rows.ts';
 import { openDayPrecedence } from './precedence-store.ts';
 
 /*
@@ -146,23 +147,16 @@ export function readTickLog(
   symbols: readonly string[] | null,
   rowsMax: number,
 ): TickLogRow[] {
-  type Row = StoredRow & { seq: number };
-  const columns = 'seq, symbol, is_revision, t, p, checksum';
-  const rows =
-    symbols === null
-      ? db.all<Row & Record<string, never>>(
-          `select ${columns} from tick_log where seq >= ? order by seq limit ?`,
-          from,
-          rowsMax,
-        )
-      : db.all<Row & Record<string, never>>(
-          `select ${columns} from tick_log where seq in (
-             select seq from tick_log where symbol in (select value from json_each(?)) and seq >= ? order by seq limit ?
-           ) order by seq`,
-          JSON.stringify(symbols),
-          from,
-          rowsMax,
-        );
+  const [ofSymbols, names] =
+    symbols === null ? ['', []] : ['symbol in (select value from json_each(?)) and ', [JSON.stringify(symbols)]];
+  const rows = db.all<StoredRow & { seq: number }>(
+    `select seq, symbol, is_revision, t, p, checksum from tick_log where seq in (
+       select seq from tick_log where ${ofSymbols}seq >= ? order by seq limit ?
+     ) order by seq`,
+    ...names,
+    from,
+    rowsMax,
+  );
   return rows.map((row): TickLogRow => {
     const { seq, symbol, is_revision: isRevision, checksum } = row;
     if (computeChecksum(seq, row) !== checksum) throw new TickLogDamageError(seq);
@@ -180,12 +174,6 @@ interface StoredRow {
 
 const computeChecksum = (seq: number, { symbol, is_revision, t, p }: Omit<StoredRow, 'checksum'>): number =>
   crc32(p, crc32(t, crc32(`${seq} ${is_revision} ${symbol}`)));
-
-const toBytes = ({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array =>
-  new Uint8Array(buffer, byteOffset, byteLength);
-
-/** Copies the bytes, because SQLite's blobs are not aligned for doubles. */
-const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
 /** One observation of a symbol, split by UTC day; each day's times are ascending. */
 interface LoggedObservation {

@@ -16,7 +16,7 @@ import {
 } from '../format/datasets.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
-import { type MarketRow, mergeMarkets } from '../format/market.ts';
+import { type MarketRow, marketColumns, mergeMarkets } from '../format/market.ts';
 import { detailColumns } from '../format/market-details.ts';
 import { overlayBookCoverage } from '../format/order-book.ts';
 import type { SeriesConflict } from '../format/series.ts';
@@ -227,23 +227,7 @@ export const parseMarketRows = (rows: readonly (readonly CellValue[])[]): Market
   }));
 
 /** The fields of the columns of the markets dataset. */
-const marketFields: readonly (keyof MarketRow)[] = [
-  'canonicalId',
-  'symbol',
-  'source',
-  'views',
-  'category',
-  'confidence',
-  'isActive',
-  'question',
-  'closesAt',
-  'resolvedAt',
-  'outcome',
-  'firstSeen',
-  'lastSeen',
-  'extra',
-  ...detailColumns.map(([field]) => field),
-];
+const marketFields: readonly (keyof MarketRow)[] = [...marketColumns, ...detailColumns].map(([field]) => field);
 
 /** Market rows sorted by canonical_id, symbol and first_seen. */
 export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>

@@ -142,8 +142,11 @@ export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, stat
   }
   stageBytes(archive, stage, path, bytes);
   stage.fileRecords.push(record);
-  const file = { path, ...statistics, bytes: bytes.length, sha256: hash, generation: stage.generation };
-  stage.stagedFiles.set(path, { dataset, file: orderManifestFields(file) });
+  const { date, rows, t_min, t_max, symbols } = statistics;
+  const { generation } = stage;
+  // In the order of the manifest.
+  const file = { path, date, rows, bytes: bytes.length, sha256: hash, t_min, t_max, symbols, generation };
+  stage.stagedFiles.set(path, { dataset, file });
 }
 
 /**
@@ -233,18 +236,6 @@ export function readNextFile(
   const file = stage.removedPaths.has(path) ? undefined : findFileWithRows(stage.base, dataset, path);
   return file === undefined ? undefined : readPublishedFile(archive, file);
 }
-
-const orderManifestFields = (file: PublishedFile): PublishedFile => ({
-  path: file.path,
-  date: file.date,
-  rows: file.rows,
-  bytes: file.bytes,
-  sha256: file.sha256,
-  t_min: file.t_min,
-  t_max: file.t_max,
-  symbols: file.symbols,
-  generation: file.generation,
-});
 
 /** The `removed` list of the next manifest, without files that exist again; no field if it is empty. */
 function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage): Pick<Manifest, 'removed'> {

@@ -1,16 +1,11 @@
 import type { Writable } from 'node:stream';
+import type { Column } from '../format/datasets.ts';
 import type { CellValue, QueryParameter } from './convert-values.ts';
-
-/** Column types of the datasets. */
-export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
 
 /** The files of one dataset, all of one generation. They become a view with the dataset's name. */
 export interface DatasetFiles {
   readonly dataset: string;
-  readonly columns: readonly {
-    readonly name: string;
-    readonly type: DatasetColumnType;
-  }[];
+  readonly columns: readonly Pick<Column, 'name' | 'type'>[];
   /** Whether files are in `date=YYYY-MM-DD` folders. The view then has a `date` column, by which files are pruned. */
   readonly dated: boolean;
   /** Absolute paths of the files; may be empty, or thousands. */

@@ -1,12 +1,12 @@
-import type { TimeColumns } from '../format/datasets.ts';
+import type { Column, TimeColumns } from '../format/datasets.ts';
 import type { QueryParameter } from './convert-values.ts';
-import type { Chunk, DatasetColumnType, Query } from './query.ts';
+import type { Chunk, Query } from './query.ts';
 import { quoteIdentifier, quoteLiteral } from './views.ts';
 
 /** Selected rows of one dataset, in its sort order. */
 export interface DatasetSlice {
   readonly dataset: string;
-  readonly columns: readonly { readonly name: string; readonly type: DatasetColumnType }[];
+  readonly columns: readonly Pick<Column, 'name' | 'type'>[];
   /** Sort key columns; the first is a string. */
   readonly keys: readonly string[];
   /** Empty for all symbols. */

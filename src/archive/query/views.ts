@@ -1,7 +1,8 @@
 import { basename, dirname } from 'node:path';
-import type { DatasetColumnType, DatasetFiles, QueryOptions } from './query.ts';
+import type { ColumnType } from '../format/datasets.ts';
+import type { DatasetFiles, QueryOptions } from './query.ts';
 
-const sqlTypes: Record<DatasetColumnType, string> = {
+const sqlTypes: Record<ColumnType, string> = {
   string: 'VARCHAR',
   timestamp: 'TIMESTAMP WITH TIME ZONE',
   double: 'DOUBLE',

@@ -1,4 +1,4 @@
-import type { MarketFacts } from '../../archive/format/market.ts';
+import { type MarketFacts, marketColumns } from '../../archive/format/market.ts';
 import { detailColumns } from '../../archive/format/market-details.ts';
 import { parseMarket, type RecordPaths } from '../../archive/format/parse-market.ts';
 import { type QualifyName, qualifyMarket } from '../../archive/format/qualify-market.ts';
@@ -30,32 +30,11 @@ interface MarketRowRules {
 
 type ImportMarketRow = Readonly<Record<string, unknown>>;
 
-/** Columns of the published markets table that are also fields of a market record. */
-const publishedColumnNames: readonly string[] = [
-  'canonical_id',
-  'symbol',
-  'source',
-  'category',
-  'confidence',
-  'is_active',
-  'question',
-  'closes_at',
-  'resolved_at',
-  'outcome',
-  ...detailColumns.map(([, column]) => column),
-];
+/** Columns of the published markets table. */
+const publishedNames: readonly string[] = [...marketColumns, ...detailColumns].map(([, column]) => column);
 
 /** Columns of a market row that are read by name. */
-export const marketColumnNames: readonly string[] = [
-  ...publishedColumnNames,
-  'opens_at',
-  'views',
-  'first_seen',
-  'last_seen',
-  'observed_at',
-  'generated_at',
-  'extra',
-];
+export const marketColumnNames: readonly string[] = [...publishedNames, 'opens_at', 'observed_at', 'generated_at'];
 
 /**
  * Reads a row of a market list. Columns have the names of the published markets table, or those of the configured
@@ -93,7 +72,7 @@ export function readMarketRow(
     fieldPaths: addColumnPaths(rules.paths.fieldPaths),
   });
   if ('reason' in facts) return facts;
-  const isOurs = extraFields !== null && Object.keys(columns).every((name) => publishedColumnNames.includes(name));
+  const isOurs = extraFields !== null && Object.keys(columns).every((name) => publishedNames.includes(name));
   return { ...seen, facts: isOurs ? facts.map((one) => ({ ...one, extra: String(extra) })) : facts };
 }
 

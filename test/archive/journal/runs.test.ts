@@ -5,7 +5,6 @@ import {
   formatUnfinishedRuns,
   readCurrentRuns,
   readLastEndedRuns,
-  readLatestEndedRun,
   readLatestRuns,
   startRun,
 } from '../../../src/archive/journal/runs.ts';
@@ -36,8 +35,8 @@ test('finds the last end of a job after many runs of others', () => {
   finishRun(db, 'n', now - 3 * hourMs, 4, '{}');
   startRun(db, 'under way', 'nightly', 1, now - 2 * hourMs);
   expect(readLatestRuns(db, 1, now).map(({ runId }) => runId)).toEqual(['b']);
-  expect(readLatestEndedRun(db, 'nightly', now)).toMatchObject({ runId: 'n', exitCode: 4, summary: '{}' });
-  expect(readLatestEndedRun(db, 'nightly', now - 4 * hourMs)).toBeUndefined();
+  expect(readLastEndedRuns(db, now)).toMatchObject([{ job: 'nightly', exitCode: 4, summary: '{}' }]);
+  expect(readLastEndedRuns(db, now - 4 * hourMs)).toEqual([]);
 });
 
 test('shows no success of a job before all of its runs have ended', () => {
@@ -46,7 +45,6 @@ test('shows no success of a job before all of its runs have ended', () => {
   finishRun(db, 'a', now - 1, null, '{}');
   const unfinished = { runId: 'a', finishedAt: null, exitCode: null };
   expect(readLastEndedRuns(db, now)).toEqual([]);
-  expect(readLatestEndedRun(db, 'nightly', now)).toBeUndefined();
   expect(readLatestRuns(db, 1, now)).toMatchObject([{ ...unfinished, summary: null }]);
   endJob(db, ['a'], { exit_code: 0, verdict: { state: 'ok', text: 'OK', command: null }, findings: [] });
   expect(readLastEndedRuns(db, now)).toMatchObject([{ exitCode: 0, succeededAt: now - 1 }]);

@@ -7,7 +7,6 @@ import { readAllSymbols, readSymbol } from '../../../src/archive/journal/symbol-
 import {
   hasListedSymbols,
   readCollectedSymbols,
-  readKnownSymbols,
   readPossiblyActiveSymbols,
 } from '../../../src/archive/journal/symbol-subsets.ts';
 import { checkProperty } from '../../harness/properties.ts';
@@ -62,9 +61,6 @@ test('reads of some symbols give what a filter of all of them gives', () => {
       const isNamedActive = (facts: (typeof all)[number]): boolean => isActive(facts, namedSymbols);
       const active = readPossiblyActiveSymbols(db, namedSymbols, source);
       expect(active.filter(isNamedActive)).toEqual(all.filter(isNamedActive));
-      expect(readKnownSymbols(db, namedSymbols ?? [], source)).toEqual(
-        all.filter(({ symbol }) => namedSymbols?.has(symbol)),
-      );
       expect(readCollectedSymbols(db, source)).toEqual(
         all
           .filter((facts) => facts.suspendedAt === null && !isUnselected(facts))

@@ -1,7 +1,7 @@
 import { zstdDecompressSync } from 'node:zlib';
 import type { MarketFacts } from '../../../src/archive/format/market.ts';
 import type { Database } from '../../../src/archive/journal/database.ts';
-import { toDoubles } from '../../../src/archive/journal/journal.ts';
+import { toDoubles } from '../../../src/archive/journal/journal-rows.ts';
 import { floorToDay } from '../../../src/base/window.ts';
 
 /** A market in one poll of the lists; `record`: its journal record, 0 once the state with it is lost. */

@@ -1,7 +1,7 @@
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
 import type { DatedWindow } from '../../../src/archive/format/withdrawals.ts';
 import { type Database, getMeta } from '../../../src/archive/journal/database.ts';
-import { toDoubles } from '../../../src/archive/journal/journal.ts';
+import { toDoubles } from '../../../src/archive/journal/journal-rows.ts';
 import { pushTo } from '../../../src/base/push-to.ts';
 import { floorToDay, intersect, splitByDay, subtract } from '../../../src/base/window.ts';
 import type { LostTick } from './damage.ts';

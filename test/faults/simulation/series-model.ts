@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import type { Database } from '../../../src/archive/journal/database.ts';
-import { toDoubles } from '../../../src/archive/journal/journal.ts';
+import { toDoubles } from '../../../src/archive/journal/journal-rows.ts';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { dayMs, floorToDay, type Window } from '../../../src/base/window.ts';
