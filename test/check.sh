@@ -75,6 +75,27 @@ counts() {
     `${numPassedTests} ${numFailedTests}`' "$1" 2>/dev/null
 }
 
+# list_failed FILE…: at most ten of the tests that failed, and of the files that failed without one, from the runners' own results.
+list_failed() {
+  node -e '
+    const { existsSync, readFileSync } = require("fs");
+    const ofVitest = ({ name, status, assertionResults }) => {
+      const file = require("path").relative("", name);
+      const failed = assertionResults.filter((one) => one.status === "failed");
+      if (failed.length === 0) return status === "failed" ? [file] : [];
+      return failed.map(({ ancestorTitles, title }) => [file, ...ancestorTitles, title].join(" > "));
+    };
+    const ofPytest = ([, attributes]) =>
+      ["classname", "name"].map((key) => new RegExp(`\\b${key}="([^"]*)"`).exec(attributes)?.[1].replaceAll("&gt;", ">")).join(" > ");
+    const broken = /<testcase ([^>]*[^/>])>(?:(?!<\/testcase>)[^])*?<(?:failure|error)\b/g;
+    const names = process.argv.slice(1).filter(existsSync).flatMap((path) => {
+      const text = readFileSync(path, "utf8");
+      return path.endsWith(".xml") ? [...text.matchAll(broken)].map(ofPytest) : JSON.parse(text).testResults.flatMap(ofVitest);
+    });
+    for (const name of names.slice(0, 10)) console.log(`   ${name}`);
+    if (names.length > 10) console.log(`   and ${names.length - 10} more`)' "$@"
+}
+
 wanted=("$@")
 if ! needs_postgres; then
   export WITHOUT_POSTGRES=1
@@ -146,5 +167,6 @@ while IFS=$'\t' read -r name seconds outcome; do
 done <"$times"
 printf '%-24s %8s\n\n' 'make check, all steps' "$SECONDS"
 sed 's/^/== failed: /' "$work/failed"
+list_failed "$work"/{tests,clients,torture}.json "$work/readers.xml"
 echo "$passed passed, $broken failed"
 [ ! -s "$work/failed" ]

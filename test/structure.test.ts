@@ -84,8 +84,7 @@ test('every export of src is used by another file', () => {
 const functionLinesMax = 100;
 /** Functions that are longer still, with their most lines. This list only gets shorter. */
 const longFunctions: Readonly<Record<string, number>> = {
-  'src/archive/publish/views-sql.ts listViewDefinitions': 170,
-  'src/collector/paging/fetch-side.ts fetchSide': 146,
+  'src/archive/publish/views-sql.ts listViewDefinitions': 143,
 };
 
 test('no function has more than 100 lines', () => {

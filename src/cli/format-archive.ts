@@ -1,11 +1,11 @@
 import type { Gap } from '../archive/completeness/completeness.ts';
-import type { Evidence } from '../archive/format/coverage.ts';
 import { formatOwner } from '../archive/format/manifest.ts';
 import type { Explanation } from '../archive/read/explain-claim.ts';
 import type { GapList } from '../archive/read/gaps.ts';
 import { formatMoment, type Judgement } from '../archive/read/judge.ts';
 import type { readStatus } from '../archive/read/status.ts';
 import { formatExitCode } from '../base/errors.ts';
+import { evidenceMeanings } from '../base/evidence.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 import type { CompletenessCounts } from '../contract/completeness-counts.ts';
@@ -165,16 +165,6 @@ export function formatGaps(list: GapList, style = plainStyle): string {
     .join('');
 }
 
-/** What each kind of evidence says. */
-const evidenceTexts: Readonly<Record<Evidence, string>> = {
-  confirmed:
-    'it showed ticks on both sides, or other responses of its night showed that the service reaches as far, across as long a silence',
-  repeated: 'empty on three nights, each within what other responses showed to be in reach',
-  stated: 'the response states that it was cut there',
-  declared: 'declared by an import with --covers',
-  inferred: 'nothing speaks against it, and nothing shows yet that the service would have returned a tick here',
-};
-
 /** What is claimed of one moment, and by which responses. */
 export function formatExplanation(
   { symbol, at, state, covered, empty, gap }: Explanation,
@@ -190,7 +180,7 @@ export function formatExplanation(
     `${keepTogether(escapeControls(symbol))} at ${formatIsoUtc(at)}: ${verdict}`,
     ...covered.map(
       ({ from, to, evidence, origin, fetched_at: fetchedAt }) =>
-        `${evidence} from ${formatIsoUtc(from)} to ${formatIsoUtc(to)} by a response of ${formatIsoUtc(fetchedAt)} (${origin}): ${evidenceTexts[evidence]}`,
+        `${evidence} from ${formatIsoUtc(from)} to ${formatIsoUtc(to)} by a response of ${formatIsoUtc(fetchedAt)} (${origin}): ${evidenceMeanings[evidence]}`,
     ),
     ...empty.map(
       (window) =>

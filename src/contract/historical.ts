@@ -269,7 +269,7 @@ export const HistoricalCoverageResponse = titled('HistoricalCoverageResponse', {
       }),
       fetched_at: Ms('When its response was generated; for joined windows the earliest time'),
       origin: Type.String({ description: 'poll, backfill or import.' }),
-      evidence: Type.String({ description: 'Evidence of the coverage: stated, confirmed, declared or inferred.' }),
+      evidence: Type.String({ description: 'Evidence: stated, confirmed, repeated, declared or inferred.' }),
       grain_ms: Type.Optional(
         Type.Union([Type.Integer(), Type.Null()], {
           description: 'Time step of the source in milliseconds, if the source does not have single ticks.',

@@ -74,7 +74,7 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_archive_state: { help: '1 for the completeness state of the archive, else 0', labels: ['state'] },
   oddslake_dates: { help: 'Past UTC days, by completeness state', labels: ['state'] },
   oddslake_gaps: { help: 'Windows that are not covered, by reason', labels: ['reason'] },
-  oddslake_windows_inferred: defineMetric('Windows that are covered by inference only and not confirmed yet'),
+  oddslake_windows_inferred: defineMetric('Windows that are covered by inference only, not proven yet'),
   oddslake_lag_seconds: defineMetric(
     'Lag of the watermark, including inferred windows, in seconds; NaN if there is no watermark',
   ),

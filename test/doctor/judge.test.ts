@@ -238,6 +238,7 @@ describe('the archive', () => {
     completeness,
     openDays: [],
     failing: null,
+    nights: [],
     runs: [],
     disk: null,
   };

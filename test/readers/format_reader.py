@@ -25,7 +25,7 @@ INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
 PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades", "coverage", "conflicts", "quote_conflicts", "trade_conflicts")
 COVERED = ("ticks", "orderbooks", "quotes", "trades")
 ORIGINS = ("poll", "backfill", "import")
-EVIDENCE = ("stated", "confirmed", "declared", "inferred")
+EVIDENCE = ("stated", "confirmed", "repeated", "declared", "inferred")
 DAY_STATES = ("complete", "provisional", "complete_with_exceptions", "incomplete", "empty")
 
 TYPES = {

@@ -3,7 +3,7 @@ import { isWithin, type Window } from '../../src/base/window.ts';
 import type { FindingKind } from '../../src/contract/finding.ts';
 import type { Surfaces } from './surfaces.ts';
 import type { FileRows, Missing } from './truth.ts';
-import { dayMs } from './world.ts';
+import { dayMs, type WorldSymbol } from './world.ts';
 
 // Checks that a green state means a complete archive: compares the surfaces with the ticks that the archive lacks.
 
@@ -14,6 +14,7 @@ export interface Night {
   readonly surfaces: Surfaces;
   readonly missing: readonly Missing[];
   readonly files: FileRows;
+  readonly world: readonly WorldSymbol[];
   readonly nowMs: number;
 }
 
@@ -53,14 +54,14 @@ function* findFalseStates(night: Night): Generator<string> {
   const { surfaces, summary, isNightly, nowMs } = night;
   const { manifest, status, gaps, metrics, health } = surfaces;
   const isExcepted = createExceptionTest(night);
-  // Watermarks ignore suspended symbols.
+  // Watermarks ignore suspended and ended symbols.
   const suspended = new Set(gaps.gaps.filter(({ reason }) => reason === 'suspended').map(({ symbol }) => symbol));
   const metric = (name: string, label = ''): number | undefined =>
     metrics.find(
       (one) => one.name === `oddslake_${name}` && (label === '' || Object.values(one.labels).includes(label)),
     )?.value;
   for (const missing of night.missing) {
-    const { symbol, t, isListed, isInferred, isJournaled, hiddenBy } = missing;
+    const { symbol, t, isListed, hasEnded, isInferred, isJournaled, hiddenBy } = missing;
     if (hiddenBy !== null) continue;
     const at = `${symbol} at ${new Date(t).toISOString()} is absent${isInferred ? ', and covered by inference' : ''}`;
     const excepted = isExcepted(missing);
@@ -98,13 +99,13 @@ function* findFalseStates(night: Night): Generator<string> {
       ['status', isJournaled ? null : status.watermark],
       ['metrics', isReported ? null : (metric('watermark_timestamp_seconds') ?? Number.NaN) * 1000],
     ] as const)
-      if (moment !== null && moment > t && !excepted && !suspended.has(symbol))
+      if (moment !== null && moment > t && !excepted && !hasEnded && !suspended.has(symbol))
         yield `watermark of ${name}: ${at}, and it is ${new Date(moment).toISOString()}`;
     for (const [name, moment] of [
       ['manifest', isReported ? null : manifest.reached],
       ['status', isJournaled ? null : status.reached],
     ] as const)
-      if (moment !== null && moment > t && !excepted && !isInferred && !suspended.has(symbol))
+      if (moment !== null && moment > t && !excepted && !isInferred && !hasEnded && !suspended.has(symbol))
         yield `reached of ${name}: ${at}, and it is passed`;
     if (isJournaled) continue;
     const isGap = gaps.gaps.some((gap) => gap.symbol === symbol && isWithin(t, gap));
@@ -122,11 +123,13 @@ function isFoundByPublish({ surfaces: { manifest, status, damaged } }: Pick<Nigh
 }
 
 /** If a window is only inferred, every surface says so, or something worse. */
-function* findMissingInference({ surfaces, summary, files }: Night): Generator<string> {
+function* findMissingInference({ surfaces, summary, files, world }: Night): Generator<string> {
   const { status, gaps, health } = surfaces;
-  // Windows of known lifetimes; damage hides them.
-  const any = [...files.inferred.values()].some((windows) => windows.length > 0);
-  if (!any || status.damaged_count > 0) return;
+  // Windows of lifetimes; damage hides them.
+  const inferred = world.flatMap(({ symbol, resolvedAt }) =>
+    (files.inferred.get(symbol) ?? []).filter(({ from }) => from < (resolvedAt ?? Number.POSITIVE_INFINITY)),
+  );
+  if (inferred.length === 0 || status.damaged_count > 0) return;
   const may = new Set(['provisional', 'incomplete', 'damaged']);
   for (const [name, stateShown] of [
     ['status', status.completeness.state],
@@ -141,7 +144,7 @@ function* findMissingInference({ surfaces, summary, files }: Night): Generator<s
     yield 'judge: a window is inferred, and no finding says so';
   for (const [date, { state }] of Object.entries(surfaces.manifest.days)) {
     const day: Window = { from: Date.parse(date), to: Date.parse(date) + dayMs };
-    const isIn = [...files.inferred.values()].flat().some((w) => w.from < day.to && day.from < w.to);
+    const isIn = inferred.some((w) => w.from < day.to && day.from < w.to);
     if (isIn && (state === 'complete' || state === 'complete_with_exceptions'))
       yield `manifest: a window of ${date} is inferred, and the day is ${state}`;
   }

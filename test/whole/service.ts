@@ -89,8 +89,13 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
     const all = honest.markets
       .filter(({ symbol }) => bySymbol.get(symbol)!.listedFrom <= box.nowMs)
       .map((market) => {
-        const { opensAt } = bySymbol.get(market.symbol)!;
-        return opensAt === null ? market : { ...market, opens_at: opensAt };
+        const { opensAt, resolvedAt } = bySymbol.get(market.symbol)!;
+        const isResolved = resolvedAt !== null && resolvedAt <= box.nowMs;
+        return {
+          ...market,
+          ...(opensAt !== null && { opens_at: opensAt }),
+          ...(isResolved && { is_active: false, resolved_at: resolvedAt }),
+        };
       });
     const isCut = lists === 'cut' || (lists === 'one view cut' && honest.view === 'matched');
     const listedSymbols = isCut ? all.slice(0, Math.max(1, all.length - 2)) : all;

@@ -16,7 +16,7 @@ import { findViolations, type Night } from './checks.ts';
 import { type ListBehavior, type SymbolBehavior, startService } from './service.ts';
 import { readSurfaces } from './surfaces.ts';
 import { type Decoded, findMissing, readFiles } from './truth.ts';
-import { dayMs, drawWorld, epoch, hourMs } from './world.ts';
+import { dayMs, drawWorld, endWorld, epoch, hourMs } from './world.ts';
 
 /** The result of a story. */
 export interface StoryResult {
@@ -40,7 +40,12 @@ const lookbackDays = 3;
 export async function playStory(seed: number, trace: (line: string) => void = () => {}): Promise<StoryResult> {
   const draw = drawFrom(seed);
   const nights = 3 + draw.below(4);
-  const world = drawWorld(draw, nights);
+  // What is listed and polled of a day that is not over is never proven: an archive becomes complete after its last symbol has
+  // ended, if every list of its days was whole. Drawn apart from the rest.
+  const ending = drawFrom(seed + 0xe4d);
+  const isEnding = ending.chance(0.3);
+  const drawn = drawWorld(draw, nights);
+  const world = isEnding ? endWorld(ending, drawn, nights - 2) : drawn;
   const service = await startService(draw, world, epoch);
   const { output, remove } = archiveFolder();
   const decoded: Decoded = new Map();
@@ -55,6 +60,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
     `archive.verify_days=${draw.one([1, 30])}`,
     `source.first_lookback_days=${lookbackDays}`,
     `source.suspend_after_days=${draw.one([1, 2])}`,
+    `poll.settle_hours=${ending.one([24, 24, 0])}`,
     'raw.keep_days=0',
     'upstream.retry_attempts_max=2',
   ];
@@ -66,6 +72,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
       const { moods, lists } = drawBehaviors(
         draw,
         world.map(({ symbol }) => symbol),
+        isEnding,
       );
       service.begin(nightAt, moods, lists);
       trace(`night ${n}: ${lists}; ${[...moods].map(([symbol, mood]) => `${symbol} ${mood}`).join(', ')}`);
@@ -96,7 +103,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
     const rules = { lookbackMs: lookbackDays * dayMs, until: isNightly ? polled : lastPoll, found: surfaces.damaged };
     if (isNightly) lastPoll = polled;
     const missing = findMissing(world, service, files, rules);
-    const night: Night = { summary, isNightly, surfaces, missing, files, nowMs };
+    const night: Night = { summary, isNightly, surfaces, missing, files, world, nowMs };
     sums.nights++;
     sums.missing += missing.length;
     sums.inferred += missing.filter(({ isInferred }) => isInferred).length;
@@ -152,6 +159,7 @@ function drawSteps(draw: Draw): Step[] {
 function drawBehaviors(
   draw: Draw,
   symbols: readonly string[],
+  areListsWell: boolean,
 ): { moods: Map<string, SymbolBehavior>; lists: ListBehavior } {
   const moods = new Map<string, SymbolBehavior>();
   const ofAll = draw.one<SymbolBehavior | 'partly'>(['well', 'well', 'partly', 'partly', '500']);
@@ -160,7 +168,8 @@ function drawBehaviors(
       moods.set(symbol, draw.one<SymbolBehavior>(['500', '500', '404', '404', 'reset', 'unreadable', 'breaks off']));
     else if (ofAll === '500') moods.set(symbol, '500');
   }
-  return { moods, lists: draw.one<ListBehavior>(['well', 'well', 'well', 'cut', 'one view cut', '500']) };
+  const lists = draw.one<ListBehavior>(['well', 'well', 'well', 'cut', 'one view cut', '500']);
+  return { moods, lists: areListsWell ? 'well' : lists };
 }
 
 const count = (): Record<string, number> => ({});

@@ -18,6 +18,8 @@ export interface Missing {
   readonly t: number;
   /** Whether the lists ever named the symbol to the collector. */
   readonly isListed: boolean;
+  /** Whether it is resolved by now: watermarks are those of active symbols. */
+  readonly hasEnded: boolean;
   /** Whether published coverage claims it by inference. */
   readonly isInferred: boolean;
   /**
@@ -101,7 +103,7 @@ export function findMissing(
   const { delivered, listedAt } = service;
   const nowMs = service.nowMs();
   const hidden = [...files.damaged].filter((path) => !rules.found.has(path));
-  return world.flatMap(({ symbol, opensAt, listedFrom, ticks }) => {
+  return world.flatMap(({ symbol, opensAt, resolvedAt, listedFrom, ticks }) => {
     const first = listedAt.get(symbol);
     // Nobody has asked for the lists since they name it: a poll of ticks does not.
     if (first === undefined && listedFrom > Math.min(rules.until, service.listsAskedAt())) return [];
@@ -121,6 +123,7 @@ export function findMissing(
           symbol,
           t,
           isListed: first !== undefined,
+          hasEnded: resolvedAt !== null && resolvedAt <= nowMs,
           isJournaled: files.journaled.get(symbol)?.has(t) === true,
           // A damaged coverage file no longer says by which evidence its day is covered.
           isInferred:

@@ -21,6 +21,8 @@ export interface WorldSymbol {
   readonly listedFrom: number;
   /** When it opened, if the lists state it. */
   readonly opensAt: number | null;
+  /** When it is resolved; null if it outlives the story. */
+  readonly resolvedAt: number | null;
   /** In order. */
   readonly ticks: readonly WorldTick[];
 }
@@ -39,6 +41,24 @@ export function drawWorld(draw: Draw, days: number): WorldSymbol[] {
       const lateMs = isLate && draw.chance(0.05) ? draw.below(30 * hourMs) : 0;
       ticks.push({ t, p: draw.below(1000) / 1000, visibleAt: t + lateMs });
     }
-    return { symbol: `S${i}`, listedFrom, opensAt, ticks };
+    return { symbol: `S${i}`, listedFrom, opensAt, resolvedAt: null, ticks };
   });
 }
+
+/**
+ * Opens and ends every symbol with a tick, within the first `days` days or a day after it is listed: all that it ever had can
+ * then be proven within the story.
+ */
+export const endWorld = (draw: Draw, world: readonly WorldSymbol[], days: number): WorldSymbol[] =>
+  world.map((one) => {
+    const end = Math.max(epoch + draw.below(days * dayMs), one.listedFrom + dayMs);
+    const ticks = one.ticks.filter(({ t }) => t < end);
+    const [first, last] = [ticks[0]?.t, ticks.at(-1)?.t];
+    const hasOpening = one.opensAt !== null || one.listedFrom > 0;
+    return {
+      ...one,
+      ticks,
+      opensAt: hasOpening ? (first ?? one.opensAt) : null,
+      resolvedAt: last === undefined ? end : last + 1,
+    };
+  });

@@ -24,64 +24,46 @@ export interface CandleColumns extends SymbolOffsets, CandleSeriesColumns {
  * Computes the candles of a part's ticks. An interval without ticks has no candle, and no price is carried over.
  * `coverage` holds the covered windows of each symbol, sorted and disjoint; `series` the rows of the part's series.
  */
-export function computeCandles(
+export const computeCandles = (
   part: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
   series: CandleSeries = {},
-): CandleColumns {
-  const { offsets, ends } = findIntervals(part, intervalMs);
-  const { ticks, ...out } = allocateCandles(ends.length);
-  let from = part.offsets[0]!;
-  for (let row = 0; row < ends.length; row++) {
-    const end = ends[row]!;
-    let high = part.p[from]!;
-    let low = high;
-    for (let i = from + 1; i < end; i++) {
-      const price = part.p[i]!;
-      if (price > high) high = price;
-      if (price < low) low = price;
-    }
-    out.t[row] = floorToInterval(part.t[from]!, intervalMs);
-    out.open[row] = part.p[from]!;
-    out.high[row] = high;
-    out.low[row] = low;
-    out.close[row] = part.p[end - 1]!;
-    ticks[row] = end - from;
-    from = end;
-  }
-  for (const [s, symbol] of part.symbols.entries()) {
-    fillCoveredShare(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
-  }
-  const candles = { symbols: part.symbols, offsets, ...out, ticks };
-  return { ...candles, ...computeCandleSeriesColumns(candles, intervalMs, series) };
-}
+): CandleColumns =>
+  aggregateCandles({ ...part, open: part.p, high: part.p, low: part.p, close: part.p }, coverage, intervalMs, series);
+
+/** Candles, or ticks, each of which is a candle of its own. */
+type ShorterCandles = Omit<CandleColumns, keyof CandleSeriesColumns | 'ticks' | 'covered'> & {
+  readonly ticks?: Int32Array;
+};
 
 /**
  * Computes the candles of a longer interval from those of a shorter one that divides it. The result equals that of
  * `computeCandles` but takes a thousandth of the work.
  */
 export function aggregateCandles(
-  shorter: CandleColumns,
+  shorter: ShorterCandles,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
   series: CandleSeries = {},
 ): CandleColumns {
   const { offsets, ends } = findIntervals(shorter, intervalMs);
   const { ticks, ...out } = allocateCandles(ends.length);
-  let from = 0;
+  let from = shorter.offsets[0]!;
   for (let row = 0; row < ends.length; row++) {
     const end = ends[row]!;
+    let high = shorter.high[from]!;
+    let low = shorter.low[from]!;
+    for (let i = from + 1; i < end; i++) {
+      if (shorter.high[i]! > high) high = shorter.high[i]!;
+      if (shorter.low[i]! < low) low = shorter.low[i]!;
+    }
     out.t[row] = floorToInterval(shorter.t[from]!, intervalMs);
     out.open[row] = shorter.open[from]!;
-    out.high[row] = shorter.high[from]!;
-    out.low[row] = shorter.low[from]!;
+    out.high[row] = high;
+    out.low[row] = low;
     out.close[row] = shorter.close[end - 1]!;
-    for (let i = from; i < end; i++) {
-      if (shorter.high[i]! > out.high[row]!) out.high[row] = shorter.high[i]!;
-      if (shorter.low[i]! < out.low[row]!) out.low[row] = shorter.low[i]!;
-      ticks[row]! += shorter.ticks[i]!;
-    }
+    ticks[row] = shorter.ticks?.subarray(from, end).reduce((sum, count) => sum + count, 0) ?? end - from;
     from = end;
   }
   for (const [s, symbol] of shorter.symbols.entries())

@@ -308,7 +308,7 @@ export const datasets = {
       ),
       column('fetched_at', 'timestamp', 'when its response was generated; the earliest such time for joined windows'),
       column('origin', 'string', 'poll, backfill or import'),
-      column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
+      column('evidence', 'string', 'why it counts as covered: stated, confirmed, repeated, declared or inferred'),
       // Reserved: no writer sets it yet.
       optional(
         'grain_ms',

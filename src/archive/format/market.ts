@@ -158,22 +158,35 @@ export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts 
   triedAt: null,
 });
 
+/** The columns of the symbols dataset but its details, with the field of each. */
+export const symbolColumns = [
+  ['symbol', 'symbol'],
+  ['canonicalId', 'canonical_id'],
+  ['source', 'source'],
+  ['question', 'question'],
+  ['category', 'category'],
+  ['isActive', 'is_active'],
+  ['opensAt', 'opens_at'],
+  ['closesAt', 'closes_at'],
+  ['resolvedAt', 'resolved_at'],
+  ['outcome', 'outcome'],
+  ['firstSeen', 'first_seen'],
+  ['lastSeen', 'last_seen'],
+  ['firstTick', 'first_tick'],
+  ['lastTick', 'last_tick'],
+  ['ticks', 'ticks'],
+] as const satisfies readonly (readonly [keyof SymbolFacts, string])[];
+
 /** The fields of the columns of the symbols dataset. */
-export const symbolFields = [
-  'symbol',
-  'canonicalId',
-  'source',
-  'question',
-  'category',
-  'isActive',
-  'opensAt',
-  'closesAt',
-  'resolvedAt',
-  'outcome',
-  'firstSeen',
-  'lastSeen',
-  'firstTick',
-  'lastTick',
-  'ticks',
-  ...symbolDetailColumns.map(([field]) => field),
-] as const satisfies readonly (keyof SymbolFacts)[];
+export const symbolFields = [...symbolColumns, ...symbolDetailColumns].map(([field]) => field);
+
+/** Facts by the names of their columns. */
+export type ByColumn<Facts, Pair extends readonly [keyof Facts, string]> = {
+  readonly [Name in Pair[1]]: Facts[Extract<Pair, readonly [keyof Facts, Name]>[0]];
+};
+
+export const toColumns = <Facts, const Pair extends readonly [keyof Facts, string]>(
+  facts: Facts,
+  columns: readonly Pair[],
+): ByColumn<Facts, Pair> =>
+  Object.fromEntries(columns.map(([field, name]) => [name, facts[field]])) as ByColumn<Facts, Pair>;

@@ -20,7 +20,7 @@ import {
 import { hasRowIds, type SeriesDataset } from './series-datasets.ts';
 import { compareRows, dropRepeatedConflicts, joinRows, toSeriesConflict } from './series-rows.ts';
 import { numberTexts } from './text-columns.ts';
-import { emptyPart, type RunTally } from './tick-columns.ts';
+import { emptyPart, openTally, type RunTally } from './tick-columns.ts';
 
 export interface MergedSeries extends Omit<MergedPart, 'columns' | 'conflicts'> {
   readonly columns: SeriesColumns;
@@ -197,12 +197,6 @@ function mergeDistinctRows(
 /** Orders rows of a symbol by their times and identifiers. */
 const compareKeys = ({ t, texts }: SeriesRows, a: number, b: number): number =>
   t[a]! - t[b]! || compareRowIds(texts[0]!, a, b);
-
-function openTally(tallies: Map<string, RunTally>, runId: string): RunTally {
-  const tally = tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
-  tallies.set(runId, tally);
-  return tally;
-}
 
 /** What is known of one identifier. */
 interface KeyState {

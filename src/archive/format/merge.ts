@@ -10,7 +10,14 @@ import {
   type PrecedenceRecorder,
   type PrecedenceWindow,
 } from './precedence.ts';
-import { type Conflict, emptyPart, type PartColumns, type RunTally, type TickChunk } from './tick-columns.ts';
+import {
+  type Conflict,
+  emptyPart,
+  openTally,
+  type PartColumns,
+  type RunTally,
+  type TickChunk,
+} from './tick-columns.ts';
 
 export interface MergedPart {
   readonly columns: PartColumns;
@@ -210,7 +217,7 @@ function gatherTicks(out: MergeOutput, symbol: string, chunks: readonly TickChun
   }
   const ticks = { t, p, source };
   sortTicksInPlace(ticks, out.scratch);
-  return { ...ticks, symbol, chunks, tallies: chunks.map(({ runId }) => getRunTally(out.tallies, runId)), start };
+  return { ...ticks, symbol, chunks, tallies: chunks.map(({ runId }) => openTally(out.tallies, runId)), start };
 }
 
 /**
@@ -289,15 +296,6 @@ function appendDuplicateRun(
   out.precedence.recordRun(t[i]!, t[i + n - 1]!, winner, !hasSamePrecedence(knownWindow, winner));
   copyRows(out, old, oldRow, oldRow + n);
   return n;
-}
-
-function getRunTally(tallies: Map<string, RunTally>, runId: string): RunTally {
-  let tally = tallies.get(runId);
-  if (tally === undefined) {
-    tally = { accepted: 0, duplicates: 0, conflicts: 0 };
-    tallies.set(runId, tally);
-  }
-  return tally;
 }
 
 /** Output and working state of a merge. */

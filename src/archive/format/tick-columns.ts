@@ -96,6 +96,13 @@ export const addTallies = (a: Readonly<RunTally>, b: Readonly<RunTally>): RunTal
   conflicts: a.conflicts + b.conflicts,
 });
 
+/** The tally of a run, in which its rows are counted. */
+export function openTally(tallies: Map<string, RunTally>, runId: string): RunTally {
+  const tally = tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
+  tallies.set(runId, tally);
+  return tally;
+}
+
 export const emptyPart: PartColumns = {
   symbols: [],
   offsets: new Float64Array(1),

@@ -30,9 +30,36 @@ export const readEmptyWindows = (db: Database, symbol: string): EmptyWindow[] =>
     symbol,
   );
 
-/** Reads a text about the last night of a source that `recordNight` wrote; undefined: none. */
-export const readNight = (db: Database, source: string | null): string | undefined =>
-  getMeta(db, toSourceKey('longest_silences', source));
+const nightKey = 'night';
 
-export const recordNight = (db: Database, text: string, source: string | null): void =>
-  setMeta(db, toSourceKey('longest_silences', source), text);
+/** What is kept of the last night of a source. */
+interface NightRecord<T> {
+  /** The first night, epoch ms. */
+  readonly since: number;
+  /** Why days of this source may stay provisional, one clause; null: no cause is known. */
+  readonly cause: string | null;
+  /** The longest silences that it showed. */
+  readonly silences: T;
+}
+
+/** Reads the record of a source; undefined: there was no night. */
+export function readNight<T>(db: Database, source: string | null): NightRecord<T> | undefined {
+  const text = getMeta(db, toSourceKey(nightKey, source));
+  return text === undefined ? undefined : (JSON.parse(text) as NightRecord<T>);
+}
+
+export const recordNight = (db: Database, night: NightRecord<unknown>, source: string | null): void =>
+  setMeta(db, toSourceKey(nightKey, source), JSON.stringify(night));
+
+/** Reads the records of all sources, with the name of each; of the only one it is null. */
+export const readNights = (db: Database): (NightRecord<unknown> & { readonly source: string | null })[] =>
+  db
+    .all<{ key: string; value: string }>(
+      'select key, value from meta where key = ? or key glob ?',
+      nightKey,
+      `${nightKey}:*`,
+    )
+    .map(({ key, value }) => ({
+      ...(JSON.parse(value) as NightRecord<unknown>),
+      source: key === nightKey ? null : key.slice(nightKey.length + 1),
+    }));

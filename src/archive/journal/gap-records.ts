@@ -10,25 +10,8 @@ export interface RecordedLoss extends LostWindow {
   readonly reportedAt: number | null;
 }
 
-interface LostRow {
-  dataset: string;
-  symbol: string;
-  t_from: number;
-  t_to: number;
-  ticks: number;
-  lost_at: number;
-  reported_at: number | null;
-}
-
-const toRecordedLoss = (row: LostRow): RecordedLoss => ({
-  dataset: row.dataset,
-  symbol: row.symbol,
-  from: row.t_from,
-  to: row.t_to,
-  ticks: row.ticks,
-  lostAt: row.lost_at,
-  reportedAt: row.reported_at,
-});
+const lostSql = `select dataset, symbol, t_from as "from", t_to as "to", ticks, lost_at as "lostAt",
+  reported_at as "reportedAt" from lost`;
 
 /**
  * Records lost windows, each within one UTC day, inside the transaction that withdraws their coverage. They never
@@ -51,16 +34,13 @@ export function recordLost(db: Database, windows: readonly LostWindow[], lostAtM
 
 /** Reads the lost windows, sorted by dataset, symbol and time. */
 export const readLostWindows = (db: Database): RecordedLoss[] =>
-  db.all<LostRow & Record<string, never>>('select * from lost order by dataset, symbol, t_from').map(toRecordedLoss);
+  db.all<RecordedLoss>(`${lostSql} order by dataset, symbol, t_from`);
 
 /** Reads the lost tick windows that overlap `window`, by symbol. */
 export function readLostTicksIn(db: Database, { from, to }: Window): Map<string, RecordedLoss[]> {
-  const rows = db.all<LostRow & Record<string, never>>(
-    "select * from lost where dataset = 'ticks' and t_from < ? and t_to > ? order by symbol, t_from",
-    to,
-    from,
-  );
-  return Map.groupBy(rows.map(toRecordedLoss), (loss) => loss.symbol);
+  const where = "dataset = 'ticks' and t_from < ? and t_to > ?";
+  const rows = db.all<RecordedLoss>(`${lostSql} where ${where} order by symbol, t_from`, to, from);
+  return Map.groupBy(rows, (loss) => loss.symbol);
 }
 
 /** Reads all lost tick windows by symbol, sorted. There are rarely any, so one query serves all symbols. */
@@ -72,12 +52,7 @@ export const readAllLostTicks = (db: Database): Map<string, RecordedLoss[]> =>
 
 /** Reads the lost tick windows of one symbol, sorted. */
 export const readLostTicks = (db: Database, symbol: string): RecordedLoss[] =>
-  db
-    .all<LostRow & Record<string, never>>(
-      "select * from lost where dataset = 'ticks' and symbol = ? order by t_from",
-      symbol,
-    )
-    .map(toRecordedLoss);
+  db.all(`${lostSql} where dataset = 'ticks' and symbol = ? order by t_from`, symbol);
 
 /**
  * Reads the coverage of one symbol, published or journaled, without its lost windows. A journaled response for a lost
@@ -115,27 +90,11 @@ export function markLostReported(db: Database, windows: readonly LostWindow[], r
   });
 }
 
-interface AcceptedRow {
-  symbol: string;
-  t_from: number;
-  t_to: number;
-  reason: string;
-  accepted_at: number;
-  reported_at: number | null;
-}
-
-const toAcceptedWindow = (row: AcceptedRow): AcceptedWindow => ({
-  symbol: row.symbol,
-  from: row.t_from,
-  to: row.t_to,
-  reason: row.reason,
-  acceptedAt: row.accepted_at,
-  reportedAt: row.reported_at,
-});
+const acceptedSql = `select symbol, t_from as "from", t_to as "to", reason, accepted_at as "acceptedAt",
+  reported_at as "reportedAt" from accepted`;
 
 /** Reads the accepted windows of all symbols, sorted by symbol and time. They never overlap. */
-export const readAcceptedWindows = (db: Database): AcceptedWindow[] =>
-  db.all<AcceptedRow & Record<string, never>>('select * from accepted order by symbol, t_from').map(toAcceptedWindow);
+export const readAcceptedWindows = (db: Database): AcceptedWindow[] => db.all(`${acceptedSql} order by symbol, t_from`);
 
 /** Accepts windows of one symbol, which do not overlap. The new reason replaces earlier ones inside them. */
 export function acceptWindows(db: Database, windows: readonly AcceptedWindow[]): void {
@@ -150,9 +109,8 @@ export function acceptWindows(db: Database, windows: readonly AcceptedWindow[]):
 /** Revokes the acceptance of a symbol's gaps inside a window. Returns the revoked parts. */
 function revokeAccepted(db: Database, symbol: string, window: Window): AcceptedWindow[] {
   return db.transaction(() => {
-    const sql = 'select * from accepted where symbol = ? and t_from < ? and t_to > ? order by t_from';
-    const rows = db.all<AcceptedRow & Record<string, never>>(sql, symbol, window.to, window.from);
-    const overlapping = rows.map(toAcceptedWindow);
+    const sql = `${acceptedSql} where symbol = ? and t_from < ? and t_to > ? order by t_from`;
+    const overlapping = db.all<AcceptedWindow>(sql, symbol, window.to, window.from);
     for (const accepted of overlapping) {
       db.run('delete from accepted where symbol = ? and t_from = ?', symbol, accepted.from);
       for (const rest of subtract([accepted], [window])) insertAccepted(db, { ...accepted, ...rest });
@@ -210,36 +168,15 @@ interface OwedWindow extends Window {
   readonly since: number;
 }
 
-interface OwedRow {
-  symbol: string;
-  t_from: number;
-  t_to: number;
-  kind: OwedWindow['kind'];
-  reason: string;
-  since: number;
-}
-
-const toOwedWindow = ({ symbol, t_from, t_to, kind, reason, since }: OwedRow): OwedWindow => ({
-  symbol,
-  from: t_from,
-  to: t_to,
-  kind,
-  reason,
-  since,
-});
+const owedSql = `select symbol, t_from as "from", t_to as "to", kind, reason, since from owed`;
 
 /** Reads the owed windows of one symbol, sorted. Some may be covered by now. */
 export const readOwedWindows = (db: Database, symbol: string): OwedWindow[] =>
-  db
-    .all<OwedRow & Record<string, never>>('select * from owed where symbol = ? order by t_from', symbol)
-    .map(toOwedWindow);
+  db.all(`${owedSql} where symbol = ? order by t_from`, symbol);
 
 /** Reads the owed windows of all symbols, by symbol. */
 export const readAllOwedWindows = (db: Database): Map<string, OwedWindow[]> =>
-  Map.groupBy(
-    db.all<OwedRow & Record<string, never>>('select * from owed order by symbol, t_from').map(toOwedWindow),
-    ({ symbol }) => symbol,
-  );
+  Map.groupBy(db.all<OwedWindow>(`${owedSql} order by symbol, t_from`), ({ symbol }) => symbol);
 
 /** The failed windows of one symbol in one run. */
 interface SymbolFailures {

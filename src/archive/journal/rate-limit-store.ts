@@ -140,74 +140,30 @@ function explainError(path: string, error: unknown): unknown {
   );
 }
 
-interface RateLimitRow {
-  readonly count: number;
-  readonly slot_ms: number;
-  readonly latency_ms_min: number;
-  readonly responses: number;
-  readonly resume_ms: number;
-  readonly configured_min: number;
-  readonly configured_min_at_ms: number;
-  readonly written_at_ms: number;
-  readonly inferred: string | null;
-  readonly users: number;
-  readonly last_user: number;
-  readonly reserved_from: number;
-  readonly reserved_until_ms: number;
-}
+/** The fields of the state, in the order of its columns. */
+const stateFields = Object.keys(initialRateState) as (keyof RateState)[];
+const toColumnName = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+const stateSql = `select ${stateFields.map((field) => `${toColumnName(field)} as "${field}"`).join(', ')} from rate_limit`;
 
-interface StartRow {
-  readonly request: number;
-  readonly at_ms: number;
-  readonly took_ms: number | null;
-  readonly is_accepted: number;
-}
+type StartRow = Omit<RequestStart, 'isAccepted'> & { readonly request: number; readonly isAccepted: number };
 
-const toRequestStart = (row: StartRow): RequestStart => ({
-  atMs: row.at_ms,
-  tookMs: row.took_ms,
-  isAccepted: row.is_accepted === 1,
+const startsSql = 'select request, at_ms as "atMs", took_ms as "tookMs", is_accepted as "isAccepted" from starts';
+
+const toRequestStart = ({ atMs, tookMs, isAccepted }: StartRow): RequestStart => ({
+  atMs,
+  tookMs,
+  isAccepted: isAccepted === 1,
 });
 
 type PrepareSql = (text: string) => StatementSync;
 
-function readRateState(sql: PrepareSql): RateState {
-  const row = sql('select * from rate_limit').get() as RateLimitRow | undefined;
-  if (row === undefined) return initialRateState;
-  return {
-    count: row.count,
-    slotMs: row.slot_ms,
-    latencyMsMin: row.latency_ms_min,
-    responses: row.responses,
-    resumeMs: row.resume_ms,
-    configuredMin: row.configured_min,
-    configuredMinAtMs: row.configured_min_at_ms,
-    writtenAtMs: row.written_at_ms,
-    inferred: row.inferred,
-    users: row.users,
-    lastUser: row.last_user,
-    reservedFrom: row.reserved_from,
-    reservedUntilMs: row.reserved_until_ms,
-  };
-}
+const readRateState = (sql: PrepareSql): RateState =>
+  (sql(stateSql).get() as RateState | undefined) ?? initialRateState;
 
-function writeRateState(sql: PrepareSql, state: RateState): void {
-  sql('insert or replace into rate_limit values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
-    state.count,
-    state.slotMs,
-    state.latencyMsMin,
-    state.responses,
-    state.resumeMs,
-    state.configuredMin,
-    state.configuredMinAtMs,
-    state.writtenAtMs,
-    state.inferred,
-    state.users,
-    state.lastUser,
-    state.reservedFrom,
-    state.reservedUntilMs,
+const writeRateState = (sql: PrepareSql, state: RateState): unknown =>
+  sql(`insert or replace into rate_limit values (1${', ?'.repeat(stateFields.length)})`).run(
+    ...stateFields.map((field) => state[field]),
   );
-}
 
 function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
   const statements = new Map<string, StatementSync>();
@@ -221,7 +177,7 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
     | { state: RateState; isWritten: boolean; readonly starts: Map<number, RequestStart | undefined> }
     | undefined;
   const readStart = (request: number): RequestStart | undefined => {
-    const row = sql('select * from starts where request = ?').get(request) as StartRow | undefined;
+    const row = sql(`${startsSql} where request = ?`).get(request) as StartRow | undefined;
     return row === undefined ? undefined : toRequestStart(row);
   };
   // Deletes two for each added start, so that a backlog shrinks.
@@ -258,7 +214,7 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
       return cached.starts.get(request);
     },
     listStarts() {
-      const rows = sql('select * from starts order by request').all() as unknown as StartRow[];
+      const rows = sql(`${startsSql} order by request`).all() as unknown as StartRow[];
       return rows.map((row) => [row.request, toRequestStart(row)]);
     },
     addStart(request, atMs) {

@@ -1,6 +1,6 @@
 import { getSymbolRange } from '../../base/source-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
-import type { MarketFacts, SymbolFacts } from '../format/market.ts';
+import { type MarketFacts, type SymbolFacts, symbolColumns } from '../format/market.ts';
 import { type OutcomeSource, type SymbolDetails, symbolDetailColumns } from '../format/market-details.ts';
 import type { Database } from './database.ts';
 import { attachSelection, attachSelections } from './selection-store.ts';
@@ -10,10 +10,10 @@ export const detailNames: readonly string[] = symbolDetailColumns.map(([, column
 
 /** The values of the columns `detailNames`. */
 export const toDetailValues = (details: SymbolDetails): (string | number | null)[] =>
-  symbolDetailColumns.map(([field]) => {
-    const value = details[field];
-    return typeof value === 'boolean' ? Number(value) : value;
-  });
+  symbolDetailColumns.map(([field]) => toStored(details[field]));
+
+const toStored = <T extends string | number | null>(value: T | boolean): T | number =>
+  typeof value === 'boolean' ? Number(value) : value;
 
 /** Reads every known symbol. */
 export const readAllSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
@@ -30,7 +30,7 @@ export function readSymbolsWhere(
   source: string | null,
 ): SymbolFacts[] {
   const ofSource = selectSymbolsOf(source);
-  const sql = `select ${symbolColumns} from symbols where (${condition}) and ${ofSource.where} order by symbol`;
+  const sql = `select ${rowColumnsSql} from symbols where (${condition}) and ${ofSource.where} order by symbol`;
   return attachSelections(db, db.rows<SymbolRow>(sql, ...values, ...ofSource.values).map(toSymbolFacts));
 }
 
@@ -79,7 +79,7 @@ export function countActiveSymbols(db: Database, source: string | null = null): 
 
 /** Reads the facts of a symbol; undefined if it is unknown. */
 export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
-  const [row] = db.rows<SymbolRow>(`select ${symbolColumns} from symbols where symbol = ?`, symbol);
+  const [row] = db.rows<SymbolRow>(`select ${rowColumnsSql} from symbols where symbol = ?`, symbol);
   return row === undefined ? undefined : attachSelection(db, toSymbolFacts(row));
 };
 
@@ -250,34 +250,24 @@ export function recordServedFrom(db: Database, symbol: string, from: number): vo
   db.run('update symbols set served_from = ? where symbol = ?', from, symbol);
 }
 
+/** The columns of the state that `writeSymbolFacts` writes besides those of the symbols dataset, with the field of each. */
+const pollColumns = [
+  ['lastActive', 'last_active'],
+  ['inactiveSince', 'inactive_since'],
+  ['listed', 'listed'],
+  ['polledFrom', 'polled_from'],
+  ['servedFrom', 'served_from'],
+] as const;
+
+const writtenColumns = [...symbolColumns, ...pollColumns, ...symbolDetailColumns].filter(
+  ([field]) => !['symbol', 'firstTick', 'lastTick', 'ticks'].includes(field),
+);
+const writeSql = `update symbols set ${writtenColumns.map(([, name]) => `${name} = ?`).join(', ')} where symbol = ?`;
+
 /** Records what published files say of a symbol, without its ticks. Joins the caller's transaction. */
 export function writeSymbolFacts(db: Database, facts: SymbolFacts): void {
   ensureSymbol(db, facts.symbol, facts.firstSeen);
-  const values: Record<string, string | number | boolean | null> = {
-    canonical_id: facts.canonicalId,
-    source: facts.source,
-    question: facts.question,
-    category: facts.category,
-    is_active: facts.isActive,
-    opens_at: facts.opensAt,
-    closes_at: facts.closesAt,
-    resolved_at: facts.resolvedAt,
-    outcome: facts.outcome,
-    first_seen: facts.firstSeen,
-    last_seen: facts.lastSeen,
-    last_active: facts.lastActive,
-    inactive_since: facts.inactiveSince,
-    listed: facts.listed,
-    polled_from: facts.polledFrom,
-    served_from: facts.servedFrom,
-    ...Object.fromEntries(symbolDetailColumns.map(([field, name]) => [name, facts[field]])),
-  };
-  const names = Object.keys(values);
-  db.run(
-    `update symbols set ${names.map((name) => `${name} = ?`).join(', ')} where symbol = ?`,
-    ...names.map((name) => (typeof values[name] === 'boolean' ? Number(values[name]) : values[name]!)),
-    facts.symbol,
-  );
+  db.run(writeSql, ...writtenColumns.map(([field]) => toStored(facts[field])), facts.symbol);
 }
 
 /**
@@ -292,7 +282,7 @@ export function findPublishedWindow(db: Database, symbol: string): Window | null
   return first === null || last === null ? null : { from: first, to: last + 1 };
 }
 
-/** A row of `symbolColumns`. As arrays, because objects with so many properties are slow to create and to read. */
+/** A row of `rowColumnsSql`. As arrays, because objects with so many properties are slow to create and to read. */
 type SymbolRow = readonly [
   symbol: string,
   canonical_id: string | null,
@@ -328,7 +318,7 @@ type SymbolRow = readonly [
   tick_size: number | null,
 ];
 
-const symbolColumns =
+const rowColumnsSql =
   'symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at, outcome, ' +
   'first_seen, last_seen, last_active, inactive_since, listed, polled_from, served_from, first_tick, last_tick, ' +
   'ticks, unknown_since, suspended_at, tried_at, outcome_source, event, exclusive, strike_low, strike_high, ' +

@@ -110,7 +110,7 @@ function formatMissingDays({ days, lost = [] }: Manifest): string[] {
   return [
     `- Days without data: ${formatDayList(absent)}`,
     `- Incomplete days: ${formatState('incomplete')}`,
-    `- Provisional days (covered, not confirmed yet): ${formatState('provisional')}`,
+    `- Provisional days (covered, not proven yet): ${formatState('provisional')}`,
     ...(hasExceptions
       ? [`- Complete days with exceptions (all but what cannot be fetched): ${formatState('complete_with_exceptions')}`]
       : []),

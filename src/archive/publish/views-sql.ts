@@ -145,6 +145,33 @@ const formedCandlesCte = `formed AS NOT MATERIALIZED (
 const startColumn = 'make_timestamptz(1000 * i.ms) AS t';
 const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
 
+const lifetimesNeeds = ['symbols', 'markets', 'coverage'] as const;
+
+const lifetimesView = `-- Each symbol's lifetime [t_from, t_to). It starts at the opening or, if that is unknown, at the earliest of first tick,
+-- first_seen and start of coverage; but with its coverage if the day before does not lack it. It ends at the latest of
+-- resolution, last listing, close and last tick; t_to is NULL while the symbol is active. A resolution time after last_seen
+-- without an outcome is only planned. If a symbol was neither listed nor polled, its lifetime ends with its last tick.
+CREATE OR REPLACE VIEW lifetimes AS
+SELECT s.symbol, s.born AS t_from,
+       CASE WHEN s.is_active IS DISTINCT FROM false AND s.ended_at IS NULL
+             AND (m.symbol IS NOT NULL OR c.symbol IS NOT NULL OR s.last_tick IS NULL) THEN NULL
+            ELSE greatest(s.born, coalesce(
+              greatest(s.ended_at, m.last_active, s.closed_at, s.last_tick + INTERVAL 1 MILLISECOND), s.last_seen)) END AS t_to
+FROM (SELECT y.*, CASE WHEN is_active = false AND closes_at <= last_seen THEN closes_at END AS closed_at,
+             CASE WHEN resolved_at <= last_seen OR outcome IS NOT NULL THEN resolved_at END AS ended_at,
+             CASE WHEN d.date IS NULL THEN coalesce(opens_at, least(first_tick, first_seen, f.t_from))
+                  ELSE greatest(opens_at, f.t_from) END AS born
+      FROM symbols AS y
+      LEFT JOIN (SELECT symbol, min(t_from) AS t_from FROM coverage WHERE dataset = 'ticks' GROUP BY symbol) AS f
+        ON f.symbol = y.symbol
+      LEFT JOIN days AS d
+        ON d.date = utc_day(f.t_from - INTERVAL 1 MILLISECOND) AND d.exceptions = 0
+       AND len(d.missing) = d.expected - d.covered AND NOT list_contains(d.missing, y.symbol)) AS s
+LEFT JOIN (SELECT symbol, max(last_seen) FILTER (WHERE is_active IS DISTINCT FROM false) AS last_active FROM markets
+           WHERE len(views) > 0 GROUP BY symbol) AS m ON m.symbol = s.symbol
+LEFT JOIN (SELECT DISTINCT symbol FROM coverage WHERE dataset = 'ticks' AND origin = 'poll') AS c
+  ON c.symbol = s.symbol`;
+
 /**
  * The views and macros over the dataset views, in order of creation.
  * @param hasDaily whether every ticks file has daily candles, from which an old price can be read faster
@@ -218,36 +245,8 @@ CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
     AND covered_from <= instant(moment) AND instant(moment) < covered_to
 )`,
   },
-  {
-    name: 'lifetimes',
-    needs: ['symbols', 'markets', 'coverage'],
-    uses: [],
-    sql: `-- Each symbol's lifetime [t_from, t_to). It starts at the opening or, if that is unknown, at the earliest of first tick,
--- first_seen and start of coverage. It ends at the latest of resolution, last listing, close and last tick; t_to is NULL
--- while the symbol is active. A resolution time after last_seen without an outcome is only planned and is ignored. If a
--- symbol was neither listed nor polled, its lifetime ends with its last tick.
-CREATE OR REPLACE VIEW lifetimes AS
-SELECT s.symbol, coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)) AS t_from,
-       CASE WHEN s.is_active IS DISTINCT FROM false AND s.ended_at IS NULL
-             AND (m.symbol IS NOT NULL OR c.symbol IS NOT NULL OR s.last_tick IS NULL) THEN NULL
-            ELSE greatest(coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)), coalesce(
-              greatest(s.ended_at, m.last_active, s.closed_at, s.last_tick + INTERVAL 1 MILLISECOND), s.last_seen)) END AS t_to
-FROM (SELECT *, CASE WHEN is_active = false AND closes_at <= last_seen THEN closes_at END AS closed_at,
-             CASE WHEN resolved_at <= last_seen OR outcome IS NOT NULL THEN resolved_at END AS ended_at
-      FROM symbols) AS s
-LEFT JOIN (SELECT symbol, max(last_seen) FILTER (WHERE is_active IS DISTINCT FROM false) AS last_active FROM markets
-           WHERE len(views) > 0 GROUP BY symbol) AS m ON m.symbol = s.symbol
-LEFT JOIN (SELECT DISTINCT symbol FROM coverage WHERE dataset = 'ticks' AND origin = 'poll') AS c
-  ON c.symbol = s.symbol
-LEFT JOIN (SELECT symbol, min(t_from) AS t_from FROM coverage WHERE dataset = 'ticks' GROUP BY symbol) AS f
-  ON f.symbol = s.symbol`,
-  },
-  {
-    name: 'gaps',
-    needs: ['coverage', 'symbols', 'markets'],
-    uses: ['lifetimes'],
-    sql: formatGapsView(lost),
-  },
+  { name: 'lifetimes', needs: lifetimesNeeds, uses: ['days', 'instant', 'utc_day'], sql: lifetimesView },
+  { name: 'gaps', needs: lifetimesNeeds, uses: ['lifetimes'], sql: formatGapsView(lost) },
   {
     name: 'ticks_with_markets',
     needs: ['ticks', 'markets'],
@@ -340,7 +339,7 @@ export function selectViewDefinitions(
 
 const formatDaysView = (
   manifestText: string,
-): string => `-- How complete each UTC day is: complete, provisional (covered, not confirmed yet), complete_with_exceptions, incomplete or
+): string => `-- How complete each UTC day is: complete, provisional (covered, not proven yet), complete_with_exceptions, incomplete or
 -- empty. covered of the expected symbols are covered for the complete day; missing names up to 20 others. reason says why a
 -- day is not complete, and next_action what completes it; both are NULL if it is complete.
 CREATE OR REPLACE VIEW days AS

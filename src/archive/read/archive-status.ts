@@ -15,6 +15,7 @@ import { listManifestFiles, type Manifest, sumFileSizes } from '../format/manife
 import { isUnselected } from '../format/selection.ts';
 import { readCollectedProgress } from '../journal/collected-progress.ts';
 import type { Database } from '../journal/database.ts';
+import { readNights } from '../journal/empty-responses.ts';
 import { readAcceptedWindows, readAllOwedWindows, readCoverageWithoutLost } from '../journal/gap-records.ts';
 import { readOpenIntent } from '../journal/intent.ts';
 import { countJournaledTicks } from '../journal/journal-rows.ts';
@@ -52,6 +53,8 @@ export interface ArchiveStatus {
   readonly openDays: readonly OpenDay[];
   /** Symbols with windows whose requests failed and that are neither covered since nor accepted; null if there are none. */
   readonly failing: FailingSymbols | null;
+  /** Since when each source has nights, and why its days may stay provisional. */
+  readonly nights: readonly { readonly source: string | null; readonly since: number; readonly cause: string | null }[];
   /** The last ended nightly and the runs after it, oldest first. */
   readonly runs: readonly PastRun[];
   /** Free bytes of its disk, null if unknown, and its growth in bytes per day, 0 if unknown. */
@@ -102,6 +105,7 @@ export function readStatusOf(
     ticksJournaled: countJournaledTicks(db),
     isPublishOpen: readOpenIntent(db) !== undefined,
     isPushed: isCurrentElsewhere(db),
+    nights: readNights(db),
     runs: readCurrentRuns(db, nowMs + clockAheadMsMax),
     disk: readDiskFacts(root, manifest, nowMs),
   };

@@ -164,18 +164,18 @@ export function listDatasetGaps(
   const all = selectSymbolsOf(symbols.length === 0 ? readAllSymbols(archive.state.db) : symbols, sources);
   const gaps = isEmpty(window)
     ? []
-    : computeDatasetGaps(
-        all.map((facts) => ({ facts, covered: union(bySymbol.get(facts.symbol) ?? []) })),
-        window,
-        ({ facts, covered }) => {
-          const lifetime = computeLifetime(facts, covered, lifetimeRules);
+    : all
+        .toSorted((a, b) => compareUtf8(a.symbol, b.symbol))
+        .flatMap((facts): Gap[] => {
+          const { symbol, opensAt, listed } = facts;
+          const covered = union(bySymbol.get(symbol) ?? []);
           // Ticks and the time of the import say nothing about when the other data begin and end: what is unknown is a gap.
-          return {
-            from: facts.opensAt ?? Number.NEGATIVE_INFINITY,
-            to: facts.listed ? lifetime.to : Number.POSITIVE_INFINITY,
-          };
-        },
-      );
+          const from = opensAt ?? Number.NEGATIVE_INFINITY;
+          const to = listed ? computeLifetime(facts, covered, lifetimeRules).to : Number.POSITIVE_INFINITY;
+          const alive = intersectTwo({ from, to }, window);
+          if (isEmpty(alive)) return [];
+          return subtract([alive], covered).map((gap) => ({ ...gap, symbol, reason: 'never asked' }));
+        });
   return { ...window, count: gaps.length, gaps, provisional: { windows: 0, symbols: 0 } };
 }
 
@@ -187,27 +187,4 @@ function computeKnownWindow(covered: readonly Window[], files: readonly Publishe
   const [first, ...rest] = [...covered, ...rows];
   if (first === undefined) return null;
   return rest.reduce<Window>((a, b) => ({ from: Math.min(a.from, b.from), to: Math.max(a.to, b.to) }), first);
-}
-
-interface CoveredSymbol {
-  readonly facts: SymbolFacts;
-  /** Sorted and disjoint. */
-  readonly covered: readonly Window[];
-}
-
-/** The uncovered windows of each symbol's lifetime, by symbol and time. Pure. */
-function computeDatasetGaps(
-  symbols: readonly CoveredSymbol[],
-  window: Window,
-  getLifetime: (of: CoveredSymbol) => Window,
-): Gap[] {
-  return symbols
-    .toSorted((a, b) => compareUtf8(a.facts.symbol, b.facts.symbol))
-    .flatMap((of) => {
-      const alive = intersectTwo(getLifetime(of), window);
-      if (isEmpty(alive)) return [];
-      return subtract([alive], of.covered).map(
-        (gap): Gap => ({ ...gap, symbol: of.facts.symbol, reason: 'never asked' }),
-      );
-    });
 }

@@ -146,7 +146,7 @@ function judgeStatus(status: ArchiveStatus, facts: Facts): Finding[] {
     ...judgeGaps(status, facts.nowMs),
     ...judgeLists(status),
     ...judgeJournal(status),
-    ...judgeProvisional(status),
+    ...judgeProvisional(status, facts.nowMs),
     ...judgeDisk(status),
   ];
 }
@@ -241,8 +241,9 @@ function judgeGaps({ completeness, openDays, failing }: ArchiveStatus, nowMs: nu
     const message = `${formatCount(excepted, 'known gap')} (expired or accepted)`;
     out.push({ kind: 'known gaps', severity: 'info', message, command: 'oddslake gaps' });
   }
-  if (suspended > 0) {
-    const message = `${formatCount(suspended, 'active symbol')} suspended: unknown to the service`;
+  if (suspended + gaps.suspended > 0) {
+    const who = suspended > 0 ? formatCount(suspended, 'active symbol') : 'ended symbols';
+    const message = `${who} suspended: unknown to the service`;
     out.push({ kind: 'suspended', severity: 'warning', message, command: 'oddslake symbols retry' });
   }
   const isRecent = ({ date }: { readonly date: string }): boolean =>
@@ -289,10 +290,35 @@ function judgeJournal({ ticksJournaled, isPublishOpen, runs }: ArchiveStatus): F
   return [{ kind: 'unpublished', severity: 'info', message, command: 'oddslake publish' }];
 }
 
-function judgeProvisional({ completeness: { inferred_windows: windows, gaps } }: ArchiveStatus): Finding[] {
+/** Nights after which a day is expected to be proven, and the share of live symbols above which it is a warning if it is not. */
+const provenDays = 8;
+const unprovenShareMax = 0.05;
+
+function judgeProvisional({ completeness, openDays, nights }: ArchiveStatus, nowMs: number): Finding[] {
+  const { inferred_windows: windows, gaps, live } = completeness;
   if (windows === 0) return [];
+  const since = nights.reduce((min, night) => Math.min(min, night.since), Number.POSITIVE_INFINITY);
+  const old = openDays.filter(({ date, state, reasons }) => {
+    const unproven = reasons.reduce((n, { reason, symbols }) => (reason === 'inferred' ? n + symbols : n), 0);
+    const day = parseDayStart(date);
+    return (
+      state === 'provisional' &&
+      day >= since &&
+      day < nowMs - provenDays * dayMs &&
+      unproven > Math.max(1, unprovenShareMax * live)
+    );
+  });
+  if (old.length > 0) {
+    const known = nights.flatMap(({ source, cause }) =>
+      cause === null ? [] : `${source === null ? '' : `${source}: `}${cause}`,
+    );
+    const why = known.length === 0 ? old[0]!.reason : known.join('; ');
+    const message = `${formatCount(old.length, 'day')} older than a week not proven, most recently ${old[0]!.date}: ${why}`;
+    const days = toNamedFew(old.map(({ date }) => date));
+    return [{ kind: 'provisional', severity: 'warning', message, command: 'oddslake gaps', days }];
+  }
   const fetched = gaps.failed + gaps['never asked'] === 0 ? 'all fetched; ' : '';
-  const message = `${fetched}the next run double-checks ${formatCount(windows, 'range')} (nothing to do)`;
+  const message = `${fetched}${formatCount(windows, 'range')} covered, not proven yet (nothing to do)`;
   return [{ kind: 'provisional', severity: 'info', message, command: null }];
 }
 

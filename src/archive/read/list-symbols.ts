@@ -1,6 +1,6 @@
 import type { Archive } from '../archive.ts';
-import type { SymbolFacts } from '../format/market.ts';
-import type { OutcomeSource } from '../format/market-details.ts';
+import { type ByColumn, type SymbolFacts, symbolColumns, toColumns } from '../format/market.ts';
+import { symbolDetailColumns } from '../format/market-details.ts';
 import { findOpenWindow, type UnselectedKind } from '../format/selection.ts';
 import { readAllSymbols } from '../journal/symbol-store.ts';
 import { selectSymbolsOf } from '../known-state.ts';
@@ -19,33 +19,11 @@ export interface SymbolList {
   readonly symbols: readonly ListedSymbol[];
 }
 
-export interface ListedSymbol {
-  readonly symbol: string;
-  readonly canonical_id: string | null;
-  readonly source: string | null;
-  readonly question: string | null;
-  readonly category: string | null;
+type ListedColumns = ByColumn<SymbolFacts, (typeof symbolColumns | typeof symbolDetailColumns)[number]>;
+
+export interface ListedSymbol extends ListedColumns {
   readonly state: (typeof symbolStates)[number];
-  readonly is_active: boolean | null;
-  readonly opens_at: number | null;
-  readonly closes_at: number | null;
-  readonly resolved_at: number | null;
-  readonly outcome: number | null;
-  readonly first_seen: number;
-  readonly last_seen: number;
-  readonly first_tick: number | null;
-  readonly last_tick: number | null;
-  readonly ticks: number;
   readonly suspended_at: number | null;
-  readonly outcome_source: OutcomeSource | null;
-  readonly event: string | null;
-  readonly exclusive: boolean | null;
-  readonly strike_low: number | null;
-  readonly strike_high: number | null;
-  readonly expected_end: number | null;
-  readonly rules_sha256: string | null;
-  readonly fee_schedule: string | null;
-  readonly tick_size: number | null;
   /** Since when it is not collected, null: ever; why, and when this was decided. Absent if it is collected. */
   readonly not_collected?: {
     readonly since: number | null;
@@ -90,35 +68,17 @@ function getSymbolState(facts: SymbolFacts, nowMs: number): ListedSymbol['state'
   return facts.listed ? 'active' : 'unlisted';
 }
 
-const toListedSymbol = (facts: SymbolFacts, nowMs: number): ListedSymbol => ({
-  symbol: facts.symbol,
-  canonical_id: facts.canonicalId,
-  source: facts.source,
-  question: facts.question,
-  category: facts.category,
-  state: getSymbolState(facts, nowMs),
-  is_active: facts.isActive,
-  opens_at: facts.opensAt,
-  closes_at: facts.closesAt,
-  resolved_at: facts.resolvedAt,
-  outcome: facts.outcome,
-  first_seen: facts.firstSeen,
-  last_seen: facts.lastSeen,
-  first_tick: facts.firstTick,
-  last_tick: facts.lastTick,
-  ticks: facts.ticks,
-  suspended_at: facts.suspendedAt,
-  outcome_source: facts.outcomeSource,
-  event: facts.event,
-  exclusive: facts.exclusive,
-  strike_low: facts.strikeLow,
-  strike_high: facts.strikeHigh,
-  expected_end: facts.expectedEnd,
-  rules_sha256: facts.rulesSha256,
-  fee_schedule: facts.feeSchedule,
-  tick_size: facts.tickSize,
-  ...toListedSelection(facts),
-});
+function toListedSymbol(facts: SymbolFacts, nowMs: number): ListedSymbol {
+  const { symbol, canonical_id, source, question, category, ...rest } = toColumns(facts, symbolColumns);
+  return {
+    ...{ symbol, canonical_id, source, question, category },
+    state: getSymbolState(facts, nowMs),
+    ...rest,
+    suspended_at: facts.suspendedAt,
+    ...toColumns(facts, symbolDetailColumns),
+    ...toListedSelection(facts),
+  };
+}
 
 function toListedSelection(facts: SymbolFacts): Pick<ListedSymbol, 'not_collected' | 'watched_at'> {
   const open = findOpenWindow(facts);

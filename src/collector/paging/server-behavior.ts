@@ -55,7 +55,7 @@ export interface ServerBehavior {
 /** What is kept between runs: page sizes, and the side that truncated pages kept. */
 export type KnownPages = Pick<
   ServerBehavior,
-  'largestWhole' | 'truncatedMin' | 'truncatedMax' | 'truncatedPages' | 'side' | 'isSideMixed'
+  'largestWhole' | 'truncatedMin' | 'truncatedMax' | 'truncatedPages' | 'side' | 'isSideMixed' | 'gridMs'
 >;
 
 /**
@@ -63,9 +63,10 @@ export type KnownPages = Pick<
  * be unreliable, only the sizes of truncated pages are kept.
  */
 export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
-  const { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, isErratic } = behavior;
-  if (largestWhole === 0 && truncatedPages === 0) return null;
-  return { largestWhole: isErratic ? 0 : largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed };
+  const { truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, gridMs } = behavior;
+  if (behavior.largestWhole === 0 && truncatedPages === 0 && gridMs === 1) return null;
+  const largestWhole = behavior.isErratic ? 0 : behavior.largestWhole;
+  return { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, gridMs };
 }
 
 /**

@@ -65,11 +65,12 @@ export function boundEdge(
   };
 }
 
-/** The proven part of an edge's window, from the shown tick on. Empty if there is none. */
-export function proveEdge(edge: Edge, bounds: Bounds): Window {
-  const { from, to } = edge.window;
+/** The proven part of an edge's window, from the shown tick on: at least its millisecond, which only rows cut. Empty if there is none. */
+export function proveEdge({ side, window: { from, to }, shown, isUncapped }: Edge, bounds: Bounds): Window {
   const all = Object.values(bounds);
-  return edge.side === 'after' ? { from, to: Math.min(to, ...all) } : { from: Math.max(from, ...all), to };
+  if (side === 'after')
+    return { from, to: Math.min(to, Math.max(isUncapped ? shown.last! + 1 : from, Math.min(...all))) };
+  return { from: Math.max(from, Math.min(isUncapped ? shown.first! : to, Math.max(...all))), to };
 }
 
 /** An empty response ends this long before it was generated, in ms: a replica may be behind. */

@@ -1,3 +1,4 @@
+import { formatCount, formatDuration } from '../../base/format-quantity.ts';
 import { dayMs, hourMs, type Window } from '../../base/window.ts';
 
 /**
@@ -152,6 +153,9 @@ const countWhole = (lead: Window | null): Pick<Extent, 'hours' | 'days'> => ({
 /** Share of empty responses among requests that reach a known tick, above which a night is sick. */
 const sickShare = 0.01;
 
+/** With fewer symbols, none may have as few ticks or as long a silence as another. */
+const witnessesMin = 20;
+
 /** What the responses of one source showed in one run, in which each is a witness for all others. */
 export class Night {
   readonly #shown: { readonly symbol: string; readonly shown: Shown }[] = [];
@@ -226,6 +230,26 @@ export class Night {
   isSick(): boolean {
     const { requests, empty } = this.#known;
     return empty > 1 && empty > sickShare * requests;
+  }
+
+  /**
+   * What keeps days from being proven in such nights, one clause; null: nothing that is seen.
+   * @param windowMsMax the longest window that the server does not refuse, in ms; Infinity: any
+   */
+  describeLimit(windowMsMax: number): string | null {
+    if (Number.isFinite(windowMsMax)) return `requests of more than ${formatDuration(windowMsMax)} are refused`;
+    const { requests, empty } = this.#known;
+    if (this.isSick()) return `${empty} of ${requests} requests that reach a known tick came back empty`;
+    const widest = (of: (shown: Shown) => number): number =>
+      this.#shown.reduce((max, { shown }) => Math.max(max, of(shown)), 0);
+    const reach = Math.min(
+      widest(({ from, last }) => last! - from),
+      widest(({ to, first }) => to - first!),
+    );
+    if (widest(({ from, to }) => to - from) - reach > dayMs / 2) return `answers reach ${formatDuration(reach)} only`;
+    if (this.#ticks.size < witnessesMin)
+      return `only ${formatCount(this.#ticks.size, 'symbol')} with ticks, too few witnesses for each other`;
+    return null;
   }
 
   /** What the other responses show, for one of them or for an empty one. */

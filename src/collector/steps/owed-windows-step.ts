@@ -2,7 +2,7 @@ import { readCoverageWithoutLost, readOwedWindows, recordOwed } from '../../arch
 import { readSymbol, recordServedFrom } from '../../archive/journal/symbol-store.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatIsoUtc, formatMinute } from '../../base/time.ts';
-import { dayMs } from '../../base/window.ts';
+import { dayMs, hourMs } from '../../base/window.ts';
 import type { FetchFailure, TickCollectOutcome } from '../paging/collect-ticks.ts';
 import type { Run } from '../run/run.ts';
 
@@ -45,7 +45,8 @@ export function recordOwedWindows(
     );
   if (horizon !== null && (isFirstNight || isAsked)) {
     const { oldest, latest } = horizon;
-    const kept = formatCount(Math.max(1, Math.round((latest - oldest) / dayMs)), 'day');
+    const days = Math.round((latest - oldest) / dayMs);
+    const kept = days < 2 ? formatCount(Math.round((latest - oldest) / hourMs), 'hour') : formatCount(days, 'day');
     run.warnings.push(
       `Nothing older than ${formatMinute(oldest)} UTC from any symbol: the service seems to keep ${kept}. What is before has expired.`,
     );

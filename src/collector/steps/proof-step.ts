@@ -95,8 +95,7 @@ export async function coverUnprovenTails(
 
 /** The longest silences that the last night of the source showed. */
 function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Silences {
-  const text = readNight(archive.state.db, source);
-  return text === undefined ? noSilences : (JSON.parse(text) as Silences);
+  return readNight<Silences>(archive.state.db, source)?.silences ?? noSilences;
 }
 
 /** What proofs read of the archive. @param unfinishedSince see `readUnfinished` */
@@ -135,13 +134,20 @@ export function createProofAccess(
   };
 }
 
-/** Records what empty responses support, and claims what three nights support. */
-export async function claimRepeated(run: Run, supports: readonly EmptyWindow[], sink: JournalWriter): Promise<void> {
+/** Records what empty responses support, and claims what three nights support. @param windowMsMax see `describeLimit` */
+export async function claimRepeated(
+  run: Run,
+  supports: readonly EmptyWindow[],
+  sink: JournalWriter,
+  windowMsMax: number,
+): Promise<void> {
   const { archive, context } = run;
   const { db } = archive.state;
   db.transaction(() => {
     recordEmptyWindows(db, supports, context.clock.nowMs());
-    recordNight(db, JSON.stringify(run.night.silences), run.source);
+    const since = readNight(db, run.source)?.since ?? context.clock.nowMs();
+    const { silences } = run.night;
+    recordNight(db, { since, cause: run.night.describeLimit(windowMsMax), silences }, run.source);
   });
   for (const [symbol, own] of Map.groupBy(supports, (support) => support.symbol)) {
     const repeated = findRepeated(readEmptyWindows(db, symbol));

@@ -146,7 +146,7 @@ function readAssets(): Assets {
 }
 
 /** Modules of src/base that the client imports. The build writes them beside those of the client. */
-const sharedModules = ['binary-search.ts', 'format-quantity.ts', 'window.ts'];
+const sharedModules = ['binary-search.ts', 'evidence.ts', 'format-quantity.ts', 'window.ts'];
 
 /** The files of the client: those that the build has written, or in a checkout the sources with their types stripped. */
 export function readClientFiles(): [name: string, bytes: Buffer][] {

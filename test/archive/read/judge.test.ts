@@ -71,9 +71,15 @@ const well: ArchiveStatus = {
   completeness: createCounts(),
   openDays: [],
   failing: null,
+  nights: [],
   runs: [createRun()],
   disk: null,
 };
+
+const inferredDay = (date: string, symbols: number): OpenDay => ({
+  ...createDay(date, 'provisional'),
+  reasons: [{ reason: 'inferred', symbols, from: 0, to: 1 }],
+});
 
 const judgeFacts = (status: Partial<ArchiveStatus> | null, rest: Partial<Facts> = {}) =>
   judge({ nowMs, lagMsMax: 2 * dayMs, status: status === null ? null : { ...well, ...status }, ...rest });
@@ -180,6 +186,20 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
   ],
   ['never requested', { completeness: createCounts(['never asked']) }, 'warning', '1 gap', 'oddslake gaps'],
   [
+    'days that no night proves',
+    {
+      completeness: createCounts([], { inferred_windows: 5 }),
+      openDays: ['2026-11-27', '2026-11-20', '2026-11-19', '2026-10-01'].map((date) => inferredDay(date, 2)),
+      nights: [
+        { source: 'kalshi', since: Date.UTC(2026, 10, 1), cause: 'answers reach 24 h only' },
+        { source: 'poly', since: Date.UTC(2026, 10, 1), cause: null },
+      ],
+    },
+    'warning',
+    '2 days older than a week not proven, most recently 2026-11-20: kalshi: answers reach 24 h only',
+    'oddslake gaps',
+  ],
+  [
     'a recent incomplete day',
     { openDays: [createDay('2026-11-26', 'incomplete', 'never asked')] },
     'warning',
@@ -191,6 +211,13 @@ test.each<[string, Partial<ArchiveStatus> | null, Finding['severity'], string, s
     { completeness: createCounts([], { suspended: 2 }) },
     'warning',
     '2 active symbols suspended: unknown to the service',
+    'oddslake symbols retry',
+  ],
+  [
+    'suspended, and ended since',
+    { completeness: createCounts(['suspended']) },
+    'warning',
+    'ended symbols suspended: unknown to the service',
     'oddslake symbols retry',
   ],
   [
@@ -264,7 +291,7 @@ test.each<[string, Partial<ArchiveStatus>, string, string | null]>([
   [
     'inferred windows',
     { completeness: createCounts([], { inferred_windows: 58 }) },
-    'all fetched; the next run double-checks 58 ranges (nothing to do)',
+    'all fetched; 58 ranges covered, not proven yet (nothing to do)',
     null,
   ],
   [

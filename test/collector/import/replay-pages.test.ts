@@ -228,8 +228,8 @@ describe('a raw response', () => {
     const high = page('S', 14, 11, { from: start + 14_000, to: window.to }, 'high');
     const between = { from: start + 5001, to: start + 24_000 };
     expect(provenBy(first)).toEqual([between]);
-    // Nobody else shows how far the service reaches.
-    expect(provenBy(first, low, high)).toEqual([{ from: start + 5001, to: start + 24_000 }]);
+    // Nobody else shows how far the service reaches: the outermost ticks are not cut within their millisecond, no more.
+    expect(provenBy(first, low, high)).toEqual([{ from: start + 5000, to: start + 24_001 }]);
     // Another symbol has more ticks, before and after, in more hours and days, with as long a silence between two.
     const far = { from: start - 10 * dayMs, to: later + 10 * dayMs };
     const other = (count: number) => page('W', -90_000, count, far, 'whole', 3_700_000);
@@ -237,7 +237,7 @@ describe('a raw response', () => {
     // Without the second requests, the page may have been cut at any tick.
     expect(provenBy(first, other(100))).toEqual([between]);
     // Each symbol's last rows may be all that the service keeps.
-    expect(provenBy(first, low, high, other(39))).toEqual([{ from: start + 5001, to: window.to }]);
+    expect(provenBy(first, low, high, other(39))).toEqual([{ from: start + 5000, to: window.to }]);
   });
 
   test('that contradicts the one before confirms nothing', () => {

@@ -23,3 +23,18 @@ describe('a server with a habit within the assumptions of PROOF.md', () => {
     },
   );
 });
+
+// A rule that proves nothing makes no false claim either.
+test.for(['honest', 'first 60 rows ± 50 %', 'rounds to seconds', 'replica 6 h behind'])(
+  '%s: nearly all days are proven after six nights, of brief markets too',
+  async (name) => {
+    const habit = habits.find((one) => one.name === name)!;
+    for (const seed of [1, 2]) {
+      const { proven, provisional, nights } = await runSeed(seed, [habit], { symbols: 100 });
+      expect(proven.at(-1)).toBeGreaterThan(0.95);
+      expect(provisional).toBeLessThan(0.02);
+      const [requests, least] = [nights.at(-1)!.requests, nights.at(-1)!.requestsMin];
+      expect(requests).toBeLessThan((habit.name.includes('rows') ? 4 : 3) * least);
+    }
+  },
+);

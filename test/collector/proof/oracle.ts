@@ -91,18 +91,20 @@ function findFalse({ listed, times, coverage }: Held, service: Service): Found[]
   return out;
 }
 
-/** The share of whole days of symbols' lives that are proven. */
+/** The share of the days of symbols' lives that are proven, of which the first and the last one may be parts of days. */
 function countProven(archive: Archive, firstNight: number, cut: number): number {
   let [days, proven] = [0, 0];
   for (const { listed, facts, coverage } of archive.held.values()) {
     const windows = coverage.filter(({ evidence }) => evidence !== 'inferred').sort((a, b) => a.from - b.from);
     const begin = Math.max(firstNight - 7 * day, listed.isOpeningListed ? listed.opensAt : facts.firstSeen - 7 * day);
     const end = Math.min(cut, listed.endsAt);
-    for (let from = midnightOf(begin + day - 1); from + day <= end; from += day) {
+    for (let from = begin; from < end; ) {
+      const to = Math.min(end, midnightOf(from) + day);
       days++;
       let at = from;
       for (const window of windows) if (window.from <= at) at = Math.max(at, window.to);
-      if (at >= from + day) proven++;
+      if (at >= to) proven++;
+      from = to;
     }
   }
   return days === 0 ? 1 : proven / days;

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { boundEdge, proveEdge } from '../../../src/collector/proof/proven.ts';
 import { Night, summarizeShown } from '../../../src/collector/proof/shown.ts';
 import { day, hour } from './world.ts';
 
@@ -25,4 +26,43 @@ test('emptiness before a first tick counts only of a symbol with at most half as
   // A store of each symbol's last rows shows as many of both.
   expect(createNight(51).witness('silent', empty).before).toEqual({ hours: 0, days: 0 });
   expect(createNight(51).silences.lead).toBeNull();
+});
+
+test('a response that begins with the first known tick and has more than are known shows that no row was dropped', () => {
+  const night = createNight(51);
+  const shown = summarizeShown({ from: start, to: start + 30 * day }, times(start + 4 * day, 51), 51);
+  const window = { from: start + 3 * day, to: start + 4 * day };
+  const edge = {
+    symbol: 'late',
+    side: 'before',
+    window,
+    shown,
+    isUncapped: true,
+    observedAt: start + 30 * day,
+  } as const;
+  const witnessed = { ...night.witness('late', shown), spanMs: 40 * day, hours: 200, days: 40 };
+  const bridged = { ...witnessed, bridge: { ms: 5 * day, hours: 120, days: 5 } };
+  const prove = (hasGrown: boolean) => proveEdge(edge, boundEdge(edge, bridged, 51, hasGrown));
+  expect(night.countFrom('late', start + 4 * day)).toBe(51);
+  expect(night.countFrom('late', start)).toBe(0);
+  expect(prove(true)).toEqual(window);
+  expect(prove(false)).toEqual({ from: window.to, to: window.to });
+});
+
+test('a night says how far its answers reach, or what else keeps it from proof', () => {
+  const noteAll = (symbols: number, answered: number): Night => {
+    const night = new Night();
+    for (let i = 0; i < symbols; i++) {
+      const all = times(start + i, answered);
+      night.note(`S${i}`, summarizeShown({ from: start, to: start + 9 * day }, all, all.length), all);
+    }
+    return night;
+  };
+  expect(noteAll(25, 216).describeLimit(Number.POSITIVE_INFINITY)).toBeNull();
+  expect(noteAll(25, 24).describeLimit(Number.POSITIVE_INFINITY)).toMatch(/^answers reach 23 h.* only$/);
+  expect(noteAll(3, 216).describeLimit(Number.POSITIVE_INFINITY)).toMatch(/^only 3 symbols with ticks/);
+  expect(noteAll(25, 216).describeLimit(day)).toBe('requests of more than 1 d are refused');
+  const sick = noteAll(25, 216);
+  for (let i = 0; i < 30; i++) sick.noteKnown(i < 3);
+  expect(sick.describeLimit(Number.POSITIVE_INFINITY)).toBe('3 of 30 requests that reach a known tick came back empty');
 });

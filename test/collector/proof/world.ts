@@ -35,7 +35,7 @@ export function hash(a: number, b: number): number {
   return ((x ^ (x >>> 13)) >>> 0) / 2 ** 32;
 }
 
-export type Kind = 'busy' | 'medium' | 'sparse' | 'quiet' | 'never' | 'opening' | 'ending';
+export type Kind = 'busy' | 'medium' | 'sparse' | 'quiet' | 'never' | 'opening' | 'ending' | 'brief';
 
 /** A symbol and all ticks that it ever has, ascending and distinct, epoch ms. */
 export interface Listed {
@@ -66,10 +66,14 @@ export function drawWorld(seed: number, { symbols = 40, nights = 6 } = {}): Worl
   // Some poll several times a day.
   const every = seed % 4 === 0 ? 7 * hour : day;
   const starts = Array.from({ length: nights }, (_, i) => firstNight + i * every);
+  // In every second world most markets live for hours or days, as they do at venues.
+  const lasting = seed % 2 === 0 ? 0.4 : 1;
   return {
     seed,
     nights: starts,
-    symbols: Array.from({ length: symbols }, (_, nth) => drawSymbol(dice, nth, (nth + 0.5) / symbols, starts)),
+    symbols: Array.from({ length: symbols }, (_, nth) =>
+      drawSymbol(dice, nth, (nth + 0.5) / symbols / lasting, starts),
+    ),
   };
 }
 
@@ -82,15 +86,17 @@ const kinds: readonly (readonly [number, Kind])[] = [
   [0.86, 'never'],
   [0.93, 'opening'],
   [1, 'ending'],
+  [Number.POSITIVE_INFINITY, 'brief'],
 ];
 
 function drawSymbol(dice: Dice, nth: number, share: number, nights: readonly number[]): Listed {
   const [kind] = kinds.filter(([limit]) => share < limit).map(([, name]) => name) as [Kind];
   const [begin, end] = [nights[0]! - history, nights.at(-1)! + day];
   const drawn = (): number => dice.between(nights[0]! - 6 * day, nights.at(-1)!);
-  const opensAt = kind === 'opening' ? drawn() : begin - 30 * day;
-  const endsAt = kind === 'ending' ? drawn() : Number.POSITIVE_INFINITY;
-  const span = { from: Math.max(begin, opensAt), to: Math.min(end, endsAt) };
+  const opensAt = kind === 'opening' || kind === 'brief' ? drawn() : begin - 30 * day;
+  const life = kind === 'brief' ? dice.between(0.2, 6) * day : Number.POSITIVE_INFINITY;
+  const endsAt = kind === 'ending' ? drawn() : opensAt + life;
+  const span = { from: Math.max(begin, opensAt), to: Math.max(begin, opensAt, Math.min(end, endsAt)) };
   const isByDay = dice.share() < 0.3;
   const times = drawTimes(dice, kind, span).filter((t) => !isByDay || (t % day) / hour > 9);
   const unique = [...new Set(times.map(Math.floor))].sort((a, b) => a - b);
@@ -114,6 +120,7 @@ function drawTimes(dice: Dice, kind: Kind, { from, to }: { from: number; to: num
     sparse: dice.between(0.7, 5),
     opening: dice.between(1, 50),
     ending: dice.between(1, 50),
+    brief: dice.between(2, 150),
     quiet: 1 / dice.between(6, 25),
   }[kind];
   const wait = (): number => (-Math.log(1 - dice.share()) * day) / perDay;

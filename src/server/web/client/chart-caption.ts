@@ -1,6 +1,6 @@
+import { evidenceMeanings } from '../../../base/evidence.ts';
 import { formatCount, formatDuration, formatPlainNumber } from '../../../base/format-quantity.ts';
 import type { ChartData } from './chart-data.ts';
-import { evidenceMeanings } from './covered-windows.ts';
 import { html } from './dom.ts';
 import { formatDate, formatTime } from './format.ts';
 import { formatTradeMarks, type TradeMarks } from './trade-marks.ts';
@@ -47,7 +47,7 @@ export function formatSummary(symbol: string, loaded: ChartData): string {
 
 /** How the band above a chart shows each kind of evidence: proven, declared, or provisional. */
 const evidenceStyles = [
-  { style: 'proven', names: ['confirmed', 'stated'] },
+  { style: 'proven', names: ['confirmed', 'stated', 'repeated'] },
   { style: 'declared', names: ['declared'] },
   { style: 'inferred', names: ['inferred'] },
 ] as const;

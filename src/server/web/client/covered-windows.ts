@@ -24,14 +24,6 @@ export interface CoveredWindow extends TimeRange {
   readonly grainMs: number | null;
 }
 
-/** What each kind of evidence means, strongest first. */
-export const evidenceMeanings: Readonly<Record<string, string>> = {
-  confirmed: 'a second request returned the same ticks',
-  stated: 'the server stated which window its response covers',
-  declared: 'the user declared it for imported files',
-  inferred: 'provisional: nothing contradicts it, and it was not confirmed',
-};
-
 /** Windows within the range. Adjacent windows of the same kind are joined. */
 export function joinCoverage(rows: readonly CoverageRow[], range: TimeRange): CoveredWindow[] {
   const out: { from: number; to: number; evidence: string; origin: string; grainMs: number | null }[] = [];

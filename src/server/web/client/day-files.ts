@@ -35,7 +35,7 @@ export function renderDayFiles(
 /** Renders why a day is not complete, and what completes it, with its command. */
 function renderDayReason({ state, reason, next_action: action }: DayState): HTMLElement[] {
   if (reason === undefined) return [];
-  const meaning = state === 'provisional' ? 'Covered, not confirmed yet: ' : 'Not complete: ';
+  const meaning = state === 'provisional' ? 'Covered, not proven yet: ' : 'Not complete: ';
   const sentence = action && action[0]!.toUpperCase() + action.slice(1);
   const [, clause, command] = /^(.*:) (oddslake .*)$/s.exec(sentence ?? '') ?? [];
   return [

@@ -5,7 +5,7 @@ import type { DayState } from '../../../contract/day-reasons.ts';
 export const dayKinds = {
   complete: 'complete',
   exceptions: 'complete with exceptions',
-  provisional: 'provisional: covered, not confirmed yet',
+  provisional: 'provisional: covered, not proven yet',
   incomplete: 'incomplete, with the share that is covered',
   damaged: 'damaged: run oddslake verify',
   empty: 'empty: no symbol expected',

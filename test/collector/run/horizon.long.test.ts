@@ -2,10 +2,12 @@ import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
-import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
+import { openArchiveQuery } from '../../../src/archive/query/pinned-query.ts';
+import { listGaps } from '../../../src/archive/read/gaps.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
 import { at, dayMs, fewFiles, hourMs } from './nights.ts';
 import { scriptedLake } from './one-process.ts';
-import type { Reply } from './scripted-service.ts';
+import type { Reply, TicksBody } from './scripted-service.ts';
 
 // Services that no longer have what is older than some days, and do not say so.
 
@@ -44,8 +46,23 @@ async function startKeeping(keptMs: number, symbols = names, refuses = false, op
   };
   const readDays = async (): Promise<Readonly<Record<string, { readonly state: string }>>> =>
     (await readManifest()).days;
+  /** The gaps of the program, and those of the view. */
+  const readGaps = async () => {
+    const { settings } = await contextAt(box.nowMs);
+    const archive = openConfiguredArchive(await contextAt(box.nowMs), false);
+    const { query, close } = await openArchiveQuery(archive, 'FROM gaps', Math.random);
+    try {
+      const selection = { from: null, to: null, symbols: [] };
+      const { gaps } = listGaps(archive, selection, toCompletenessRules(settings), box.nowMs);
+      return [gaps, await query.readRows('FROM gaps')];
+    } finally {
+      await close();
+      archive.close();
+    }
+  };
   return {
     box,
+    readGaps,
     night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
     contextAt,
     readDays,
@@ -56,7 +73,7 @@ async function startKeeping(keptMs: number, symbols = names, refuses = false, op
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 test('the first night names what the service keeps, once, and no day before it is expected', async () => {
-  const { night, readDays, readManifest } = await startKeeping(3 * dayMs);
+  const { night, readDays, readManifest, readGaps } = await startKeeping(3 * dayMs);
   const first = await night(0);
   expect(first).toMatchObject({ exit_code: 0, failures: [] });
   const oldest = at(0) - 3 * dayMs;
@@ -67,6 +84,8 @@ test('the first night names what the service keeps, once, and no day before it i
   ]);
   const days = await readDays();
   for (const [day, { state }] of Object.entries(days)) if (day <= dayOf(oldest)) expect(state).toBe('empty');
+  // Its ticks of that day are kept.
+  expect(await readGaps()).toEqual([[], []]);
   for (const n of [1, 2, 3]) expect(await night(n)).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
   const later = await readDays();
   // The service has long dropped these days; they were had in time.
@@ -74,6 +93,15 @@ test('the first night names what the service keeps, once, and no day before it i
   expect(later[dayOf(oldest)]?.state ?? 'empty').toBe('empty');
   // What another archive recorded of the time before would be taken in.
   expect((await readManifest()).datasets.coverage.withdrawn ?? []).toEqual([]);
+});
+
+test('of a service that keeps twelve hours no earlier day is complete, and the hours are named', async () => {
+  const { night, readDays } = await startKeeping(dayMs / 2);
+  const first = await night(0);
+  expect(first.exit_code).toBe(0);
+  expect(first.warnings).toEqual([expect.stringMatching(/from any symbol: the service seems to keep 12 hours\./)]);
+  for (const n of [1, 2, 3]) await night(n);
+  for (const { state } of Object.values(await readDays())) expect(state).not.toBe('complete');
 });
 
 test('of few symbols, and of a service that refuses what is old, no horizon is known, and nothing before is proven', async () => {
@@ -112,6 +140,25 @@ test.each([2, 9, 17])('a first night cut off after %i requests is judged by the 
   const days = await readDays();
   for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state).not.toBe('complete');
   for (const n of [-1, 0]) expect(days[dayOf(at(n))]!.state).toBe('complete');
+});
+
+test('days that no night proves are a warning with its cause, after a week', async () => {
+  const { box, night } = await startKeeping(30 * dayMs);
+  // It answers the first twelve hours of a request, and three of the symbols have a tick now and then.
+  const script = box.script.ticks!;
+  box.script.ticks = (honest, request, ...rest) => {
+    const asked = { ...request, to: Math.min(request.to, request.from + dayMs / 2) };
+    const answer = script(honest, asked, ...rest) as TicksBody;
+    const ticks = answer.ticks.filter(({ t }) => request.symbol === 'ONE' || Math.floor(t / hourMs) % 31 === 0);
+    return { ...answer, ticks, count: ticks.length };
+  };
+  const provisional = async (n: number) => (await night(n)).findings.filter(({ kind }) => kind === 'provisional');
+  for (let n = 0; n < 9; n++) for (const { severity } of await provisional(n)) expect(severity).toBe('info');
+  const [found] = await provisional(9);
+  expect(found).toMatchObject({ severity: 'warning' });
+  expect(found!.message).toMatch(
+    /^1 day older than a week not proven, most recently 2025-06-02: answers reach 1\d h .*only$/,
+  );
 });
 
 test('what somebody asks a backfill for and has expired is a failure', async () => {
