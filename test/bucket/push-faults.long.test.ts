@@ -16,8 +16,8 @@ import { type ObjectServer, openStore, startServer } from './server.ts';
 // Every request of a push meets every fault, while a reader polls. SWEEP=all takes every pair; otherwise each request meets
 // some of the faults, and each fault some of the requests.
 
-/** Share of the pairs that a usual run takes. */
-const every = process.env.SWEEP === 'all' ? 1 : 5;
+/** One of so many pairs: with as many as there are faults, every request meets one, and each fault another request. */
+const every = process.env.SWEEP === 'all' ? 1 : faults.length;
 
 /** A response that the fault holds back is given up after this time; all others have the usual one. */
 const idleMsMax = 400;

@@ -16,7 +16,7 @@ import {
 } from './lake.ts';
 import { runJob as job, run } from './run-program.ts';
 
-const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200 };
+const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200, lifetimeDaysMax: 45 };
 const backfill = ['--from', '2025-05-20', '--to', '2025-06-10'];
 const kept = ['ticks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'] as const;
 

@@ -10,7 +10,7 @@ import { opened } from '../archive/scratch.ts';
 import { expectDone, fixedDay, fixedNow, folder, sandbox } from './lake.ts';
 import { runJob as job } from './run-program.ts';
 
-export const input = { seed: 5, nowMs: fixedNow, markets: 16, ticksPerDay: 40 };
+export const input = { seed: 5, nowMs: fixedNow, markets: 16, ticksPerDay: 40, lifetimeDaysMax: 45 };
 export const understood = bookShapes.filter((shape) => shape !== 'cents');
 export const allLive = ['--set', 'orderbooks.all_live=true'];
 

@@ -27,7 +27,7 @@ import { run } from './run-program.ts';
 
 // Archives of several sources. The sandboxes of one seed list the same symbols and canonical IDs, and have other ticks.
 
-const input = { seed: 5, nowMs: fixedNow, markets: 4 };
+const input = { seed: 5, nowMs: fixedNow, markets: 4, lifetimeDaysMax: 45 };
 const names = ['alpha', 'beta'] as const;
 type Name = (typeof names)[number];
 type Boxes = Record<Name, Sandbox>;

@@ -4,7 +4,7 @@ import { runJob as job, run } from './run-program.ts';
 
 test('sql has views and macros over the datasets', async () => {
   const output = folder();
-  const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
+  const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5, lifetimeDaysMax: 45 });
   // The service no longer has the first days, which somebody asks for.
   expect((await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15')).code).toBe(4);
   expect(Object.keys(hashes(output, 'candles_1h', 'candles_1d')).length).toBeGreaterThan(4);

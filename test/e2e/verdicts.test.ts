@@ -25,6 +25,8 @@ interface State {
   readonly output: string;
   readonly box: Sandbox;
   readonly env: Variables;
+  /** Of all its jobs. */
+  readonly flags: readonly string[];
   /** What the webhook received. */
   readonly told: readonly { readonly body: { readonly text: string } }[];
   /** Runs a job on the archive. */
@@ -39,7 +41,10 @@ const fast = set(
   'notify.ping_jobs=[]',
 );
 
-async function createState(): Promise<State> {
+/** Where nobody knows when a market opened, its first poll is short. */
+const brief = [...fast, ...set('source.field_paths.opens_at=none/such')];
+
+async function createState(flags = brief): Promise<State> {
   const [box, output, { url, reported }] = [
     await sandbox({ markets: 4, ticksPerDay: 20, seed: 3 }),
     folder(),
@@ -47,8 +52,8 @@ async function createState(): Promise<State> {
   ];
   const env = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
   const job = async (...words: readonly string[]): Promise<string> =>
-    (await run([...words, '--output', output, ...fast], env)).stdout;
-  return { output, box, env, job, told: reported };
+    (await run([...words, '--output', output, ...flags], env)).stdout;
+  return { output, box, env, flags, job, told: reported };
 }
 
 /** The verdict and the command of a text on a terminal. */
@@ -58,12 +63,12 @@ function parsePrinted(text: string): { readonly verdict: string; readonly comman
 }
 
 /** Runs a printed command as a shell would. */
-async function paste(command: string, env: Variables): Promise<number | null> {
+async function paste(command: string, { env, flags }: State): Promise<number | null> {
   const [, ...words] = execFileSync('sh', ['-c', `printf '%s\\0' ${command}`])
     .toString()
     .split('\0')
     .slice(0, -1);
-  return (await run([...words, ...fast], env)).code;
+  return (await run([...words, ...flags], env)).code;
 }
 
 /** The active symbols of an archive, those with most ticks first. */
@@ -373,7 +378,8 @@ const isRoot = process.getuid?.() === 0;
 test.each(Object.entries(states).filter(([name]) => isRoot || name !== 'full disk'))(
   '%s: one verdict everywhere, and its command works',
   async (name, [prepare, wanted, mark, codes]) => {
-    const state = await createState();
+    // Its gap is of the days since a market opened.
+    const state = await createState(name === 'damaged journal' ? fast : brief);
     const printed = await prepare(state);
     const places = await readPlaces(state);
     const webhook =
@@ -387,12 +393,13 @@ test.each(Object.entries(states).filter(([name]) => isRoot || name !== 'full dis
     if (terminal !== null) expect(webhook).toBe(terminal);
     expect(shown).toBe(mark);
     expect(command === null).toBe(codes.length === 0);
-    if (command !== null) expect(codes).toContain(await paste(command, state.env));
+    if (command !== null) expect(codes).toContain(await paste(command, state));
   },
 );
 
 test('a damaged state database: every command says the same, and the one that it names rebuilds it', async () => {
-  const { output, env, job, told } = await createState();
+  const state = await createState();
+  const { output, env, job, told } = state;
   await job('nightly');
   const path = join(output, '.oddslake/state.sqlite');
   writeFileSync(path, readFileSync(path).fill(0x55, 3 * 4096));
@@ -409,7 +416,7 @@ test('a damaged state database: every command says the same, and the one that it
   expect(text).toMatch(/; next: \/\S+ verify --repair --output /);
   const { stdout } = await run(['doctor', '--offline', '--output', output, ...fast], env);
   expect(stdout.replaceAll(/\s+/g, ' ')).toContain(fault);
-  expect(await paste(command!, env)).toBe(0);
+  expect(await paste(command!, state)).toBe(0);
   expect(parsePrinted(await job('nightly')).verdict).toMatch(/^OK: /);
 });
 

@@ -235,12 +235,13 @@ export class Archive {
       windows.map(({ from, to }) => ({ from, to: Math.min(to, cut) })),
       reported,
     );
-    const has = new Set(times);
+    const isHeld = (t: number): boolean => times[positionIn(times, t)] === t;
     return {
       forgotten: subtract(planned, coverage).map(({ from, to }) => `${symbol}: [${from}, ${to}) is forgotten`),
-      lost: planned.flatMap(({ from, to }) =>
-        [...listed.times].filter((t) => from <= t && t < to && !has.has(t)).map((t) => `${symbol}: ${t} is lost`),
-      ),
+      lost: planned.flatMap(({ from, to }) => {
+        const there = listed.times.subarray(positionOf(listed.times, from), positionOf(listed.times, to));
+        return [...there].filter((t) => !isHeld(t)).map((t) => `${symbol}: ${t} is lost`);
+      }),
     };
   }
 

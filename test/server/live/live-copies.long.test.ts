@@ -87,7 +87,9 @@ const oddities = {
 test.each(Object.keys(oddities) as (keyof typeof oddities)[])('covers only what it has, with %s', async (oddity) => {
   const { behindMs = 0, ...options }: Partial<SandboxOptions> & { behindMs?: number } = oddities[oddity];
   const world = await startWorld({ ticksPerDay: 20_000 });
-  expect((await markets.run(await world.context(), undefined)).exit_code).toBe(0);
+  // Where nobody knows when a market opened, a poll collects little more than what the live reads have.
+  const brief = ['source.first_lookback_days=0.05', 'source.field_paths.opens_at=none/such'];
+  expect((await markets.run(await world.context(...brief), undefined)).exit_code).toBe(0);
   const service = await world.serve('service.live.timeout_ms=60000', 'service.ticks_limit_max=100000');
   const known = world.box.symbols().map((name) => {
     return { name, n: world.box.readTruth(name, { from: startMs - 60 * minuteMs, to: startMs }).t.length };
@@ -116,7 +118,9 @@ test.each(Object.keys(oddities) as (keyof typeof oddities)[])('covers only what 
   }
   world.box.set({ replicaLagsMs: [0], faultShare: 0, nowMs: null });
   world.advance(2 * minuteMs);
-  expect((await ticks.run(await world.context(), { symbols: symbols.map(({ name }) => name) })).exit_code).toBe(0);
+  expect((await ticks.run(await world.context(...brief), { symbols: symbols.map(({ name }) => name) })).exit_code).toBe(
+    0,
+  );
   for (const { name } of symbols) {
     const window = { from: startMs - 5 * minuteMs, to: world.clock.nowMs() };
     const { body } = await service.get(`ticks?symbol=${name}&from=${window.from}&to=${window.to}&limit=100000`);
