@@ -49,19 +49,20 @@ export function aggregateCandles(
 ): CandleColumns {
   const { offsets, ends } = findIntervals(shorter, intervalMs);
   const { ticks, ...out } = allocateCandles(ends.length);
+  const { high, low } = shorter;
   let from = shorter.offsets[0]!;
   for (let row = 0; row < ends.length; row++) {
     const end = ends[row]!;
-    let high = shorter.high[from]!;
-    let low = shorter.low[from]!;
+    let highest = high[from]!;
+    let lowest = low[from]!;
     for (let i = from + 1; i < end; i++) {
-      if (shorter.high[i]! > high) high = shorter.high[i]!;
-      if (shorter.low[i]! < low) low = shorter.low[i]!;
+      if (high[i]! > highest) highest = high[i]!;
+      if (low[i]! < lowest) lowest = low[i]!;
     }
     out.t[row] = floorToInterval(shorter.t[from]!, intervalMs);
     out.open[row] = shorter.open[from]!;
-    out.high[row] = high;
-    out.low[row] = low;
+    out.high[row] = highest;
+    out.low[row] = lowest;
     out.close[row] = shorter.close[end - 1]!;
     ticks[row] = shorter.ticks?.subarray(from, end).reduce((sum, count) => sum + count, 0) ?? end - from;
     from = end;
