@@ -7,7 +7,7 @@ import { systemDisk } from '../../../src/archive/disk/file-system.ts';
 import { datasets } from '../../../src/archive/format/datasets.ts';
 import { verifyArchive } from '../../../src/archive/integrity/verify.ts';
 import { openArchive } from '../../../src/archive/open-archive.ts';
-import { covers, dayMs, hourMs, union, type Window } from '../../../src/base/window.ts';
+import { covers, dayMs, hourMs, intersect, union, type Window } from '../../../src/base/window.ts';
 import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
 import { publishedRows, scratchFolder } from '../../archive/scratch.ts';
 import { contentsOf, copyOf, statesOf } from '../../archive/united.ts';
@@ -83,6 +83,17 @@ async function take(target: string, other: string) {
   });
 }
 
+/** When each symbol was resolved, or the last tick after that; Infinity if it was not. */
+const endsOf = (root: string): Map<string, number> =>
+  new Map(
+    publishedRows(root, 'symbols').map((row) => {
+      const read = (column: string) => row[datasets.symbols.columns.findIndex(({ name }) => name === column)];
+      const resolvedAt = read('resolved_at') as number | null;
+      const lastTick = (read('last_tick') ?? 0) as number;
+      return [read('symbol') as string, Math.max(resolvedAt ?? Number.POSITIVE_INFINITY, lastTick + 1)];
+    }),
+  );
+
 const coverageOf = (...roots: string[]) => windowsOf(roots, () => true);
 const provenOf = (...roots: string[]) => windowsOf(roots, (evidence) => evidence !== 'inferred');
 
@@ -138,8 +149,11 @@ describe('two machines that each missed nights', needsObjectStorage(), () => {
     for (const dataset of ['ticks', 'markets', 'conflicts', 'symbols'] as const)
       expect(contentsOf(ab)[dataset], dataset).toEqual(wanted[dataset]);
     const covered = coverageOf(ab);
+    // For how long a symbol that has ended is polled, depends on the nights that prove its end.
+    const ends = endsOf(whole);
     for (const [symbol, windows] of coverageOf(whole))
-      for (const window of windows) expect(covers(covered.get(symbol) ?? [], window), symbol).toBe(true);
+      for (const window of intersect(windows, [{ from: Number.NEGATIVE_INFINITY, to: ends.get(symbol)! }]))
+        expect(covers(covered.get(symbol) ?? [], window), symbol).toBe(true);
     // A day can be complete that is provisional in each: one has proven some of its symbols, the other one the rest.
     const proven = provenOf(a, b);
     for (const root of [ab, ba])
