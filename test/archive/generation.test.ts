@@ -196,6 +196,22 @@ test('a publish that is stopped between two days publishes nothing, and the next
   expect(archive.readManifest()).toMatchObject({ generation: 1, previous_sha256: null });
 });
 
+test('a publish commits nothing without the files that it staged, and begins again', async () => {
+  const archive = opened({ parts: 1 });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  let removed = 0;
+  // Another publish clears the stage.
+  const syncFolderInBackground = (path: string): Promise<void> => {
+    const staged = removed > 0 ? [] : globSync(join(archive.layout.stagingFolder, '*/*/ticks/**/*.parquet'));
+    for (const file of staged) rmSync(file);
+    removed += staged.length;
+    return systemDisk.syncFolderInBackground(path);
+  };
+  const { manifest } = await publishNow({ ...archive, disk: { ...systemDisk, syncFolderInBackground } });
+  expect([removed, manifest.generation]).toEqual([1, 1]);
+  expect(readPublishedFile(archive, manifest.datasets.ticks.files[0]!).length).toBeGreaterThan(0);
+});
+
 test('a published file is read where it is, and is missing where something else is in its place', async () => {
   const archive = opened({ parts: 1 });
   await filled(archive);

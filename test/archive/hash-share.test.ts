@@ -1,9 +1,17 @@
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { chooseHashShare, type HashableFile, type HashShare } from '../../src/archive/integrity/daily-hash-share.ts';
+import {
+  chooseHashShare,
+  type HashableFile,
+  type HashShare,
+  hashDueShare,
+} from '../../src/archive/integrity/daily-hash-share.ts';
 import { computeVerifiedThrough } from '../../src/archive/journal/published-files.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { checkProperty } from '../harness/properties.ts';
+import { flip } from './damaged.ts';
+import { answer, append, clockAt, day0, opened, now as publishedAt, publishNow } from './scratch.ts';
 
 const now = Date.UTC(2026, 6, 1);
 const every = 30 * dayMs;
@@ -16,8 +24,9 @@ test('takes the fraction of all bytes that the elapsed time is of the interval',
   expect(chooseHashShare(thirty, now - 3 * dayMs, now, every).files).toEqual(thirty.slice(27).reverse());
   // Before the first share: that of one day.
   expect(chooseHashShare(thirty, null, now, every).files).toEqual([thirty[29]]);
-  // After a long pause: all files, and no more.
-  expect(chooseHashShare(thirty, now - 400 * dayMs, now, every).files).toHaveLength(30);
+  // After a long pause: all files, and nothing more is due afterwards.
+  const whole = chooseHashShare(thirty, now - 400 * dayMs, now, every);
+  expect([whole.files.length, whole.hashedTo(30)]).toEqual([30, now]);
 });
 
 test('takes files that were never hashed first', () => {
@@ -66,6 +75,18 @@ test('hashes every file again within the interval, on any schedule', () => {
       }
     },
   );
+});
+
+test('hashes nothing more once its time is over, and what is left in the next run', async () => {
+  const archive = opened({ parts: 1 });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  const { path } = (await publishNow(archive)).manifest.datasets.ticks.files[0]!;
+  flip(join(archive.layout.root, path));
+  const clock = clockAt(publishedAt + dayMs);
+  const hash = (durationMsMax: number) =>
+    hashDueShare(archive, { runId: 'run', clock, intervalMs: dayMs, durationMsMax });
+  expect(await hash(0)).toEqual([]);
+  expect(await hash(60_000)).toEqual([{ path, kind: 'checksum mismatch' }]);
 });
 
 test('is verified since the time of the file that was hashed longest ago', () => {

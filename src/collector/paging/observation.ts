@@ -31,7 +31,7 @@ export interface Observation {
   /** Reason for the first rejected element. Empty if there is none. */
   readonly rejectedReason: string;
   readonly observedAt: number;
-  /** Generation time that the response states, or null. Two responses with the same time count as one observation. */
+  /** Generation time that the response states, or null. In a replay, two responses with the same time count as one observation. */
   readonly generatedAt: number | null;
   /**
    * The window that the response may cover: the part that was requested, that the server states, and that lies before

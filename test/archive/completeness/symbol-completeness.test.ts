@@ -11,6 +11,7 @@ describe('gaps of a symbol', () => {
     readonly isEndOpen?: boolean;
     readonly owed?: readonly Window[];
     readonly damaged?: readonly Window[];
+    readonly accepted?: readonly Window[];
     readonly lingerMs?: number;
   }
   const compute = (facts: Parameters<typeof factsOf>[0], covered: readonly Window[], given: Given) => {
@@ -20,11 +21,18 @@ describe('gaps of a symbol', () => {
       isEndOpen = false,
       owed = [],
       damaged = [],
+      accepted = [],
       lingerMs = 0,
     } = given;
     const coverage = covered.map((w) => ({ ...w, fetchedAt: w.to, origin: 'poll', evidence: 'confirmed' }) as const);
     const mark = { kind: 'failed', reason: 'HTTP 500', since: 1 } as const;
-    const known = { coverage, lost: [], accepted: [], owed: owed.map((w) => ({ ...w, ...mark })), damaged };
+    const known = {
+      coverage,
+      lost: [],
+      accepted: accepted.map((w) => ({ ...w, reason: 'known', acceptedAt: 1 })),
+      owed: owed.map((w) => ({ ...w, ...mark })),
+      damaged,
+    };
     const query = {
       namedSymbols: null,
       nowMs: 100,
@@ -78,6 +86,24 @@ describe('gaps of a symbol', () => {
     const found = compute({ opensAt: 0 }, [{ from: 0, to: 100 }], { damaged: [{ from: 20, to: 30 }] })!;
     expect(found.gaps).toEqual([{ from: 20, to: 30, reason: 'damaged' }]);
     expect(found.reach).toEqual({ cursor: 20, watermark: 20, reached: 20 });
+  });
+
+  test('of a damaged file are not excepted where they were accepted, because a repair can restore them', () => {
+    const given = { damaged: [{ from: 20, to: 30 }], accepted: [{ from: 10, to: 40 }] };
+    const found = compute(
+      { opensAt: 0 },
+      [
+        { from: 0, to: 10 },
+        { from: 20, to: 100 },
+      ],
+      given,
+    )!;
+    expect(found.excepted).toEqual([
+      { from: 10, to: 20 },
+      { from: 30, to: 40 },
+    ]);
+    expect(found.reach).toEqual({ cursor: 10, watermark: 20, reached: 20 });
+    expect(union(found.gaps)).toEqual([{ from: 10, to: 30 }]);
   });
 
   test('of a damaged file do not make an ended symbol live again', () => {

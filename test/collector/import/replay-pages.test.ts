@@ -240,6 +240,18 @@ describe('a raw response', () => {
     expect(provenBy(first, low, high, other(39))).toEqual([{ from: start + 5000, to: window.to }]);
   });
 
+  test('does not confirm another one of the same generated_at', () => {
+    const generatedAt = later + 10 * dayMs;
+    const date = (ages: readonly number[]) =>
+      [
+        page('S', 5, 20, window, 'whole'),
+        page('S', 5, 11, { from: start, to: start + 15_001 }, 'low'),
+        page('S', 14, 11, { from: start + 14_000, to: window.to }, 'high'),
+      ].map((one, i) => ({ ...one, page: { ...one.page, generatedAt: generatedAt - ages[i]! } }));
+    expect(provenBy(...date([2, 1, 0]))).toEqual([{ from: start + 5000, to: start + 24_001 }]);
+    expect(provenBy(...date([0, 0, 0]))).toEqual([{ from: start + 5001, to: start + 24_000 }]);
+  });
+
   test('that contradicts the one before confirms nothing', () => {
     const first = page('S', 5, 20, window, 'whole');
     const low = page('S', 5, 11, { from: start, to: start + 15_001 }, 'low');

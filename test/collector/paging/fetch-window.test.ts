@@ -156,6 +156,19 @@ describe('a window', () => {
     expect(intersect(computeRemainingClaims(steps), [{ from: all[25]!, to: all[26]! }])).toHaveLength(1);
   });
 
+  test.each([
+    ['last', 'high', all.at(-1)!],
+    ['first', 'low', all[0]!],
+  ] as const)('does not prove its %s millisecond if a second page has fewer ticks of it', (_, side, edge) => {
+    const rows = [...all, edge].sort((a, b) => a - b);
+    const outermost = (request: Request): ScriptedResponse =>
+      request.side === side ? { times: [edge] } : { times: selectTicks(rows, request.window) };
+    expect(intersect(drive(outermost).proven, [{ from: edge, to: edge + 1 }])).toEqual([]);
+    // A second page with both of them proves it.
+    const whole = drive((request) => ({ times: selectTicks(rows, request.window) }));
+    expect(intersect(whole.proven, [{ from: edge, to: edge + 1 }])).toHaveLength(1);
+  });
+
   test('covers its first millisecond although a server adds a tick before the window', () => {
     const times = every(minute, 9);
     // Two prices one millisecond before the window, and one further tick that this server always adds.

@@ -219,8 +219,10 @@ describe('a poll after one that did not prove its end', () => {
     const at = (tick: number | null) => beginAtAnchor(plan, { start: last - hour, earliest: begin }, tick, 0);
     expect(at(last - 3 * hour).windows).toEqual([{ from: last - 3 * hour, to: end }]);
     expect(at(last - 3 * hour).tail!.knownTick).toBe(last - minute);
+    expect(at(last - 3 * hour).tail!.isLowUnproven).toBeUndefined();
     const midnight = floorToDay(last - hour);
-    for (const far of [last - 3 * dayMs, null]) expect(at(far).windows).toEqual([{ from: midnight, to: end }]);
+    for (const far of [last - 3 * dayMs, null])
+      expect(at(far)).toMatchObject({ windows: [{ from: midnight, to: end }], tail: { isLowUnproven: true } });
   });
 });
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import {
   createServerBehavior,
+  getKnownPages,
   looksTruncated,
   noteComplete,
   noteEdges,
@@ -59,4 +60,11 @@ test('a request omits its margin only where the ends are known to be included', 
   const other = createServerBehavior();
   noteEdges(other, { from: 999, to: 2000 }, Float64Array.from([1, 2, 999, 2000]));
   expect(other).toMatchObject({ fromInclusive: false, toInclusive: false });
+});
+
+test('requests are made on the grid to which a server rounds, in the next run as well', () => {
+  expect(getKnownPages(createServerBehavior())).toBeNull();
+  const next = createServerBehavior(getKnownPages({ ...createServerBehavior(), gridMs: 1000 })!);
+  for (const isExact of [true, false])
+    expect(toRequestedWindow(next, { from: 2000, to: 3500 }, isExact)).toEqual({ from: 1000, to: 4000 });
 });

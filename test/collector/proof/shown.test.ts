@@ -28,6 +28,20 @@ test('emptiness before a first tick counts only of a symbol with at most half as
   expect(createNight(51).silences.lead).toBeNull();
 });
 
+test('no response is a witness for itself', () => {
+  const night = new Night();
+  const [few, many] = [3, 200].map((count) => {
+    const all = times(start + day, count);
+    const shown = summarizeShown({ from: start, to: start + 30 * day }, all, all.length);
+    night.note(`of ${count}`, shown, all);
+    return shown;
+  });
+  const own = night.witness('of 200', many!);
+  expect(own).toMatchObject({ latest: few!.last, spanMs: 2 * hour, hours: 3, days: 1, mostTicks: 3 });
+  const other = night.witness('of 3', few!);
+  expect(other).toMatchObject({ latest: many!.last, spanMs: 199 * hour, hours: 200, days: 9, mostTicks: 200 });
+});
+
 test('a response that begins with the first known tick and has more than are known shows that no row was dropped', () => {
   const night = createNight(51);
   const shown = summarizeShown({ from: start, to: start + 30 * day }, times(start + 4 * day, 51), 51);

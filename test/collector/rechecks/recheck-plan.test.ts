@@ -103,6 +103,13 @@ describe('new ticks inside coverage', () => {
     expect(classifyNewTicks(coverage, [fetchedAt - 20 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });
 
+  test('were omitted if any of them is far before their response, whatever follows it', () => {
+    expect(classifyNewTicks(coverage, [fetchedAt - 20 * hourMs, fetchedAt - 2 * hourMs])).toEqual({
+      latenessMs: 2 * hourMs,
+      isLeftOut: true,
+    });
+  });
+
   test('in old windows have no lateness, because old responses are joined', () => {
     expect(classifyNewTicks(coverage, [day + 5 * dayMs - 2 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });

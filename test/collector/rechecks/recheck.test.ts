@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
-import { emptyRecheckHistory } from '../../../src/archive/journal/recheck-results.ts';
+import { cleanWindowsMin, emptyRecheckHistory } from '../../../src/archive/journal/recheck-results.ts';
 import { createRandom } from '../../../src/base/random.ts';
 import { dayMs, isWithin, type Window } from '../../../src/base/window.ts';
 import { type FetchContext, requestWindow } from '../../../src/collector/paging/fetch-symbol.ts';
@@ -14,9 +14,22 @@ const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
 const end = day + dayMs;
 
-/** A day of one symbol, covered by one response, with some of its ticks in the archive. One tick every ten minutes. */
-function dayOf(isStored: (t: number) => boolean, traits: Partial<Traits> = {}, isRefused = false) {
-  const rows = Array.from({ length: 144 }, (_, i): Row => ({ t: day + i * 600_000 + 1, p: 0.5, seenFrom: 0 }));
+const step = 600_000;
+
+/**
+ * A day of one symbol, covered by one response, with some of its ticks in the archive. One tick every ten minutes.
+ * @param coarse which ticks a coarse grid has
+ */
+function dayOf(
+  isStored: (t: number) => boolean,
+  traits: Partial<Traits> = {},
+  isRefused = false,
+  coarse: (i: number) => boolean = () => false,
+) {
+  const rows = Array.from(
+    { length: 144 },
+    (_, i): Row => ({ t: day + i * step + (coarse(i) ? 0 : 1), p: 0.5, seenFrom: 0 }),
+  );
   const times = new Set(rows.map(({ t }) => t).filter(isStored));
   const hand = { nowMs: end + 5 * hourMs };
   const service = createAdversary(
@@ -90,6 +103,30 @@ test('a wide response without a tick that a narrow one contained proves an omiss
   expect(contradictions.at(-1)).toMatchObject({ isLeftOut: true, isProven: true, latenessMs: null });
 });
 
+test('one tick that a wide response lacks proves an omission, although it has a later new one', async () => {
+  const isStored = (t: number): boolean => t < day + 70 * step || t >= day + 72 * step;
+  const { context } = dayOf(isStored, { coarseMs: dayMs + hourMs }, false, (i) => i !== 70);
+  expect((await recheck(context, 40)).contradictions).toMatchObject([{ isLeftOut: true, isProven: true }]);
+});
+
+test('a wide response that ends before the new ticks proves no omission', async () => {
+  const { contradictions } = await recheck(dayOf((t) => t < end - 2 * hourMs, { cap: 100 }).context, 20);
+  expect(contradictions.length).toBeGreaterThan(0);
+  for (const { isLeftOut, isProven } of contradictions) expect([isLeftOut, isProven]).toEqual([false, false]);
+});
+
+test('a server is trusted again after enough clean windows, and not before all doubtful ones are fetched again', async () => {
+  const caught = { ...emptyRecheckHistory, caughtAt: end + 2 * hourMs, cleanWindows: cleanWindowsMin - 4 };
+  const check = async (windows: number, rereadRequestsMax: number) => {
+    const limits = { windows, rereadRequestsMax, computeOverlapMs: () => hourMs };
+    const { doubtful, memory } = await recheckNight(dayOf(() => true).context, caught, limits, false);
+    return { doubtful, caughtAt: memory.caughtAt };
+  };
+  expect(await check(4, 0)).toEqual({ doubtful: 1, caughtAt: caught.caughtAt });
+  expect(await check(3, 32)).toEqual({ doubtful: 0, caughtAt: caught.caughtAt });
+  expect(await check(4, 32)).toEqual({ doubtful: 0, caughtAt: null });
+});
+
 test('after a proof of omissions, all coverage is inferred and fetched again', async () => {
   const isStored = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
   const { context, demotedWindows, refetched } = dayOf(isStored, { sample: 40 });
@@ -102,6 +139,27 @@ test('after a proof of omissions, all coverage is inferred and fetched again', a
     { from: day, to: end },
     { from: day, to: end },
   ]);
+});
+
+test('after a proof of omissions, coverage of a service whose clock is ahead is inferred too', async () => {
+  const isStored = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
+  const { context, demotedWindows } = dayOf(isStored, { sample: 40 });
+  const ahead: CoveredWindow = {
+    from: day,
+    to: end,
+    fetchedAt: context.nowMs() + hourMs,
+    origin: 'poll',
+    evidence: 'confirmed',
+  };
+  const both: RecheckNightContext = {
+    ...context,
+    symbols: [...context.symbols, { symbol: 'B', ticks: 0 }],
+    getCoverage: (symbol) => (symbol === 'B' ? [ahead] : context.getCoverage(symbol)),
+  };
+  const limits = { windows: 20, rereadRequestsMax: 0, computeOverlapMs: () => hourMs };
+  const { memory, doubtful } = await recheckNight(both, emptyRecheckHistory, limits, false);
+  expect([memory.caughtAt, doubtful]).toEqual([ahead.fetchedAt + 1, 2]);
+  expect(demotedWindows).toContainEqual(ahead);
 });
 
 test('a recheck stops after eight refused requests', async () => {

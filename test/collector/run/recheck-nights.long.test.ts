@@ -82,7 +82,6 @@ describe('a service that answers wide windows with a coarser grid', () => {
     ]);
     box.script = {
       ticks(honest, request, _, truth) {
-        // Responses with the same time would not confirm each other.
         box.nowMs += 5;
         const isWide = request.to - request.from > 1.5 * hourMs;
         const ticks = truth(request.from, request.to).filter(

@@ -1,0 +1,124 @@
+/** What a run proves of the ends of its responses, and where the archive or the night forbids it. */
+import { expect, test } from 'vitest';
+import { dayMs, hourMs, isWithin, minuteMs, type Window } from '../../../src/base/window.ts';
+import {
+  cutClaim,
+  findSupports,
+  type KnownTicks,
+  type ProofContext,
+  proveEdges,
+} from '../../../src/collector/paging/prove-coverage.ts';
+import type { Edge } from '../../../src/collector/proof/proven.ts';
+import { Night, noSilences, summarizeShown } from '../../../src/collector/proof/shown.ts';
+import { createScriptedContext } from './served.ts';
+
+const start = Date.UTC(2026, 5, 1);
+const window = { from: start, to: start + 32 * dayMs };
+const observedAt = start + 34 * dayMs;
+const each = (fromMs: number, count: number, stepMs: number): number[] =>
+  Array.from({ length: count }, (_, i) => start + fromMs + i * stepMs);
+/** A witness of 144 ticks with a silence of 26 days. */
+const witness = [...each(0, 72, hourMs), ...each(29 * dayMs, 72, hourMs)];
+
+/** A night in which the witness and a symbol S were shown, and what proves the ends of S. @param unitMs to which the server rounds */
+function startNight(times: readonly number[], known: Partial<KnownTicks>, unitMs = 1) {
+  const night = new Night();
+  const note = (symbol: string, ticks: readonly number[]) => {
+    const t = Float64Array.from(ticks);
+    const shown = summarizeShown(window, t, t.length);
+    night.note(symbol, shown, t);
+    return shown;
+  };
+  note('W', witness);
+  const shown = note('S', times);
+  const round = (t: number): number => t - (t % unitMs);
+  const scripted = createScriptedContext(
+    ({ from, to }) => ({ times: times.filter((t) => isWithin(t, { from: round(from), to: round(to) })) }),
+    {},
+    { origin: 'poll', night, clock: { nowMs: () => observedAt, monotonicMs: () => 0, sleep: async () => {} } },
+  );
+  const { last = null } = known;
+  const context: ProofContext = {
+    ...scripted.context,
+    concurrency: 1,
+    settleMs: dayMs,
+    knownSilences: noSilences,
+    getCoverage: () => [],
+    getUnjudged: () => [],
+    getKnownTicks: () => ({ first: null, last, count: 0, ...known }),
+    getProvenSpan: () => ({ firstSeen: observedAt - dayMs, opensAt: null, provenTo: start }),
+    findTick: async (_, at) => (last !== null && last <= at ? last : null),
+  };
+  const edge = (side: Edge['side'], w: Window): Edge => ({
+    symbol: 'S',
+    side,
+    window: w,
+    shown,
+    isUncapped: true,
+    observedAt,
+  });
+  /** What is proven of an edge. */
+  const prove = async (side: Edge['side'], w: Window) => {
+    await proveEdges(context, [edge(side, w)], []);
+    const claims = scripted.records.flatMap(({ covered }) => covered);
+    return claims.filter(({ evidence, from, to }) => evidence === 'confirmed' && from < w.to && w.from < to);
+  };
+  return { ...scripted, night, context, prove };
+}
+
+test('what follows a last tick is not proven if the archive has a tick there that the response lacks', async () => {
+  const tick = start + 10 * dayMs;
+  const rest = { from: tick + 1, to: start + 20 * dayMs };
+  const claimed = await startNight([tick], { first: tick, last: tick, count: 1 }).prove('after', rest);
+  expect(claimed).toMatchObject([rest]);
+  const later = startNight([tick], { first: tick, last: start + 15 * dayMs, count: 2 });
+  expect(await later.prove('after', rest)).toEqual([]);
+});
+
+test('what precedes the first known tick is proven only by a response with more ticks from there on than were known', async () => {
+  const times = each(10 * dayMs, 150, minuteMs);
+  const before = { from: start + 5 * dayMs, to: times[0]! };
+  const known = { first: times[0]!, last: times.at(-1)! };
+  expect(await startNight(times, { ...known, count: 149 }).prove('before', before)).toMatchObject([before]);
+  // A store of each symbol's last rows may have dropped one for each that it took.
+  expect(await startNight(times, { ...known, count: 150 }).prove('before', before)).toEqual([]);
+});
+
+test('the grid of a server is searched once, and remembered', async () => {
+  const times = each(10 * dayMs + 500, 150, minuteMs);
+  const known = { first: times[0]!, last: times.at(-1)!, count: 150 };
+  const { prove, behavior, queries } = startNight(times, known, 1000);
+  const before = { from: start + 5 * dayMs, to: times[0]! };
+  await prove('before', before);
+  expect(behavior.gridMs).toBe(1000);
+  expect(queries.splice(0).map(({ to }) => to)).toEqual([times[0]! + 1, times[0]! + 500]);
+  await prove('before', before);
+  expect(queries.map(({ to }) => to)).toEqual([times[0]! + 500]);
+});
+
+test('an empty response of a night in which known ticks came back empty supports nothing', () => {
+  const { night, context } = startNight(each(10 * dayMs, 1, 1), {});
+  const trail = Float64Array.of(start);
+  night.note('T', summarizeShown(window, trail, 1), trail);
+  const empties = [{ symbol: 'E', from: start + dayMs, to: start + 4 * dayMs, observedAt, lacksKnownTick: false }];
+  expect(findSupports(context, empties)).toHaveLength(1);
+  for (let i = 0; i < 2; i++) night.noteKnown(true);
+  expect(findSupports(context, empties)).toEqual([]);
+});
+
+test('no response proves what is later than the last midnight before it, less the time in which ticks settle', () => {
+  const claim = {
+    from: start,
+    to: start + 3 * dayMs,
+    fetchedAt: start + 3 * dayMs + hourMs,
+    evidence: 'confirmed',
+  } as const;
+  const cut = start + 2 * dayMs;
+  expect(cutClaim(claim, dayMs)).toEqual([
+    { ...claim, to: cut },
+    { ...claim, from: cut, evidence: 'inferred' },
+  ]);
+  expect(cutClaim({ ...claim, from: cut + 1 }, dayMs)).toEqual([{ ...claim, from: cut + 1, evidence: 'inferred' }]);
+  expect(cutClaim({ ...claim, to: cut }, dayMs)).toEqual([{ ...claim, to: cut }]);
+  expect(cutClaim({ ...claim, evidence: 'inferred' as const }, dayMs)).toEqual([{ ...claim, evidence: 'inferred' }]);
+});
