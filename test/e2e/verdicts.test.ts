@@ -261,8 +261,8 @@ const states: Readonly<Record<string, Row>> = {
       );
       return state.job('publish');
     },
-    // The damaged rows are quarantined, and fetched again.
-    /^1 gap, most recently on /,
+    // The damaged rows are quarantined, and fetched again. When their market opened depends on the time of day.
+    /^(1 gap, most recently on |Nothing was collected since )/,
     'warning',
     [0],
   ],
