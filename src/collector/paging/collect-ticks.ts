@@ -206,7 +206,7 @@ class TickCollection {
       if (signal.aborted && error === signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
       const isSilent = error.failure === 'unreachable' && this.#breaker.countResponses() === responsesBefore;
-      if (error.failure === 'credential' || (isAlone && isSilent) || this.#breaker.isOpen()) this.#stopError = error;
+      if (error.failure === 'credential' || (isAlone && isSilent) || this.#breaker.isOpen()) this.#stopError ??= error;
       this.#failed.add(symbol);
       // The text of the response contains the symbol as it was requested.
       if (isUnknownSymbolError(error, error.symbol ?? symbol)) this.#unknown.add(symbol);
