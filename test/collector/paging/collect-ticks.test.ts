@@ -355,6 +355,37 @@ describe('an oddslake that is mirrored', () => {
     expect(new Set(collected.requests)).toEqual(new Set(['S0', 'S2']));
   });
 
+  test('is behind from where its coverage ends, even if its responses are hours old', async () => {
+    const { failures, behind } = await runCollect({
+      plans: plansOf(1),
+      mirror: async () => [covered(-9, 8, 'confirmed')],
+      answer: (query) => ({
+        ...busy({ ...query, to: Math.min(query.to, start + 8 * hour) }),
+        generatedAt: start + 12 * hour,
+      }),
+    });
+    expect(failures).toEqual([]);
+    expect(behind).toMatchObject([{ symbol: 'S0', from: start + 8 * hour, to: window.to }]);
+  });
+
+  test('is asked for no more than the windows, because nothing is proven of it', async () => {
+    const days = { from: start - 240 * hour, to: window.to };
+    const plans = plansOf(6, true).map((plan) => ({ ...plan, windows: [days] }));
+    const answer = (query: TicksQuery): TickPage =>
+      query.to <= start + 2 || query.symbol === 'S5' ? page([]) : busy({ ...query, symbol: 'S0' });
+    const without = await runCollect({ plans, answer });
+    expect(without.horizon).not.toBeNull();
+    const collected = await runCollect({
+      plans,
+      answer,
+      mirror: async () => [{ ...days, evidence: 'inferred', fetchedAt: later - hour }],
+    });
+    expect(collected).toMatchObject({ horizon: null, shortHistories: [], failures: [], supports: [] });
+    for (const { symbol } of plans) expect(union(collected.covered.get(symbol)!)).toEqual([days]);
+    expect(new Set(collected.claims.map(({ evidence }) => evidence))).toEqual(new Set(['inferred']));
+    expect(collected.requests.length).toBeLessThan(without.requests.length);
+  });
+
   test('stops the run if it refuses the key', async () => {
     const refused = failure('credential', 'HTTP 403', 403);
     const collected = await runCollect({

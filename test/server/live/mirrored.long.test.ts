@@ -1,7 +1,11 @@
+import { globSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as markets } from '../../../jobs/markets.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
+import { job as repair } from '../../../jobs/repair.ts';
+import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
@@ -78,6 +82,30 @@ test('mirrors the evidence of another archive, window by window, and proves noth
   expect(later).not.toEqual(first);
   await night(await copyOf());
   expect(claimsOf(copy)).toEqual(later);
+});
+
+test('lost ticks come back with the evidence of the other archive, and saved responses claim nothing', async () => {
+  const { world, copyOf, copy } = await startPartial();
+  await backfill.run(await copyOf(), { window: window(-4, 0), ...scope });
+  const [before, ticks] = [claimsOf(copy), ticksOf(copy)];
+  for (const path of globSync('ticks/date=2026-05-31/*.parquet', { cwd: copy })) rmSync(join(copy, path));
+  const repaired = await repair.run(await copyOf(), { fromUrl: null, onRepaired: () => {} });
+  expect(repaired.restored).toMatchObject({ raw: { ticks: 0 } });
+  expect(claimsOf(copy)).toEqual(before);
+  expect(ticksOf(copy)).toEqual(ticks);
+  expect(ticksOf(copy)).toEqual(ticksOf(world.root));
+});
+
+test('live reads claim nothing by themselves', async () => {
+  const world = await startWorld({ ticksPerDay: 500 });
+  expect(await night(await world.context())).toMatchObject({ exit_code: 0 });
+  const service = await world.serve('source.mirror=true');
+  const { symbol } = coverageOf(world.root).find(({ to }) => to === startMs)!;
+  const before = readSymbolCoverage(service.archive.state.db, symbol);
+  world.advance(600_000);
+  const { body } = await service.get(`ticks?symbol=${symbol}&from=${startMs - 600_000}`);
+  expect(body.gaps?.at(-1)?.to).toBeGreaterThan(startMs);
+  expect(readSymbolCoverage(service.archive.state.db, symbol)).toEqual(before);
 });
 
 test('claims nothing with a key that does not permit the coverage', async () => {
