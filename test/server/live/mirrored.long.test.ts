@@ -1,4 +1,5 @@
 import { globSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
@@ -7,10 +8,13 @@ import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
 import { readAllSymbols } from '../../../src/archive/journal/symbol-store.ts';
+import { systemRandom } from '../../../src/base/system.ts';
 import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
 import { withWorkspace } from '../../../src/server/open-workspace.ts';
+import { loadSettings } from '../../../src/settings/load.ts';
 import { type CoverageRow, coverageOf, ticksOf } from '../../e2e/lake.ts';
+import { createContext } from '../../harness/job-context.ts';
 import { startMs, startWorld } from './live-world.ts';
 
 // An archive that mirrors another one, which is served without live reads: what it claims.
@@ -94,6 +98,21 @@ test('lost ticks come back with the evidence of the other archive, and saved res
   expect(claimsOf(copy)).toEqual(before);
   expect(ticksOf(copy)).toEqual(ticks);
   expect(ticksOf(copy)).toEqual(ticksOf(world.root));
+});
+
+test('one of several sources is mirrored by its own setting', async () => {
+  const { world, service, copy } = await startPartial();
+  const alpha = { base_url: service.url, api_key: service.key, mirror: true, requests_per_second: 5000 };
+  const settings = await loadSettings({
+    env: {},
+    cwd: tmpdir(),
+    output: `${copy}-of-sources`,
+    set: Object.entries(alpha).map(([name, value]) => `sources.alpha.${name}=${value}`),
+  });
+  const { clock } = world;
+  const context = createContext({ settings, clock, canCreateArchive: true, random: systemRandom });
+  await backfill.run(context, { window: window(-4, 0), ...scope });
+  expect(claimsOf(settings.archive.output)).toEqual(claimsOf(world.root).map((claim) => `alpha:${claim}`));
 });
 
 test('live reads claim nothing by themselves', async () => {
