@@ -152,6 +152,8 @@ export interface RequestSubject {
   readonly describe: () => string;
   readonly symbol?: string;
   readonly window?: Window;
+  /** What the reason of every error ends with. */
+  readonly note?: string;
 }
 
 /** Builds the error of a request from its failed attempts, at least one. Failure and status are those of the last one. */
@@ -161,7 +163,7 @@ export function createUpstreamError(
   note?: string,
 ): UpstreamError {
   const last = faults.at(-1)!;
-  const reason = [formatAttempts(faults), ...(note === undefined ? [] : [note])].join('; ');
+  const reason = [formatAttempts(faults), note, subject.note].filter((part) => part !== undefined).join('; ');
   const { describe, ...facts } = subject;
   const status = last.status === undefined ? {} : { status: last.status };
   const cause = last.cause === undefined ? {} : { cause: last.cause };

@@ -2,14 +2,15 @@ import { UsageError } from '../base/errors.ts';
 import type { Window } from '../base/window.ts';
 import { paths } from '../contract/paths.ts';
 import { AttemptError, parseServedAt, type RequestSubject, type ResponseHead } from './classify-error.ts';
-import { createFieldCheck, decodeMarketsPage, decodeOrderbook, decodeTickPage } from './decode.ts';
+import { createFieldCheck, decodeCoveragePage, decodeMarketsPage, decodeOrderbook, decodeTickPage } from './decode.ts';
 import { RateLimiter } from './limiter.ts';
 import { createRetryBudget, requestWithRetries, type UpstreamSession } from './request.ts';
 import { openTransport } from './transport.ts';
 import {
+  type CoverageQuery,
   type MarketsQuery,
   type OrderbookQuery,
-  type TicksQuery,
+  type StatedCoverage,
   type Upstream,
   type UpstreamCounters,
   type UpstreamDeps,
@@ -48,7 +49,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
       });
       return await requestWithRetries(
         session,
-        { subject: createTicksSubject(query), path, decode, rawRequest, askedAt: getAskedAt(query) },
+        { subject: createWindowSubject('ticks', query), path, decode, rawRequest, askedAt: getAskedAt(query) },
         signal,
       );
     },
@@ -73,6 +74,23 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
       const facts = { subject: createOrderbookSubject(query), path, rawRequest, askedAt: getAskedAt(query) };
       return await requestWithRetries(session, { ...facts, decode }, signal);
     },
+    async coverage(query, signal) {
+      const { symbol, from, to } = query;
+      const fields = { symbol, from: Math.max(0, Math.floor(from)), to: Math.ceil(to), limit: coverageRowsMax };
+      const note = 'source.mirror needs the coverage route of an oddslake';
+      const facts = { subject: { ...createWindowSubject('coverage', query), note }, rawRequest: null };
+      const windows: StatedCoverage[] = [];
+      for (let cursor: string | undefined; ; ) {
+        const path = buildRequestPath(`${prefix}${paths.historical}/coverage`, { ...fields, cursor });
+        // Each page continues after the one before, so that their number is limited.
+        const decode = (bytes: Uint8Array) => decodeCoveragePage(bytes, symbol, windows.at(-1)?.to ?? 0);
+        const askedAt = deps.clock.nowMs();
+        const page = await requestWithRetries(session, { ...facts, path, decode, askedAt }, signal);
+        windows.push(...page.windows);
+        if (page.next === null) return windows;
+        cursor = page.next;
+      }
+    },
     counters,
     async close() {
       session.halt.abort(new AttemptError('transient', 'the client was closed'));
@@ -81,6 +99,9 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     },
   };
 }
+
+/** The most rows of a page, where the service allows as many. */
+const coverageRowsMax = 10_000;
 
 function createSession(
   options: UpstreamOptions,
@@ -158,9 +179,9 @@ export function buildRequestPath(path: string, query: Readonly<Record<string, st
   return text === '' ? path : `${path}?${text}`;
 }
 
-function createTicksSubject({ symbol, from, to }: TicksQuery): RequestSubject {
+function createWindowSubject(what: string, { symbol, from, to }: CoverageQuery): RequestSubject {
   const window: Window = { from, to };
-  return { describe: () => `ticks of ${symbol} [${formatInstant(from)}, ${formatInstant(to)})`, symbol, window };
+  return { describe: () => `${what} of ${symbol} [${formatInstant(from)}, ${formatInstant(to)})`, symbol, window };
 }
 
 function createMarketsSubject({ view, source }: MarketsQuery): RequestSubject {

@@ -1,5 +1,6 @@
 import type { RejectedInput } from '../base/ticks.ts';
 import { isEmpty, type Window } from '../base/window.ts';
+import { evidenceKinds } from '../contract/raw-page.ts';
 import { findDetailText } from './classify-error.ts';
 import { type ColumnBuffers, decodeCompactPage } from './fast-page-decoder.ts';
 import {
@@ -9,7 +10,7 @@ import {
   toIntegerOrNull,
   UnreadableResponseError,
 } from './response-body.ts';
-import type { DecodedTickPage, MarketsPage, OrderbookResponse } from './upstream.ts';
+import type { DecodedTickPage, MarketsPage, OrderbookResponse, StatedCoverage } from './upstream.ts';
 
 /**
  * Decodes a response of GET /api/v1/ticks from its bytes (UTF-8 JSON, decompressed).
@@ -46,6 +47,31 @@ export function decodeMarketsPage(bytes: Uint8Array, checkFields?: FieldCheck): 
   const markets = requireArray(page, 'markets');
   checkFields?.(listAbsent(page, ['count', 'total', 'view', 'generated_at']), markets.length);
   return { markets, total: toIntegerOrNull(page.total), generatedAt: readDataTime(page) };
+}
+
+/**
+ * Decodes a page of GET /api/v1/historical/coverage of another oddslake, and the cursor of the next one.
+ * @param since where the page before ends, epoch ms
+ * @throws UnreadableResponseError for what is not a page of the symbol's ticks that continues there
+ */
+export function decodeCoveragePage(bytes: Uint8Array, symbol: string, since: number) {
+  const page = parseObject(decodeText(bytes));
+  const rows = requireArray(page, 'coverage');
+  const { next_cursor: next } = page;
+  if (!(next === null || (typeof next === 'string' && rows.length > 0)))
+    throw new UnreadableResponseError('coverage without a usable next_cursor');
+  let end = since;
+  const windows = rows.map((row): StatedCoverage => {
+    const fields = Object(row) as JsonFields;
+    const [from, to, fetchedAt] = [fields.t_from, fields.t_to, fields.fetched_at] as [number, number, number];
+    const areTimes = [from, to, fetchedAt].every(Number.isSafeInteger) && end <= from && from < to;
+    const evidence = evidenceKinds.find((kind) => kind === fields.evidence);
+    if (fields.dataset !== 'ticks' || fields.symbol !== symbol || evidence === undefined || !areTimes)
+      throw new UnreadableResponseError('an invalid window of coverage');
+    end = to;
+    return { from, to, fetchedAt, evidence };
+  });
+  return { windows, next };
 }
 
 /**

@@ -36,7 +36,8 @@ interface UpstreamRequest<T> {
   readonly subject: RequestSubject;
   /** Including the query. */
   readonly path: string;
-  readonly rawRequest: RawRequest;
+  /** Null: the raw response is not stored. */
+  readonly rawRequest: RawRequest | null;
   /** Time of the request, epoch ms, stored with the raw response. */
   readonly askedAt: number;
   /** @throws UnreadableResponseError */
@@ -101,14 +102,15 @@ async function attemptOnce<T>(
     });
     session.counts.bytes += response.bytesReceived;
     // Called before decoding, so that responses that the decoder rejects are kept as well.
-    session.onResponse?.({
-      asked: rawRequest,
-      askedAt,
-      receivedAt: session.clock.nowMs(),
-      servedAt: parseServedAt(response),
-      status: response.status,
-      body: response.bytes,
-    });
+    if (rawRequest !== null)
+      session.onResponse?.({
+        asked: rawRequest,
+        askedAt,
+        receivedAt: session.clock.nowMs(),
+        servedAt: parseServedAt(response),
+        status: response.status,
+        body: response.bytes,
+      });
     try {
       return decode(response.bytes, response);
     } catch (error) {

@@ -2,7 +2,7 @@ import type { Clock, Random } from '../base/ports.ts';
 import type { RateStateStore } from '../base/rate-state.ts';
 import type { RejectedInput, TickColumns } from '../base/ticks.ts';
 import { minuteMs, type Window } from '../base/window.ts';
-import type { RawPage, TickRequestPurpose } from '../contract/raw-page.ts';
+import type { evidenceKinds, RawPage, TickRequestPurpose } from '../contract/raw-page.ts';
 import type { OpenTransport } from './transport.ts';
 
 /** A decoded response of GET /api/v1/ticks, not yet validated. Times are epoch milliseconds. */
@@ -63,6 +63,15 @@ export interface TicksQuery extends Window, RequestNote {
   readonly limit: number;
 }
 
+/** The published coverage of a symbol, as another oddslake states it. */
+export type CoverageQuery = Pick<TicksQuery, 'symbol' | 'from' | 'to'>;
+
+/** A window that another oddslake covers. `fetchedAt`: when its response was generated, epoch ms. */
+export interface StatedCoverage extends Window {
+  readonly evidence: (typeof evidenceKinds)[number];
+  readonly fetchedAt: number;
+}
+
 export interface MarketsQuery extends RequestNote {
   readonly view?: string;
   readonly source?: string;
@@ -92,6 +101,8 @@ export interface Upstream {
   ticks(query: TicksQuery, signal?: AbortSignal): Promise<TickPage>;
   markets(query: MarketsQuery, signal?: AbortSignal): Promise<MarketsPage>;
   orderbook(query: OrderbookQuery, signal?: AbortSignal): Promise<OrderbookResponse>;
+  /** All that another oddslake covers of the ticks of a symbol in a window, ascending and disjoint. */
+  coverage(query: CoverageQuery, signal?: AbortSignal): Promise<StatedCoverage[]>;
   counters(): UpstreamCounters;
   close(): Promise<void>;
 }

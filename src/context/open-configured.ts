@@ -195,6 +195,8 @@ const qualifyUpstream = (upstream: Upstream, source: string, symbolPaths: readon
   ...upstream,
   // Async, so that the symbol of another source is a rejection, as any other error is.
   ticks: async (query, signal) => upstream.ticks({ ...query, symbol: unqualifySymbol(source, query.symbol) }, signal),
+  coverage: async (query, signal) =>
+    upstream.coverage({ ...query, symbol: unqualifySymbol(source, query.symbol) }, signal),
   async orderbook(query, signal) {
     const requestedSymbol = unqualifySymbol(source, query.symbol);
     return { ...(await upstream.orderbook({ ...query, symbol: requestedSymbol }, signal)), requestedSymbol };

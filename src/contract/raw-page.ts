@@ -149,3 +149,9 @@ const isStringOrNull = (value: unknown): value is string | null => value === nul
 
 /** The kind of job that fetched a window. */
 export type Origin = 'poll' | 'backfill' | 'import';
+
+/**
+ * Why a window counts as covered: the response stated the ends of its window, other responses bear witness to it, it was empty
+ * on three nights, the user declared it, or it is only inferred.
+ */
+export const evidenceKinds = ['stated', 'confirmed', 'repeated', 'declared', 'inferred'] as const;

@@ -60,6 +60,7 @@ export const settingsSchema = createSection({
     linger_days: createNumber(7, 0, 3650, { isOfArchive: true }),
     suspend_after_days: createInteger(3, 1, 365),
     first_lookback_days: createNumber(7, 0, 3650, { isOfArchive: true }),
+    mirror: createFlag(false),
     price: createText({ pattern: priceFormulaPattern, description: 'a formula such as p, p/100 or 1-p' }),
     downsampled_after_days: { anyOf: [{ type: 'number', minimum: 0, maximum: 3650 }, { type: 'null' }], default: 7 },
   }),

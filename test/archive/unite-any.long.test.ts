@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { evidenceKinds } from '../../src/archive/format/coverage.ts';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
@@ -12,6 +11,7 @@ import { startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import type { CellValue } from '../../src/archive/parquet/rows.ts';
 import { union } from '../../src/base/window.ts';
+import { evidenceKinds } from '../../src/contract/raw-page.ts';
 import { checkAsyncProperty } from '../harness/properties.ts';
 import { appendQuotes, quote, quoteAnswer } from './quotes.ts';
 import { answer, append, day0, hashes, hourMs, market, now, opened, publishNow } from './scratch.ts';

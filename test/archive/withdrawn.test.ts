@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { type Evidence, evidenceKinds } from '../../src/archive/format/coverage.ts';
+import type { Evidence } from '../../src/archive/format/coverage.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { findUnprovenOf, readPublishedCoverage, readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readJournalEnd } from '../../src/archive/journal/journal.ts';
 import { union, type Window } from '../../src/base/window.ts';
+import { evidenceKinds } from '../../src/contract/raw-page.ts';
 import { checkAsyncProperty } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';

@@ -10,14 +10,10 @@ import {
   union,
   type Window,
 } from '../../base/window.ts';
-import type { Origin } from '../../contract/raw-page.ts';
+import type { evidenceKinds, Origin } from '../../contract/raw-page.ts';
 import { countTicksInWindow } from './tick-columns.ts';
 
-/**
- * Why a window counts as covered: the response stated the ends of its window, other responses bear witness to it, it was empty
- * on three nights, the user declared it, or it is only inferred.
- */
-export const evidenceKinds = ['stated', 'confirmed', 'repeated', 'declared', 'inferred'] as const;
+/** Why a window counts as covered. */
 export type Evidence = (typeof evidenceKinds)[number];
 
 /** A covered window of one symbol. `fetchedAt`: when its response was generated, epoch ms. */

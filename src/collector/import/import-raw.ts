@@ -121,7 +121,7 @@ export class RawReplay {
     try {
       if (request.route === 'orderbook')
         return await this.#context.writer.addBook(replayBook(page, request.symbol, this.#futureSkewMs));
-      const replayer = this.#getReplayer(`${page.source ?? ''} ${page.run}`);
+      const replayer = this.#getReplayer(`${page.source ?? ''} ${page.run}`, source);
       const raw = decodeRawTickResponse(page, replayer.checkFields, this.#context.rules.rows?.priceScale);
       if (raw === undefined) return;
       const record = replayer.replay(raw);
@@ -147,8 +147,9 @@ export class RawReplay {
     });
   }
 
-  #getReplayer(run: string): PageReplayer {
+  #getReplayer(run: string, source: string | null): PageReplayer {
     const { context, archive } = this.#context.run;
+    const { settings } = context;
     const replayer =
       this.#replayers.get(run) ??
       createPageReplayer({
@@ -156,7 +157,9 @@ export class RawReplay {
         settleMs: getSettleMs(context),
         countKnown: (symbol) => readSymbol(archive.state.db, symbol)?.ticks ?? 0,
       });
-    this.#replayers.set(run, replayer);
+    const configured = settings.sources.find(({ name }) => name === source) ?? settings;
+    // What an oddslake that is mirrored sent claims nothing.
+    if (!configured.source.mirror) this.#replayers.set(run, replayer);
     return replayer;
   }
 

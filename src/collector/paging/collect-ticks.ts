@@ -3,9 +3,10 @@ import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { intersect, isWithin, subtract, union, type Window } from '../../base/window.ts';
+import type { StatedCoverage, Upstream } from '../../client/upstream.ts';
 import type { Edge } from '../proof/proven.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
-import { staleReason, statedGapReason } from './fetch-steps.ts';
+import { joinUnservedWindows, staleReason, statedGapReason, toStatedGap } from './fetch-steps.ts';
 import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
 import { cutClaim, findHorizon, findSupports, type Horizon, type ProofContext, proveEdges } from './prove-coverage.ts';
@@ -45,6 +46,8 @@ export interface TickCollectOutcome {
 }
 
 export interface TickCollectContext extends ProofContext {
+  /** The upstream, if it is an oddslake that is mirrored: its claims are taken over, and none are made. */
+  readonly mirror?: Pick<Upstream, 'coverage'> | undefined;
   /** Makes all appended records durable. */
   drain(): Promise<void>;
   /** A symbol is finished; `done` are. */
@@ -88,6 +91,7 @@ class TickCollection {
   #horizonError: string | null = null;
   /** The windows without their margin, of plans that have one. */
   readonly #kept = new Map<string, readonly Window[]>();
+  readonly #mirrored = new Map<string, Mirrored>();
 
   constructor(context: TickCollectContext, plans: readonly SymbolPlan[]) {
     const breaker = createCircuitBreaker(context.clock);
@@ -110,7 +114,9 @@ class TickCollection {
       keptOf: (symbol) => this.#kept.get(symbol),
       append: (record) => {
         const { covered, ...rest } = keepInside(record, this.#kept.get(record.symbol));
-        return context.append({ ...rest, covered: covered.flatMap((w) => cutClaim(w, context.settleMs)) });
+        const mirrored = this.#mirrored.get(record.symbol);
+        const own = mirrored && mirrorClaims(mirrored, covered);
+        return context.append({ ...rest, covered: own ?? covered.flatMap((w) => cutClaim(w, context.settleMs)) });
       },
       upstream: {
         ticks: async (query, signal) => {
@@ -128,15 +134,13 @@ class TickCollection {
     const begun = context.clock.nowMs();
     await forEachConcurrent(context.concurrency, this.#plans, async (plan) => {
       const { symbol } = plan;
-      if (
-        await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, toFetchPlans(plan, begun), ownEmpties))
-      )
+      if (await this.#attempt(symbol, (ownEmpties) => this.#fetch(plan, begun, ownEmpties)))
         context.onSymbol(++done, symbol);
       if (this.#empties.length >= pendingEmptiesMax) await this.#judgeEmpties();
     });
     await this.#judgeEmpties();
     await context.drain();
-    if (this.#stopError === null && !context.signal.aborted) {
+    if (this.#stopError === null && !context.signal.aborted && context.mirror === undefined) {
       await proveEdges(context, this.#edges, this.#answeredEmpty);
       await this.#expire().catch((error: unknown) => {
         if (!(error instanceof UpstreamError) || error.failure === 'credential') throw error;
@@ -146,6 +150,32 @@ class TickCollection {
     await context.drain();
     // There may have been no second symbol to try.
     if (this.#breaker.countResponses() === 0) this.#stopError ??= this.#breaker.getUnreachableError();
+  }
+
+  async #fetch(plan: SymbolPlan, begun: number, empties: EmptyResponse[]): Promise<FetchOutcome> {
+    const context = this.#context;
+    const { symbol } = plan;
+    const windows = toFetchPlans(plan, begun);
+    const { mirror, signal } = context;
+    if (mirror === undefined || windows.length === 0) return await fetchSymbol(context, symbol, windows, empties);
+    // Before the ticks: what the upstream publishes meanwhile may have others.
+    const query = { symbol, from: windows[0]!.from, to: windows.at(-1)!.to };
+    const covered = await this.#breaker
+      .trackRequest(() => mirror.coverage(query, signal))
+      .catch((error: unknown) => {
+        // Whether the symbol is unknown, its ticks say.
+        if (error instanceof UpstreamError && error.failure === 'refused') return error;
+        throw error;
+      });
+    const mirrored: Mirrored = { covered: covered instanceof UpstreamError ? [] : covered, fetched: [] };
+    this.#mirrored.set(symbol, mirrored);
+    const silent: EmptyResponse[] = [];
+    const { lost } = await fetchSymbol(context, symbol, windows, silent);
+    for (const empty of silent) await claimWindow(context, symbol, empty, empty.observedAt, 'inferred');
+    if (covered instanceof UpstreamError) throw covered;
+    const unstated = subtract(union(mirrored.fetched), covered).map(toStatedGap);
+    const served = lost.map((window) => (window.reason === staleReason ? toStatedGap(window) : window));
+    return { empties: [], edges: [], lost: joinUnservedWindows([...served, ...unstated]) };
   }
 
   /** Resolves to whether the work was attempted. */
@@ -176,7 +206,7 @@ class TickCollection {
       if (signal.aborted && error === signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
       const isSilent = error.failure === 'unreachable' && this.#breaker.countResponses() === responsesBefore;
-      if (error.failure === 'credential' || (isAlone && isSilent) || this.#breaker.isOpen()) this.#stopError = error;
+      if (error.failure === 'credential' || (isAlone && isSilent) || this.#breaker.isOpen()) this.#stopError ??= error;
       this.#failed.add(symbol);
       // The text of the response contains the symbol as it was requested.
       if (isUnknownSymbolError(error, error.symbol ?? symbol)) this.#unknown.add(symbol);
@@ -271,6 +301,23 @@ class TickCollection {
       stopError: this.#stopError,
     };
   }
+}
+
+/** What an oddslake covers of a symbol, as it stated before its ticks were requested, and what was fetched since. */
+interface Mirrored {
+  readonly covered: readonly StatedCoverage[];
+  readonly fetched: Window[];
+}
+
+/** What the upstream covers of the windows that a response would claim. Notes that they were fetched. */
+function mirrorClaims({ covered, fetched }: Mirrored, claims: readonly StatedCoverage[]): StatedCoverage[] {
+  const windows = union(claims);
+  fetched.push(...windows);
+  // Whatever the clock of the upstream says, no claim is later than the response with its ticks.
+  const latest = claims.reduce((min, { fetchedAt }) => Math.min(min, fetchedAt), Number.POSITIVE_INFINITY);
+  return covered.flatMap((claim) =>
+    intersect([claim], windows).map((part) => ({ ...claim, ...part, fetchedAt: Math.min(claim.fetchedAt, latest) })),
+  );
 }
 
 /** What a record has inside of the windows of a plan, without their margin. */

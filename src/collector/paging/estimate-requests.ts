@@ -18,6 +18,8 @@ interface ServerModel {
   readonly pageLimit: number;
   /** Whether every window is compared with narrower ones, because the server has left ticks out. */
   readonly omitsTicks: boolean;
+  /** Whether each symbol's coverage is requested too. */
+  readonly isMirror?: boolean;
 }
 
 interface RequestEstimate {
@@ -45,7 +47,7 @@ export function estimateRequests(
     const expectTicks = (windows: readonly Window[]): number =>
       intersect(windows, [lifetime]).reduce((sum, { from, to }) => sum + (to - from) * (ticksPerMs ?? 0), 0);
     ticks += expectTicks(plan.windows);
-    let requests = 0;
+    let requests = Number(model.isMirror === true);
     for (const { options, ...window } of toFetchPlans(plan, nowMs)) {
       // The remainder is carried over, so that many quiet windows have as many ticks as expected.
       const expected = expectTicks([window]) + carry;

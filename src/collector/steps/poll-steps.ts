@@ -288,6 +288,7 @@ export async function collectPlans(
     const collected = await collectTicks(
       {
         upstream,
+        mirror: settings.source.mirror ? upstream : undefined,
         clock,
         runId: run.id,
         origin,

@@ -134,6 +134,8 @@ export function createProofAccess(
   };
 }
 
+const mirrorCause = 'the oddslake that is mirrored has not proven them';
+
 /** Records what empty responses support, and claims what three nights support. @param windowMsMax see `describeLimit` */
 export async function claimRepeated(
   run: Run,
@@ -147,7 +149,8 @@ export async function claimRepeated(
     recordEmptyWindows(db, supports, context.clock.nowMs());
     const since = readNight(db, run.source)?.since ?? context.clock.nowMs();
     const { silences } = run.night;
-    recordNight(db, { since, cause: run.night.describeLimit(windowMsMax), silences }, run.source);
+    const cause = context.settings.source.mirror ? mirrorCause : run.night.describeLimit(windowMsMax);
+    recordNight(db, { since, cause, silences }, run.source);
   });
   for (const [symbol, own] of Map.groupBy(supports, (support) => support.symbol)) {
     const repeated = findRepeated(readEmptyWindows(db, symbol));

@@ -47,21 +47,23 @@ export async function fetchTicks(
       appendTicks(state, records);
     });
   };
+  const note = <T>(request: Promise<T>): Promise<T> =>
+    request.then(
+      (answer) => {
+        run.hasUpstreamResponded = true;
+        return answer;
+      },
+      (error: unknown) => {
+        if (error instanceof UpstreamError) failure = error;
+        throw error;
+      },
+    );
   const collected = await collectTicks(
     {
-      upstream: {
-        ticks: (query, ownSignal) =>
-          upstream.ticks(query, ownSignal).then(
-            (page) => {
-              run.hasUpstreamResponded = true;
-              return page;
-            },
-            (error: unknown) => {
-              if (error instanceof UpstreamError) failure = error;
-              throw error;
-            },
-          ),
-      },
+      upstream: { ticks: (query, ownSignal) => note(upstream.ticks(query, ownSignal)) },
+      mirror: context.settings.source.mirror
+        ? { coverage: (query, ownSignal) => note(upstream.coverage(query, ownSignal)) }
+        : undefined,
       clock: context.clock,
       runId: run.id,
       origin: 'poll',

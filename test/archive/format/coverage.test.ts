@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import {
   type CoveredWindow,
   type Evidence,
-  evidenceKinds,
   isProven,
   joinForPublishing,
   joinProvenWindows,
@@ -12,6 +11,7 @@ import {
 } from '../../../src/archive/format/coverage.ts';
 import { dayMs, floorToDay, isEmpty, splitByDay } from '../../../src/base/window.ts';
 import type { Origin } from '../../../src/contract/raw-page.ts';
+import { evidenceKinds } from '../../../src/contract/raw-page.ts';
 import { checkProperty } from '../../harness/properties.ts';
 
 const size = 20;

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   type CoveredWindow,
-  evidenceKinds,
   isProven,
   joinForPublishing,
   overlayCoverage,
@@ -15,6 +14,7 @@ import {
   removeOlderClaims,
 } from '../../../src/archive/format/withdrawals.ts';
 import { dayMs, isWithin, overlaps } from '../../../src/base/window.ts';
+import { evidenceKinds } from '../../../src/contract/raw-page.ts';
 import { checkProperty } from '../../harness/properties.ts';
 
 const withdrawal = fc

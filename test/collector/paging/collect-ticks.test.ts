@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { TickRecord } from '../../../src/archive/journal/journal.ts';
 import { UpstreamError, type UpstreamFailure } from '../../../src/base/errors.ts';
 import { union, type Window } from '../../../src/base/window.ts';
-import type { TickPage, TicksQuery } from '../../../src/client/upstream.ts';
+import type { StatedCoverage, TickPage, TicksQuery } from '../../../src/client/upstream.ts';
 import {
   collectTicks,
   outageReason,
@@ -44,6 +44,7 @@ interface Given {
   readonly monotonicMs?: () => number;
   readonly origin?: TickCollectContext['origin'];
   readonly behavior?: TickCollectContext['behavior'];
+  readonly mirror?: NonNullable<TickCollectContext['mirror']>['coverage'];
 }
 
 interface Done extends TickCollectOutcome {
@@ -61,7 +62,9 @@ async function runCollect(scenario: Given): Promise<Done> {
   const progress: number[] = [];
   let pending: TickRecord[] = [];
   const claims: TickRecord['covered'][number][] = [];
+  const { mirror } = scenario;
   const context: TickCollectContext = {
+    mirror: mirror && { coverage: mirror },
     upstream: {
       async ticks(query) {
         const nth = requests.push(query.symbol);
@@ -262,6 +265,136 @@ describe('a service that states that it has no data yet', () => {
     });
     expect(failures).toMatchObject([{ symbol: 'S0', ...hole }]);
     expect(yet).toMatchObject([{ from: known, to: window.to }]);
+  });
+});
+
+describe('an oddslake that is mirrored', () => {
+  const covered = (from: number, to: number, evidence: StatedCoverage['evidence'], fetchedAt = later - hour) => ({
+    ...{ from: start + from * hour, to: start + to * hour, evidence, fetchedAt },
+  });
+  const stated = [covered(-9, 2, 'declared'), covered(2, 4, 'repeated'), covered(6, 8, 'inferred', later + hour)];
+  const busy = ({ symbol, from, to }: TicksQuery): TickPage => {
+    const times = Array.from({ length: 24 }, (_, i) => start + i * hour + 1).filter((t) => from <= t && t <= to);
+    return page(symbol === 'S0' ? times : []);
+  };
+  const summarize = (claims: readonly StatedCoverage[] = []) => [
+    ...new Set(
+      claims.map((w) => [(w.from - start) / hour, (w.to - start) / hour, w.evidence, w.fetchedAt - later].join()),
+    ),
+  ];
+
+  test('is claimed to cover what it states itself, with ticks and without; the rest is not served', async () => {
+    const asked: object[] = [];
+    for (const origin of ['poll', 'backfill'] as const) {
+      const collected = await runCollect({
+        plans: plansOf(2),
+        origin,
+        mirror: async (query) => {
+          asked.push(query);
+          return stated;
+        },
+        answer: (query) => {
+          // What it publishes while its ticks are requested may have more of them.
+          expect(asked.map((one) => (one as TicksQuery).symbol)).toContain(query.symbol);
+          return busy(query);
+        },
+      });
+      for (const symbol of ['S0', 'S1'])
+        expect(union(collected.covered.get(symbol)!)).toEqual([
+          { from: start, to: start + 4 * hour },
+          { from: start + 6 * hour, to: start + 8 * hour },
+        ]);
+      const proofs = [`0,2,declared,${-hour}`, `2,4,repeated,${-hour}`, '6,8,inferred,0'];
+      expect(summarize(collected.covered.get('S1') as StatedCoverage[])).toEqual(proofs);
+      expect(new Set(collected.claims.map(({ evidence }) => evidence))).toEqual(
+        new Set(['declared', 'repeated', 'inferred']),
+      );
+      expect(collected).toMatchObject({ done: ['S0', 'S1'], supports: [], horizon: null });
+      const [hole, end] = [covered(4, 6, 'inferred'), covered(8, 24, 'inferred')].map(({ from, to }) => ({ from, to }));
+      const reason = 'the service states that it has no data for this window';
+      const missing = ['S0', 'S1'].map((symbol) => ({ symbol, reason }));
+      expect(collected.behind).toEqual(origin === 'poll' ? missing.map((one) => ({ ...one, ...end })) : []);
+      expect(collected.failures).toEqual(
+        missing.flatMap((one) => (origin === 'poll' ? [hole] : [hole, end]).map((w) => ({ ...one, ...w }))),
+      );
+    }
+    expect(asked[0]).toEqual({ symbol: 'S0', ...window });
+  });
+
+  test('is claimed to cover nothing that was not received', async () => {
+    const gap = { from: start + hour, to: start + 3 * hour };
+    const { covered: claimed, behind } = await runCollect({
+      plans: plansOf(1),
+      mirror: async () => [covered(0, 24, 'confirmed')],
+      answer: (query) => ({ ...busy({ ...query, symbol: 'S1' }), gaps: [gap], generatedAt: start + 12 * hour }),
+    });
+    expect(summarize(claimed.get('S0') as StatedCoverage[])).toEqual([
+      `0,1,confirmed,${-12 * hour - hour}`,
+      `3,12,confirmed,${-12 * hour - hour}`,
+    ]);
+    expect(behind).toMatchObject([{ from: start + 12 * hour, to: window.to }]);
+  });
+
+  test('fails a symbol whose coverage is not to be had, and keeps its ticks if that is refused', async () => {
+    const errors = { S0: failure('refused', 'HTTP 404', 404), S1: failure('transient', 'HTTP 500', 500), S2: null };
+    const collected = await runCollect({
+      plans: plansOf(3),
+      mirror: async ({ symbol }) => {
+        const error = errors[symbol as keyof typeof errors];
+        if (error !== null) throw error;
+        return [covered(0, 24, 'confirmed')];
+      },
+      answer: busy,
+    });
+    expect(collected).toMatchObject({ failed: ['S0', 'S1'], done: ['S2'], answered: ['S0', 'S2'], unknown: [] });
+    expect(collected.failures).toEqual([
+      { symbol: 'S0', ...window, reason: 'HTTP 404' },
+      { symbol: 'S1', ...window, reason: 'HTTP 500' },
+    ]);
+    expect([...collected.covered].flatMap(([symbol, own]) => own.map(() => symbol))).toEqual(['S2']);
+    expect(new Set(collected.requests)).toEqual(new Set(['S0', 'S2']));
+  });
+
+  test('is behind from where its coverage ends, even if its responses are hours old', async () => {
+    const { failures, behind } = await runCollect({
+      plans: plansOf(1),
+      mirror: async () => [covered(-9, 8, 'confirmed')],
+      answer: (query) => ({
+        ...busy({ ...query, to: Math.min(query.to, start + 8 * hour) }),
+        generatedAt: start + 12 * hour,
+      }),
+    });
+    expect(failures).toEqual([]);
+    expect(behind).toMatchObject([{ symbol: 'S0', from: start + 8 * hour, to: window.to }]);
+  });
+
+  test('is asked for no more than the windows, because nothing is proven of it', async () => {
+    const days = { from: start - 240 * hour, to: window.to };
+    const plans = plansOf(6, true).map((plan) => ({ ...plan, windows: [days] }));
+    const answer = (query: TicksQuery): TickPage =>
+      query.to <= start + 2 || query.symbol === 'S5' ? page([]) : busy({ ...query, symbol: 'S0' });
+    const without = await runCollect({ plans, answer });
+    expect(without.horizon).not.toBeNull();
+    const collected = await runCollect({
+      plans,
+      answer,
+      mirror: async () => [{ ...days, evidence: 'inferred', fetchedAt: later - hour }],
+    });
+    expect(collected).toMatchObject({ horizon: null, shortHistories: [], failures: [], supports: [] });
+    for (const { symbol } of plans) expect(union(collected.covered.get(symbol)!)).toEqual([days]);
+    expect(new Set(collected.claims.map(({ evidence }) => evidence))).toEqual(new Set(['inferred']));
+    expect(collected.requests.length).toBeLessThan(without.requests.length);
+  });
+
+  test('stops the run if it refuses the key', async () => {
+    const refused = failure('credential', 'HTTP 403', 403);
+    const collected = await runCollect({
+      plans: plansOf(3),
+      mirror: () => Promise.reject(refused),
+      answer: busy,
+    });
+    expect(collected.stopError).toBe(refused);
+    expect(collected.requests).toEqual([]);
   });
 });
 

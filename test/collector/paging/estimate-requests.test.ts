@@ -48,6 +48,14 @@ describe('the estimated requests', () => {
     expect(checked!.requests).toBeGreaterThan(plain!.requests);
   });
 
+  test('have one more for each symbol of an oddslake that is mirrored', () => {
+    const plans = [windowOf(60), windowOf(0)];
+    const { requests, byPlan } = estimateRequests(plans, { ...server, isMirror: true });
+    const plain = estimateRequests(plans, server);
+    expect(requests).toBe(plain.requests + 2);
+    expect(byPlan).toEqual(plain.byPlan.map((one) => one + 1));
+  });
+
   test('expect no tick outside of a lifetime', () => {
     const plan = { ...windowOf(7000), lifetime: { from: 6 * dayMs, to: Number.POSITIVE_INFINITY } };
     expect(estimateRequests([plan], server).ticks).toBe(1000);
