@@ -181,13 +181,14 @@ async function lookAgain(context: ProofContext, { symbol, side, window, shown }:
   const o = await requestContaining(context, symbol, requested, tick, requested);
   if (o === null || o.countBefore > 1 || o.countAfter > 1) return [];
   const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
-  await claimWindow(context, symbol, { from: o.times[0]!, to: o.times.at(-1)! + 1 }, o.observedAt, 'confirmed');
+  // A row cap may have cut it within the millisecond at its end.
+  await claimWindow(context, symbol, { from: o.times[0]! + 1, to: o.times.at(-1)! }, o.observedAt, 'confirmed');
   // What it shows beyond the edge may be cut by rows; that it shows fewer ticks than before means that it is not.
   const isUncapped = o.received < pageCapMin || (outermost === tick && o.received < shown.count);
   const rest =
     side === 'after'
-      ? { from: outermost + 1, to: Math.min(window.to, o.observedAt) }
-      : { from: window.from, to: outermost };
+      ? { from: outermost, to: Math.min(window.to, o.observedAt) }
+      : { from: window.from, to: outermost + 1 };
   return isEmpty(rest) ? [] : [{ symbol, side, window: rest, shown: o.shown, isUncapped, observedAt: o.observedAt }];
 }
 
