@@ -81,8 +81,8 @@ export class Archive {
     this.onRecord(record);
   }
 
-  /** Runs one night, source after source. */
-  async runNight(world: World, service: Service, hand: Hand): Promise<NightResult> {
+  /** Runs one night, source after source. @param end where it ends, epoch ms: that of a past day with `--date` */
+  async runNight(world: World, service: Service, hand: Hand, end = hand.now): Promise<NightResult> {
     const before = service.requests;
     this.#list(world, hand.now);
     const outcomes: TickCollectOutcome[] = [];
@@ -91,7 +91,7 @@ export class Archive {
     for (const source of ['A', 'B']) {
       const all = [...this.held.values()].filter(({ listed }) => listed.source === source);
       const gap = this.#memory.get(source)?.silences.bridge ?? null;
-      const plans = this.#plan(all, hand.now, gap === null ? 0 : gap.to - gap.from);
+      const plans = this.#plan(all, hand.now, Math.min(end, hand.now), gap === null ? 0 : gap.to - gap.from);
       symbols += plans.length;
       const collected = await this.#collect(source, plans, service, hand);
       outcomes.push(collected);
@@ -125,13 +125,13 @@ export class Archive {
   }
 
   /** As planTickPolls and coverUnprovenTails do. */
-  #plan(all: readonly Held[], now: number, bridgeMs: number): SymbolPlan[] {
+  #plan(all: readonly Held[], now: number, end: number, bridgeMs: number): SymbolPlan[] {
     const plans: SymbolPlan[] = [];
     for (const held of all) {
       const { facts, times } = held;
       const coverage = union(held.coverage);
       const excluded = union([...coverage, ...held.expired]);
-      const planned = planPoll(facts, excluded, now, rules, held.owed);
+      const planned = planPoll(facts, excluded, end, rules, held.owed);
       if (!isPolled(held, excluded, now)) continue;
       const plan = addTail(planned, { ...facts, lastTick: times.at(-1) ?? null }, coverage, rules);
       if (plan.windows.length === 0) continue;
