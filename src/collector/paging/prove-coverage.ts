@@ -289,7 +289,7 @@ async function requestMore(
 
 /** What empty responses support. */
 export function findSupports(
-  { night, getKnownTicks }: Pick<ProofContext, 'night' | 'getKnownTicks'>,
+  { night, getKnownTicks, settleMs }: Pick<ProofContext, 'night' | 'getKnownTicks' | 'settleMs'>,
   empties: readonly EmptyResponse[],
 ): EmptyWindow[] {
   if (night.isSick()) return [];
@@ -299,7 +299,7 @@ export function findSupports(
     // A store of each symbol's last rows has nothing before the oldest one.
     const isKept = known.first === null || witnessed.mostTicks >= 2 * known.count;
     const since = isKept ? from : Math.max(from, known.first!);
-    const support = findSupport({ from: since, to }, observedAt, witnessed);
+    const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, observedAt, witnessed);
     const hasKnown =
       support !== null && known.last !== null && known.last >= support.from && (known.first ?? known.last) < support.to;
     return support === null || hasKnown ? [] : [{ symbol, observedAt, ...support }];
