@@ -14,6 +14,8 @@ export interface KnownTicks {
   readonly first: number | null;
   readonly last: number | null;
   readonly count: number;
+  /** When the last published response was generated; null: there is none. */
+  readonly observedAt: number | null;
 }
 
 export interface ProofContext extends FetchContext {
@@ -143,10 +145,11 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
 
 function bound({ night, getKnownTicks, origin }: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
   const { symbol, shown } = edge;
-  const { first, count } = getKnownTicks(symbol);
+  const { first, count, observedAt } = getKnownTicks(symbol);
   // What a poll has before its first known tick, an earlier one requested.
   const isOld = origin === 'poll' && first !== null && first === shown.first;
-  const hasGrown = isOld && night.countFrom(symbol, first) > count;
+  // What came before that response, it may not have shown.
+  const hasGrown = isOld && observedAt !== null && night.findLastFrom(symbol, first) > observedAt;
   return boundEdge(edge, night.witness(symbol, shown), Math.max(night.countTicks(symbol), count), hasGrown);
 }
 

@@ -45,7 +45,7 @@ function startNight(times: readonly number[], known: Partial<KnownTicks>, unitMs
     knownSilences: noSilences,
     getCoverage: () => [],
     getUnjudged: () => [],
-    getKnownTicks: () => ({ first: null, last, count: 0, ...known }),
+    getKnownTicks: () => ({ first: null, last, count: 0, observedAt: null, ...known }),
     getProvenSpan: () => ({ firstSeen: observedAt - dayMs, opensAt: null, provenTo: start }),
     findTick: async (_, at) => (last !== null && last <= at ? last : null),
   };

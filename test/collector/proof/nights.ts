@@ -42,6 +42,8 @@ export interface Held {
   empties: EmptyWindow[];
   owed: Window[];
   expired: Window[];
+  /** When the last published response was generated. */
+  observedAt: number | null;
 }
 
 /** What the archive keeps of a source. */
@@ -177,8 +179,8 @@ export class Archive {
         getCoverage: (symbol) => union(this.held.get(symbol)!.coverage),
         getUnjudged: () => [],
         getKnownTicks: (symbol) => {
-          const { facts, times } = this.held.get(symbol)!;
-          return { first: facts.firstTick, last: times.at(-1) ?? null, count: facts.ticks };
+          const { facts, times, observedAt } = this.held.get(symbol)!;
+          return { first: facts.firstTick, last: times.at(-1) ?? null, count: facts.ticks, observedAt };
         },
         getProvenSpan: (symbol) => {
           const { facts, coverage } = this.held.get(symbol)!;
@@ -268,6 +270,7 @@ const createHeld = (listed: Listed, now: number): Held => ({
   empties: [],
   owed: [],
   expired: [],
+  observedAt: null,
 });
 
 /** Whether the lists still require it, as needsPolling says of the coverage so far. */
@@ -279,6 +282,7 @@ function isPolled({ facts, coverage: responses }: Held, coverage: readonly Windo
 /** What a publish makes of the journal. */
 function publish(held: Held): void {
   held.coverage = overlayCoverage(held.coverage);
+  if (held.coverage.length > 0) held.observedAt = Math.max(...held.coverage.map(({ fetchedAt }) => fetchedAt));
   const { times } = held;
   held.facts = {
     ...held.facts,
