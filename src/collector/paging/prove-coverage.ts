@@ -2,7 +2,7 @@ import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
+import { covers, dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proof/proven.ts';
 import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
@@ -143,14 +143,18 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
   return open;
 }
 
-function bound({ night, getKnownTicks, origin }: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
+function bound({ night, getKnownTicks, getCoverage, origin }: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
   const { symbol, shown } = edge;
   const { first, count, observedAt } = getKnownTicks(symbol);
   // What a poll has before its first known tick, an earlier one requested.
   const isOld = origin === 'poll' && first !== null && first === shown.first;
   // What came before that response, it may not have shown.
   const hasGrown = isOld && observedAt !== null && night.findLastFrom(symbol, first) > observedAt;
-  return boundEdge(edge, night.witness(symbol, shown), Math.max(night.countTicks(symbol), count), hasGrown);
+  // How many rows it has, only a symbol shows that was requested from there to now.
+  const later = { from: shown.first!, to: edge.observedAt - hourMs };
+  const isCounted = edge.side === 'after' || covers(getCoverage(symbol), later);
+  const knownCount = isCounted ? Math.max(night.countTicks(symbol), count) : Number.POSITIVE_INFINITY;
+  return boundEdge(edge, night.witness(symbol, shown), knownCount, hasGrown);
 }
 
 /** Whether the archive has a tick that the response did not show beyond its edge. */
