@@ -296,7 +296,12 @@ async function requestMore(
 
 /** What empty responses support. */
 export function findSupports(
-  { night, getKnownTicks, settleMs }: Pick<ProofContext, 'night' | 'getKnownTicks' | 'settleMs'>,
+  {
+    night,
+    getKnownTicks,
+    getCoverage,
+    settleMs,
+  }: Pick<ProofContext, 'night' | 'getKnownTicks' | 'getCoverage' | 'settleMs'>,
   empties: readonly EmptyResponse[],
 ): EmptyWindow[] {
   if (night.isSick()) return [];
@@ -304,8 +309,9 @@ export function findSupports(
     const known = getKnownTicks(symbol);
     const witnessed = night.witness(symbol, { from, to });
     // A store of each symbol's last rows has nothing before the oldest one.
-    const isKept = known.first === null || witnessed.mostTicks >= 2 * known.count;
-    const since = isKept ? from : Math.max(from, known.first!);
+    const isCounted = covers(getCoverage(symbol), { from: to, to: observedAt - hourMs });
+    const isKept = isCounted && (known.first === null || witnessed.mostTicks >= 2 * known.count);
+    const since = isKept ? from : Math.max(from, known.first ?? to);
     const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, observedAt, witnessed);
     const hasKnown =
       support !== null && known.last !== null && known.last >= support.from && (known.first ?? known.last) < support.to;
