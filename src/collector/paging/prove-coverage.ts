@@ -2,7 +2,7 @@ import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
+import { covers, dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proof/proven.ts';
 import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
@@ -14,6 +14,8 @@ export interface KnownTicks {
   readonly first: number | null;
   readonly last: number | null;
   readonly count: number;
+  /** When the last published response was generated; null: there is none. */
+  readonly observedAt: number | null;
 }
 
 export interface ProofContext extends FetchContext {
@@ -141,13 +143,18 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
   return open;
 }
 
-function bound({ night, getKnownTicks, origin }: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
+function bound({ night, getKnownTicks, getCoverage, origin }: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
   const { symbol, shown } = edge;
-  const { first, count } = getKnownTicks(symbol);
+  const { first, count, observedAt } = getKnownTicks(symbol);
   // What a poll has before its first known tick, an earlier one requested.
   const isOld = origin === 'poll' && first !== null && first === shown.first;
-  const hasGrown = isOld && night.countFrom(symbol, first) > count;
-  return boundEdge(edge, night.witness(symbol, shown), Math.max(night.countTicks(symbol), count), hasGrown);
+  // What came before that response, it may not have shown.
+  const hasGrown = isOld && observedAt !== null && night.findLastFrom(symbol, first) > observedAt;
+  // How many rows it has, only a symbol shows that was requested from there to now.
+  const later = { from: shown.first!, to: edge.observedAt - hourMs };
+  const isCounted = edge.side === 'after' || covers(getCoverage(symbol), later);
+  const knownCount = isCounted ? Math.max(night.countTicks(symbol), count) : Number.POSITIVE_INFINITY;
+  return boundEdge(edge, night.witness(symbol, shown), knownCount, hasGrown);
 }
 
 /** Whether the archive has a tick that the response did not show beyond its edge. */
@@ -181,13 +188,14 @@ async function lookAgain(context: ProofContext, { symbol, side, window, shown }:
   const o = await requestContaining(context, symbol, requested, tick, requested);
   if (o === null || o.countBefore > 1 || o.countAfter > 1) return [];
   const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
-  await claimWindow(context, symbol, { from: o.times[0]!, to: o.times.at(-1)! + 1 }, o.observedAt, 'confirmed');
+  // A row cap may have cut it within the millisecond at its end.
+  await claimWindow(context, symbol, { from: o.times[0]! + 1, to: o.times.at(-1)! }, o.observedAt, 'confirmed');
   // What it shows beyond the edge may be cut by rows; that it shows fewer ticks than before means that it is not.
   const isUncapped = o.received < pageCapMin || (outermost === tick && o.received < shown.count);
   const rest =
     side === 'after'
-      ? { from: outermost + 1, to: Math.min(window.to, o.observedAt) }
-      : { from: window.from, to: outermost };
+      ? { from: outermost, to: Math.min(window.to, o.observedAt) }
+      : { from: window.from, to: outermost + 1 };
   return isEmpty(rest) ? [] : [{ symbol, side, window: rest, shown: o.shown, isUncapped, observedAt: o.observedAt }];
 }
 
@@ -288,7 +296,12 @@ async function requestMore(
 
 /** What empty responses support. */
 export function findSupports(
-  { night, getKnownTicks }: Pick<ProofContext, 'night' | 'getKnownTicks'>,
+  {
+    night,
+    getKnownTicks,
+    getCoverage,
+    settleMs,
+  }: Pick<ProofContext, 'night' | 'getKnownTicks' | 'getCoverage' | 'settleMs'>,
   empties: readonly EmptyResponse[],
 ): EmptyWindow[] {
   if (night.isSick()) return [];
@@ -296,9 +309,10 @@ export function findSupports(
     const known = getKnownTicks(symbol);
     const witnessed = night.witness(symbol, { from, to });
     // A store of each symbol's last rows has nothing before the oldest one.
-    const isKept = known.first === null || witnessed.mostTicks >= 2 * known.count;
-    const since = isKept ? from : Math.max(from, known.first!);
-    const support = findSupport({ from: since, to }, observedAt, witnessed);
+    const isCounted = covers(getCoverage(symbol), { from: to, to: observedAt - hourMs });
+    const isKept = isCounted && (known.first === null || witnessed.mostTicks >= 2 * known.count);
+    const since = isKept ? from : Math.max(from, known.first ?? to);
+    const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, observedAt, witnessed);
     const hasKnown =
       support !== null && known.last !== null && known.last >= support.from && (known.first ?? known.last) < support.to;
     return support === null || hasKnown ? [] : [{ symbol, observedAt, ...support }];

@@ -24,8 +24,8 @@ type Bounds = Readonly<Record<'rows' | 'reach' | 'bridge' | 'span' | 'files' | '
 /**
  * Computes the bounds of an edge.
  * @param knownCount known ticks of the symbol
- * @param hasGrown whether one response showed the first known tick and more ticks from there on than were known: a store of each
- * symbol's last rows had room when that tick was first shown, and had dropped none
+ * @param hasGrown whether one response showed the first known tick and one that came after earlier responses: a store of each
+ * symbol's last rows had room then, and had dropped none
  */
 export function boundEdge(
   { side, window, shown, isUncapped }: Edge,

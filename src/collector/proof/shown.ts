@@ -214,10 +214,10 @@ export class Night {
     return this.#ticks.get(symbol)?.count ?? 0;
   }
 
-  /** How many ticks from `first` on one response showed which began with it; 0: none did. */
-  countFrom(symbol: string, first: number): number {
+  /** The last tick of the fullest response if it began with `first`; -Infinity: it did not. */
+  findLastFrom(symbol: string, first: number): number {
     const fullest = this.#fullest.get(symbol);
-    return fullest?.first === first ? fullest.count : 0;
+    return fullest?.first === first ? fullest.last! : Number.NEGATIVE_INFINITY;
   }
 
   /** Counts a request that reaches a tick known before. */

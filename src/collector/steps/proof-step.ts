@@ -1,6 +1,6 @@
 import { findProvenEnd } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
-import { readCurrentCoverageOf } from '../../archive/journal/coverage-store.ts';
+import { readCurrentCoverageOf, readPublishedCoverage } from '../../archive/journal/coverage-store.ts';
 import {
   type EmptyWindow,
   readEmptyWindows,
@@ -115,8 +115,11 @@ export function createProofAccess(
     knownSilences: readSilences(run),
     getKnownTicks(symbol) {
       const facts = readSymbol(db, symbol);
-      if (facts === undefined) return { first: null, last: null, count: 0 };
-      return { first: facts.firstTick, last: includeJournaledTicks(db, facts).lastTick, count: facts.ticks };
+      if (facts === undefined) return { first: null, last: null, count: 0, observedAt: null };
+      const { lastTick } = includeJournaledTicks(db, facts);
+      const published = readPublishedCoverage(db, symbol);
+      const observedAt = published.reduce<number | null>((max, w) => Math.max(max ?? w.fetchedAt, w.fetchedAt), null);
+      return { first: facts.firstTick, last: lastTick, count: facts.ticks, observedAt };
     },
     getProvenSpan(symbol) {
       const facts = readSymbol(db, symbol) ?? createUnknownSymbol(symbol, run.context.clock.nowMs());

@@ -80,7 +80,7 @@ export async function fetchTicks(
       night: new Night(),
       settleMs: Number.POSITIVE_INFINITY,
       knownSilences: noSilences,
-      getKnownTicks: () => ({ first: null, last: null, count: 0 }),
+      getKnownTicks: () => ({ first: null, last: null, count: 0, observedAt: null }),
       getProvenSpan: () => ({ firstSeen: 0, opensAt: null, provenTo: 0 }),
       findTick: async () => null,
       onPage() {

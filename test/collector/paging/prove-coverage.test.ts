@@ -43,9 +43,9 @@ function startNight(times: readonly number[], known: Partial<KnownTicks>, unitMs
     concurrency: 1,
     settleMs: dayMs,
     knownSilences: noSilences,
-    getCoverage: () => [],
+    getCoverage: () => [{ from: start, to: observedAt }],
     getUnjudged: () => [],
-    getKnownTicks: () => ({ first: null, last, count: 0, ...known }),
+    getKnownTicks: () => ({ first: null, last, count: 0, observedAt: null, ...known }),
     getProvenSpan: () => ({ firstSeen: observedAt - dayMs, opensAt: null, provenTo: start }),
     findTick: async (_, at) => (last !== null && last <= at ? last : null),
   };
@@ -75,13 +75,15 @@ test('what follows a last tick is not proven if the archive has a tick there tha
   expect(await later.prove('after', rest)).toEqual([]);
 });
 
-test('what precedes the first known tick is proven only by a response with more ticks from there on than were known', async () => {
+test('what precedes the first known tick is proven only by a response with a tick from after the run before it', async () => {
   const times = each(10 * dayMs, 150, minuteMs);
   const before = { from: start + 5 * dayMs, to: times[0]! };
-  const known = { first: times[0]!, last: times.at(-1)! };
-  expect(await startNight(times, { ...known, count: 149 }).prove('before', before)).toMatchObject([before]);
-  // A store of each symbol's last rows may have dropped one for each that it took.
-  expect(await startNight(times, { ...known, count: 150 }).prove('before', before)).toEqual([]);
+  const [first, last] = [times[0]!, times.at(-1)!];
+  const grown = startNight(times, { first, last, count: 149, observedAt: last - 1 });
+  expect(await grown.prove('before', before)).toMatchObject([before]);
+  // The last row may only have been hidden then, and a store of each symbol's last rows have dropped one for each that it took.
+  const shown = startNight(times, { first, last, count: 149, observedAt: last });
+  expect(await shown.prove('before', before)).toEqual([]);
 });
 
 test('the grid of a server is searched once, and remembered', async () => {

@@ -42,6 +42,8 @@ export interface Held {
   empties: EmptyWindow[];
   owed: Window[];
   expired: Window[];
+  /** When the last published response was generated. */
+  observedAt: number | null;
 }
 
 /** What the archive keeps of a source. */
@@ -81,8 +83,8 @@ export class Archive {
     this.onRecord(record);
   }
 
-  /** Runs one night, source after source. */
-  async runNight(world: World, service: Service, hand: Hand): Promise<NightResult> {
+  /** Runs one night, source after source. @param end where it ends, epoch ms: that of a past day with `--date` */
+  async runNight(world: World, service: Service, hand: Hand, end = hand.now): Promise<NightResult> {
     const before = service.requests;
     this.#list(world, hand.now);
     const outcomes: TickCollectOutcome[] = [];
@@ -91,7 +93,7 @@ export class Archive {
     for (const source of ['A', 'B']) {
       const all = [...this.held.values()].filter(({ listed }) => listed.source === source);
       const gap = this.#memory.get(source)?.silences.bridge ?? null;
-      const plans = this.#plan(all, hand.now, gap === null ? 0 : gap.to - gap.from);
+      const plans = this.#plan(all, hand.now, Math.min(end, hand.now), gap === null ? 0 : gap.to - gap.from);
       symbols += plans.length;
       const collected = await this.#collect(source, plans, service, hand);
       outcomes.push(collected);
@@ -125,13 +127,13 @@ export class Archive {
   }
 
   /** As planTickPolls and coverUnprovenTails do. */
-  #plan(all: readonly Held[], now: number, bridgeMs: number): SymbolPlan[] {
+  #plan(all: readonly Held[], now: number, end: number, bridgeMs: number): SymbolPlan[] {
     const plans: SymbolPlan[] = [];
     for (const held of all) {
       const { facts, times } = held;
       const coverage = union(held.coverage);
       const excluded = union([...coverage, ...held.expired]);
-      const planned = planPoll(facts, excluded, now, rules, held.owed);
+      const planned = planPoll(facts, excluded, end, rules, held.owed);
       if (!isPolled(held, excluded, now)) continue;
       const plan = addTail(planned, { ...facts, lastTick: times.at(-1) ?? null }, coverage, rules);
       if (plan.windows.length === 0) continue;
@@ -177,8 +179,8 @@ export class Archive {
         getCoverage: (symbol) => union(this.held.get(symbol)!.coverage),
         getUnjudged: () => [],
         getKnownTicks: (symbol) => {
-          const { facts, times } = this.held.get(symbol)!;
-          return { first: facts.firstTick, last: times.at(-1) ?? null, count: facts.ticks };
+          const { facts, times, observedAt } = this.held.get(symbol)!;
+          return { first: facts.firstTick, last: times.at(-1) ?? null, count: facts.ticks, observedAt };
         },
         getProvenSpan: (symbol) => {
           const { facts, coverage } = this.held.get(symbol)!;
@@ -268,6 +270,7 @@ const createHeld = (listed: Listed, now: number): Held => ({
   empties: [],
   owed: [],
   expired: [],
+  observedAt: null,
 });
 
 /** Whether the lists still require it, as needsPolling says of the coverage so far. */
@@ -279,6 +282,7 @@ function isPolled({ facts, coverage: responses }: Held, coverage: readonly Windo
 /** What a publish makes of the journal. */
 function publish(held: Held): void {
   held.coverage = overlayCoverage(held.coverage);
+  if (held.coverage.length > 0) held.observedAt = Math.max(...held.coverage.map(({ fetchedAt }) => fetchedAt));
   const { times } = held;
   held.facts = {
     ...held.facts,

@@ -74,7 +74,7 @@ export async function runWorld(
 
 type Found = Omit<FalseClaim, 'seed' | 'habit' | 'night'>;
 
-function findFalse({ listed, times, coverage }: Held, service: Service): Found[] {
+export function findFalse({ listed, times, coverage }: Held, service: Service): Found[] {
   const has = new Set(times);
   const missing = listed.times.filter((t) => !(has.has(t) && service.isShown(t, listed)) && !service.isUnusable(t));
   const out: Found[] = [];

@@ -423,6 +423,24 @@ export const habits: readonly Habit[] = [
   },
   crowding('first'),
   crowding('last'),
+  ...(['first', 'last'] as const).map((side) => ({
+    ...crowding(side),
+    name: `${crowding(side).name}, 10 % empty`,
+    isSilent: ({ dice }: Asked) => dice.share() < 0.1,
+  })),
+  // What is not served yet is stored all the same, so that a symbol seems to have few rows.
+  ...[60, 400].map((rows) => ({
+    ...keepsRows(rows),
+    name: `keeps ${rows} rows a symbol, a day's partition 6 h after it`,
+    hasTick: partitioned(6).hasTick!,
+  })),
+  // The ticks of their first day are not served yet in night 2, so that only two of three empty nights are false.
+  ...[partitioned(6), lagging(20)].map((habit) => ({
+    ...habit,
+    name: `${habit.name}, symbols of the first day empty in nights 3, 4`,
+    isSilent: ({ night, listed: { times } }: Asked) =>
+      (night === 2 || night === 3) && Math.abs(times[0]! - Date.UTC(2026, 5, 20, 14, 30)) < 10.5 * hour,
+  })),
   deaf('first', false),
   deaf('last', false),
   deaf('first', true),

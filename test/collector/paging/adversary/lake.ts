@@ -37,6 +37,7 @@ export function openMemoryArchive(onRecord: (record: TickRecord) => void = () =>
         first: all.length === 0 ? null : Math.min(...all),
         last: all.length === 0 ? null : Math.max(...all),
         count: all.length,
+        observedAt: null,
       };
     },
     findTick: (symbol, at) => {
