@@ -19,7 +19,7 @@ export interface Edge {
 }
 
 /** How far each condition allows an edge to be proven, epoch ms; the window's end if it does not limit it. */
-type Bounds = Readonly<Record<'rows' | 'reach' | 'bridge' | 'span' | 'files' | 'kept', number>>;
+type Bounds = Readonly<Record<'rows' | 'reach' | 'bridge' | 'span' | 'files' | 'kept' | 'asked', number>>;
 
 /**
  * Computes the bounds of an edge.
@@ -47,6 +47,8 @@ export function boundEdge(
       span: shown.first! + night.spanMs,
       files: hasMoreFiles ? window.to : window.from,
       kept: window.to,
+      // Servers round the end of a request down, to a day at most.
+      asked: Math.floor(shown.to / dayMs) * dayMs,
     };
   }
   const x = shown.first!;
@@ -62,6 +64,7 @@ export function boundEdge(
     files: hasMoreFiles ? window.from : window.to,
     // A store of each symbol's last rows makes any symbol look young.
     kept: hasGrown || night.mostTicks >= 2 * knownCount ? window.from : window.to,
+    asked: window.from,
   };
 }
 
@@ -92,6 +95,7 @@ export function findSupport({ from, to }: Window, observedAt: number, night: Wit
     to: Math.min(
       to,
       observedAt - emptyLagMs,
+      Math.floor(to / dayMs) * dayMs,
       night.latest,
       (Math.ceil(from / hourMs) + before.hours) * hourMs,
       (Math.ceil(from / dayMs) + before.days) * dayMs,

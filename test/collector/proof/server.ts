@@ -428,6 +428,11 @@ export const habits: readonly Habit[] = [
     name: `${crowding(side).name}, 10 % empty`,
     isSilent: ({ dice }: Asked) => dice.share() < 0.1,
   })),
+  // The end of each request is rounded down, so that a page lacks the tick from which it goes on backward.
+  ...[1000, 60_000, hour].map((unit) => ({
+    ...capped(`last 100 rows, rounds to ${unit / 1000} s`, 'last', () => 100),
+    narrows: rounding(unit, '', false).narrows!,
+  })),
   // What is not served yet is stored all the same, so that a symbol seems to have few rows.
   ...[60, 400].map((rows) => ({
     ...keepsRows(rows),
