@@ -2,7 +2,7 @@ import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { covers, dayMs, hourMs, intersect, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
+import { covers, dayMs, hourMs, intersect, intersectTwo, isEmpty, union, type Window } from '../../base/window.ts';
 import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proof/proven.ts';
 import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
@@ -143,17 +143,20 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
   return open;
 }
 
-function bound({ night, getKnownTicks, getCoverage, origin }: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
+/** Whether a symbol was requested from a time until an hour ago: only then it is known how many rows it has. */
+const isCounted = ({ night, getCoverage }: Pick<ProofContext, 'night' | 'getCoverage'>, symbol: string, w: Window) =>
+  covers(union([...getCoverage(symbol), ...night.listRequested(symbol)]), { from: w.from, to: w.to - hourMs });
+
+function bound(context: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
+  const { night, getKnownTicks, origin } = context;
   const { symbol, shown } = edge;
   const { first, count, observedAt } = getKnownTicks(symbol);
   // What a poll has before its first known tick, an earlier one requested.
   const isOld = origin === 'poll' && first !== null && first === shown.first;
   // What came before that response, it may not have shown.
   const hasGrown = isOld && observedAt !== null && night.findLastFrom(symbol, first) > observedAt;
-  // How many rows it has, only a symbol shows that was requested from there to now.
-  const later = { from: shown.first!, to: edge.observedAt - hourMs };
-  const isCounted = edge.side === 'after' || covers(getCoverage(symbol), later);
-  const knownCount = isCounted ? Math.max(night.countTicks(symbol), count) : Number.POSITIVE_INFINITY;
+  const isKnown = edge.side === 'after' || isCounted(context, symbol, { from: shown.first!, to: edge.observedAt });
+  const knownCount = isKnown ? Math.max(night.countTicks(symbol), count) : Number.POSITIVE_INFINITY;
   return boundEdge(edge, night.witness(symbol, shown), knownCount, hasGrown);
 }
 
@@ -296,21 +299,17 @@ async function requestMore(
 
 /** What empty responses support. */
 export function findSupports(
-  {
-    night,
-    getKnownTicks,
-    getCoverage,
-    settleMs,
-  }: Pick<ProofContext, 'night' | 'getKnownTicks' | 'getCoverage' | 'settleMs'>,
+  context: Pick<ProofContext, 'night' | 'getKnownTicks' | 'getCoverage' | 'settleMs'>,
   empties: readonly EmptyResponse[],
 ): EmptyWindow[] {
+  const { night, getKnownTicks, settleMs } = context;
   if (night.isSick()) return [];
   return empties.flatMap(({ symbol, observedAt, from, to }) => {
     const known = getKnownTicks(symbol);
     const witnessed = night.witness(symbol, { from, to });
     // A store of each symbol's last rows has nothing before the oldest one.
-    const isCounted = covers(getCoverage(symbol), { from: to, to: observedAt - hourMs });
-    const isKept = isCounted && (known.first === null || witnessed.mostTicks >= 2 * known.count);
+    const isKnown = isCounted(context, symbol, { from: to, to: observedAt });
+    const isKept = isKnown && (known.first === null || witnessed.mostTicks >= 2 * known.count);
     const since = isKept ? from : Math.max(from, known.first ?? to);
     const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, observedAt, witnessed);
     const hasKnown =

@@ -1,5 +1,5 @@
 import { formatCount, formatDuration } from '../../base/format-quantity.ts';
-import { dayMs, hourMs, type Window } from '../../base/window.ts';
+import { dayMs, hourMs, union, type Window } from '../../base/window.ts';
 
 /**
  * How far apart two moments are, in the units by which servers cut their answers: in ms, and by the UTC hour limits and
@@ -165,6 +165,8 @@ export class Night {
   readonly #ticks = new Map<string, Window & { readonly count: number }>();
   /** The response of each symbol with the most ticks. */
   readonly #fullest = new Map<string, Shown>();
+  /** The windows that were requested of each symbol, with or without ticks. */
+  readonly #requested = new Map<string, readonly Window[]>();
   readonly #known = { requests: 0, empty: 0 };
   #silences = noSilences;
   /** The longest time without ticks before the first tick of each symbol. A store of each symbol's last rows shows it before old ones. */
@@ -175,6 +177,7 @@ export class Night {
 
   /** Adds a response. Empty ones bear no witness. @param times of its ticks, distinct and ascending */
   note(symbol: string, shown: Shown, times: Float64Array): void {
+    this.#requested.set(symbol, union([...(this.#requested.get(symbol) ?? []), { from: shown.from, to: shown.to }]));
     if (shown.count === 0) return;
     this.#shown.push({ symbol, shown });
     const { from, to, first, last, gap } = shown;
@@ -218,6 +221,11 @@ export class Night {
   findLastFrom(symbol: string, first: number): number {
     const fullest = this.#fullest.get(symbol);
     return fullest?.first === first ? fullest.last! : Number.NEGATIVE_INFINITY;
+  }
+
+  /** The windows of a symbol that were requested. */
+  listRequested(symbol: string): readonly Window[] {
+    return this.#requested.get(symbol) ?? [];
   }
 
   /** Counts a request that reaches a tick known before. */
