@@ -76,7 +76,7 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     },
     async coverage(query, signal) {
       const { symbol, from, to } = query;
-      const fields = { symbol, from: Math.max(0, Math.floor(from)), to: Math.ceil(to), limit: coverageRowsMax };
+      const fields = { symbol, from: Math.max(0, Math.floor(from)), to: Math.ceil(to), limit: 10_000 };
       const note = 'source.mirror needs the coverage route of an oddslake';
       const facts = { subject: { ...createWindowSubject('coverage', query), note }, rawRequest: null };
       const windows: StatedCoverage[] = [];
@@ -99,9 +99,6 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     },
   };
 }
-
-/** The most rows of a page, where the service allows as many. */
-const coverageRowsMax = 10_000;
 
 function createSession(
   options: UpstreamOptions,

@@ -4,7 +4,7 @@ import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatIsoUtc, parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, minuteMs, type Window } from '../../base/window.ts';
 import { countExceptedGaps } from '../../contract/completeness-counts.ts';
-import { isLastingDay, suggestOpenDaysCommand } from '../../contract/day-reasons.ts';
+import { type DayReason, isLastingDay, type OpenDay, suggestOpenDaysCommand } from '../../contract/day-reasons.ts';
 import {
   createVerdict,
   type Finding,
@@ -297,20 +297,15 @@ const unprovenShareMax = 0.05;
 function judgeProvisional({ completeness, openDays, nights }: ArchiveStatus, nowMs: number): Finding[] {
   const { inferred_windows: windows, gaps, live } = completeness;
   if (windows === 0) return [];
-  const since = nights.reduce((min, night) => Math.min(min, night.since), Number.POSITIVE_INFINITY);
-  const old = openDays.filter(({ date, state, reasons }) => {
-    const unproven = reasons.reduce((n, { reason, symbols }) => (reason === 'inferred' ? n + symbols : n), 0);
-    const day = parseDayStart(date);
-    return (
-      state === 'provisional' &&
-      day >= since &&
-      day < nowMs - provenDays * dayMs &&
-      unproven > Math.max(1, unprovenShareMax * live)
-    );
-  });
+  const since = Math.min(...nights.map((night) => night.since));
+  const isOld = ({ state, date }: OpenDay): boolean =>
+    state === 'provisional' && parseDayStart(date) >= since && parseDayStart(date) < nowMs - provenDays * dayMs;
+  const isWide = ({ reason, symbols }: DayReason): boolean =>
+    reason === 'inferred' && symbols > Math.max(1, unprovenShareMax * live);
+  const old = openDays.filter((day) => isOld(day) && day.reasons.some(isWide));
   if (old.length > 0) {
     const known = nights.flatMap(({ source, cause }) =>
-      cause === null ? [] : `${source === null ? '' : `${source}: `}${cause}`,
+      cause === null ? [] : [source ? `${source}: ${cause}` : cause],
     );
     const why = known.length === 0 ? old[0]!.reason : known.join('; ');
     const message = `${formatCount(old.length, 'day')} older than a week not proven, most recently ${old[0]!.date}: ${why}`;

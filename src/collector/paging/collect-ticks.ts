@@ -107,7 +107,7 @@ class TickCollection {
       const wanted = subtract(union([...windows, ...unjudged]), judged);
       if (wanted.length > 0) this.#wanted.set(symbol, wanted);
       if (unjudged.length > 0)
-        this.#oldestKnown = Math.min(this.#oldestKnown, context.getKnownTicks(symbol).first ?? this.#oldestKnown);
+        this.#oldestKnown = Math.min(this.#oldestKnown, context.getSymbol(symbol).first ?? this.#oldestKnown);
     }
     this.#context = {
       ...context,
@@ -254,8 +254,8 @@ class TickCollection {
       if (withdrawn.length === 0) continue;
       const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
       await context.append({ ...createEmptyRecord(context, symbol, span, span.from), withdrawn });
-      for (const window of withdrawn)
-        this.#lost.push({ symbol, from: window.from, to: window.to, reason: horizonReason, isTooOld: true });
+      const reason = 'the service has nothing as old of any symbol';
+      for (const { from, to } of withdrawn) this.#lost.push({ symbol, from, to, reason, isTooOld: true });
     }
   }
 
@@ -341,9 +341,6 @@ const pendingEmptiesMax = 4096;
  * assumed to have lost their data.
  */
 const outageSymbolsMin = 3;
-
-/** Reason for a window before the oldest tick that the service showed of any symbol. */
-const horizonReason = 'the service has nothing as old of any symbol';
 
 export const outageReason = 'the service returns no ticks for many symbols that had ticks';
 

@@ -74,7 +74,7 @@ export function* fetchSide(
     const asked = yield* requestPage(progress, window, side);
     if (asked === null) return end('refused');
     const isShort = side === 'low' && asked.last !== null && asked.last < tick;
-    const next = isShort ? ((yield* requestOnGrid(progress, window, side, tick)) ?? asked) : asked;
+    const next = isShort ? ((yield* requestOnGrid(progress, window, tick)) ?? asked) : asked;
     const hasTick = next.times.includes(tick);
     if (!hasTick || next.times.length === 1) {
       if (ignoresWindow(next)) return end('unheeded', next);
@@ -101,18 +101,13 @@ const isCutByStatement = ({ isTruncatedHigh, isTruncatedLow }: Observation, side
   side === 'high' ? isTruncatedHigh : isTruncatedLow;
 
 /** Repeats a request whose response ends before its last tick on the grids to which a server may round. */
-function* requestOnGrid(
-  progress: FetchProgress,
-  window: Window,
-  side: WindowSide,
-  tick: number,
-): FetchSteps<Observation | null> {
+function* requestOnGrid(progress: FetchProgress, window: Window, tick: number): FetchSteps<Observation | null> {
   const { behavior } = progress;
   if (behavior.gridMs > 1 || behavior.gridSearchesLeft-- <= 0) return null;
   // A page may hold less than a day.
   for (const grid of grids.filter((one) => one < dayMs)) {
     behavior.gridMs = grid;
-    const o = yield* requestPage(progress, window, side);
+    const o = yield* requestPage(progress, window, 'low');
     if (o?.times.includes(tick)) return o;
   }
   behavior.gridMs = 1;

@@ -9,13 +9,19 @@ import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } fro
 import type { Observation } from './observation.ts';
 import { grids, widenToGrid } from './server-behavior.ts';
 
-/** What the archive knows of a symbol's ticks, published or journaled. Times in epoch ms. */
-export interface KnownTicks {
+/** What the archive knows of a symbol. Times in epoch ms; null: there is none. */
+export interface KnownSymbol {
+  /** Its ticks, published or journaled. */
   readonly first: number | null;
   readonly last: number | null;
   readonly count: number;
-  /** When the last published response was generated; null: there is none. */
+  /** When the last published response was generated. */
   readonly observedAt: number | null;
+  readonly firstSeen: number;
+  /** By the market lists. */
+  readonly opensAt: number | null;
+  /** The end of its last proven window. */
+  readonly provenTo: number;
 }
 
 export interface ProofContext extends FetchContext {
@@ -29,13 +35,7 @@ export interface ProofContext extends FetchContext {
   getCoverage(symbol: string): Window[];
   /** The part of it that collections claimed which were cut off: where the history of the service begins was not known then. */
   getUnjudged(symbol: string): Window[];
-  getKnownTicks(symbol: string): KnownTicks;
-  /** When a symbol was first seen, when it opened by the lists, and the end of its last proven window, epoch ms. */
-  getProvenSpan(symbol: string): {
-    readonly firstSeen: number;
-    readonly opensAt: number | null;
-    readonly provenTo: number;
-  };
+  getSymbol(symbol: string): KnownSymbol;
   /** The last known tick at or before a time, epoch ms; null if none is found. */
   findTick(symbol: string, at: number): Promise<number | null>;
 }
@@ -96,7 +96,7 @@ export async function findHorizon(context: ProofContext, wanted: number, known: 
   if (oldest - wanted <= dayMs) return null;
   // What opened then has nothing before on any service.
   const older = [...new Set(night.shown.map(({ symbol }) => symbol))].filter(
-    (symbol) => (context.getProvenSpan(symbol).opensAt ?? wanted) < oldest - dayMs,
+    (symbol) => (context.getSymbol(symbol).opensAt ?? wanted) < oldest - dayMs,
   );
   if (older.length < horizonSymbols) return null;
   const byCount = older.sort((a, b) => night.countTicks(b) - night.countTicks(a));
@@ -145,12 +145,12 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
 
 /** Whether a symbol was requested from a time until an hour ago: only then it is known how many rows it has. */
 const isCounted = ({ night, getCoverage }: Pick<ProofContext, 'night' | 'getCoverage'>, symbol: string, w: Window) =>
-  covers(union([...getCoverage(symbol), ...night.listRequested(symbol)]), { from: w.from, to: w.to - hourMs });
+  covers(union([...getCoverage(symbol), ...(night.requested.get(symbol) ?? [])]), { from: w.from, to: w.to - hourMs });
 
 function bound(context: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
-  const { night, getKnownTicks, origin } = context;
+  const { night, getSymbol, origin } = context;
   const { symbol, shown } = edge;
-  const { first, count, observedAt } = getKnownTicks(symbol);
+  const { first, count, observedAt } = getSymbol(symbol);
   // What a poll has before its first known tick, an earlier one requested.
   const isOld = origin === 'poll' && first !== null && first === shown.first;
   // What came before that response, it may not have shown.
@@ -163,7 +163,7 @@ function bound(context: ProofContext, edge: Edge): ReturnType<typeof boundEdge> 
 /** Whether the archive has a tick that the response did not show beyond its edge. */
 async function hasKnownTick(context: ProofContext, { symbol, side, shown }: Edge, window: Window): Promise<boolean> {
   const beyond = side === 'after' ? { from: shown.last! + 1, to: window.to } : { from: window.from, to: shown.first! };
-  const { last } = context.getKnownTicks(symbol);
+  const { last } = context.getSymbol(symbol);
   if (last === null || last < beyond.from) return false;
   const tick = await context.findTick(symbol, beyond.to - 1);
   return tick !== null && tick >= beyond.from;
@@ -171,7 +171,7 @@ async function hasKnownTick(context: ProofContext, { symbol, side, shown }: Edge
 
 /** Whether one more request from the shown tick on can prove more: the server reaches further, and bridges the silence. */
 function deservesLook(context: ProofContext, edge: Edge): boolean {
-  const { firstSeen, provenTo } = context.getProvenSpan(edge.symbol);
+  const { firstSeen, provenTo } = context.getSymbol(edge.symbol);
   const since = edge.side === 'after' ? provenTo : edge.window.to;
   if (context.origin === 'poll' && !isLookDue(Math.max(since, firstSeen), edge.observedAt)) return false;
   const provable = findProvable(edge, context.settleMs);
@@ -243,11 +243,7 @@ async function requestSilences(context: ProofContext): Promise<void> {
 }
 
 /** The time across which open edges and empty responses need a witness, and whether they need one that shows a tick before it. */
-interface NeededReach extends Window {
-  readonly isFromStart: boolean;
-}
-
-const findNeededReach = (open: readonly Edge[], empties: readonly EmptyResponse[]): NeededReach => {
+const findNeededReach = (open: readonly Edge[], empties: readonly EmptyResponse[]) => {
   const all = [...open.map(({ side, shown, window }) => ({ side, from: shown.from, to: window.to })), ...empties];
   return {
     from: all.reduce((min, { from }) => Math.min(min, from), Number.POSITIVE_INFINITY),
@@ -259,7 +255,11 @@ const findNeededReach = (open: readonly Edge[], empties: readonly EmptyResponse[
 /**
  * Requests a symbol with few ticks that has one near the end of the needed time. Resolves to whether nothing more is to be shown so.
  */
-async function requestReach(context: ProofContext, needed: NeededReach, nth: number): Promise<boolean> {
+async function requestReach(
+  context: ProofContext,
+  needed: ReturnType<typeof findNeededReach>,
+  nth: number,
+): Promise<boolean> {
   const { night, clock } = context;
   const now = clock.nowMs();
   const latest = Math.min(needed.to, Math.floor((now - hourMs) / dayMs) * dayMs);
@@ -299,13 +299,13 @@ async function requestMore(
 
 /** What empty responses support. */
 export function findSupports(
-  context: Pick<ProofContext, 'night' | 'getKnownTicks' | 'getCoverage' | 'settleMs'>,
+  context: Pick<ProofContext, 'night' | 'getSymbol' | 'getCoverage' | 'settleMs'>,
   empties: readonly EmptyResponse[],
 ): EmptyWindow[] {
-  const { night, getKnownTicks, settleMs } = context;
+  const { night, getSymbol, settleMs } = context;
   if (night.isSick()) return [];
   return empties.flatMap(({ symbol, observedAt, from, to }) => {
-    const known = getKnownTicks(symbol);
+    const known = getSymbol(symbol);
     const witnessed = night.witness(symbol, { from, to });
     // A store of each symbol's last rows has nothing before the oldest one.
     const isKnown = isCounted(context, symbol, { from: to, to: observedAt });

@@ -158,7 +158,8 @@ const witnessesMin = 20;
 
 /** What the responses of one source showed in one run, in which each is a witness for all others. */
 export class Night {
-  readonly #shown: { readonly symbol: string; readonly shown: Shown }[] = [];
+  /** All responses with ticks, in the order in which they came. */
+  readonly shown: { readonly symbol: string; readonly shown: Shown }[] = [];
   readonly #measures = new Map(Object.keys(measures).map((name) => [name as Measure, new TopTwo()]));
   readonly #mostTicks = new TopTwo();
   /** The first and the last tick of each symbol so far, and how many different ones there are at least. */
@@ -166,7 +167,7 @@ export class Night {
   /** The response of each symbol with the most ticks. */
   readonly #fullest = new Map<string, Shown>();
   /** The windows that were requested of each symbol, with or without ticks. */
-  readonly #requested = new Map<string, readonly Window[]>();
+  readonly requested = new Map<string, readonly Window[]>();
   readonly #known = { requests: 0, empty: 0 };
   #silences = noSilences;
   /** The longest time without ticks before the first tick of each symbol. A store of each symbol's last rows shows it before old ones. */
@@ -177,9 +178,9 @@ export class Night {
 
   /** Adds a response. Empty ones bear no witness. @param times of its ticks, distinct and ascending */
   note(symbol: string, shown: Shown, times: Float64Array): void {
-    this.#requested.set(symbol, union([...(this.#requested.get(symbol) ?? []), { from: shown.from, to: shown.to }]));
+    this.requested.set(symbol, union([...(this.requested.get(symbol) ?? []), { from: shown.from, to: shown.to }]));
     if (shown.count === 0) return;
-    this.#shown.push({ symbol, shown });
+    this.shown.push({ symbol, shown });
     const { from, to, first, last, gap } = shown;
     this.#silences = pickLonger(this.#silences, {
       bridge: gap === null ? null : { symbol, ...gap },
@@ -207,11 +208,6 @@ export class Night {
     return { ...this.#silences, lead: this.#keptLead };
   }
 
-  /** All responses with ticks, in the order in which they came. */
-  get shown(): readonly { readonly symbol: string; readonly shown: Shown }[] {
-    return this.#shown;
-  }
-
   /** How many different ticks of a symbol were shown, at least. */
   countTicks(symbol: string): number {
     return this.#ticks.get(symbol)?.count ?? 0;
@@ -221,11 +217,6 @@ export class Night {
   findLastFrom(symbol: string, first: number): number {
     const fullest = this.#fullest.get(symbol);
     return fullest?.first === first ? fullest.last! : Number.NEGATIVE_INFINITY;
-  }
-
-  /** The windows of a symbol that were requested. */
-  listRequested(symbol: string): readonly Window[] {
-    return this.#requested.get(symbol) ?? [];
   }
 
   /** Counts a request that reaches a tick known before. */
@@ -249,7 +240,7 @@ export class Night {
     const { requests, empty } = this.#known;
     if (this.isSick()) return `${empty} of ${requests} requests that reach a known tick came back empty`;
     const widest = (of: (shown: Shown) => number): number =>
-      this.#shown.reduce((max, { shown }) => Math.max(max, of(shown)), 0);
+      this.shown.reduce((max, { shown }) => Math.max(max, of(shown)), 0);
     const reach = Math.min(
       widest(({ from, last }) => last! - from),
       widest(({ to, first }) => to - first!),
@@ -263,12 +254,12 @@ export class Night {
   /** What the other responses show, for one of them or for an empty one. */
   witness(symbol: string, shown: Window): Witnessed {
     this.#latest ??= new Reach(
-      this.#shown,
+      this.shown,
       ({ from }) => from,
       ({ last }) => last!,
     );
     this.#earliest ??= new Reach(
-      this.#shown,
+      this.shown,
       ({ to }) => -to,
       ({ first }) => -first!,
     );

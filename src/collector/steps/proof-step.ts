@@ -102,10 +102,7 @@ function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Sil
 export function createProofAccess(
   run: Pick<Run, 'context' | 'archive' | 'night' | 'source'>,
   unfinishedSince: number | null,
-): Pick<
-  ProofContext,
-  'night' | 'settleMs' | 'knownSilences' | 'getKnownTicks' | 'getProvenSpan' | 'findTick' | 'getUnjudged'
-> {
+): Pick<ProofContext, 'night' | 'settleMs' | 'knownSilences' | 'getSymbol' | 'findTick' | 'getUnjudged'> {
   const { db } = run.archive.state;
   const { lookbackMs } = getLingerRules(run.context);
   let findTick: FindLastTick | undefined;
@@ -113,18 +110,18 @@ export function createProofAccess(
     night: run.night,
     settleMs: getSettleMs(run.context),
     knownSilences: readSilences(run),
-    getKnownTicks(symbol) {
-      const facts = readSymbol(db, symbol);
-      if (facts === undefined) return { first: null, last: null, count: 0, observedAt: null };
-      const { lastTick } = includeJournaledTicks(db, facts);
-      const published = readPublishedCoverage(db, symbol);
-      const observedAt = published.reduce<number | null>((max, w) => Math.max(max ?? w.fetchedAt, w.fetchedAt), null);
-      return { first: facts.firstTick, last: lastTick, count: facts.ticks, observedAt };
-    },
-    getProvenSpan(symbol) {
+    getSymbol(symbol) {
       const facts = readSymbol(db, symbol) ?? createUnknownSymbol(symbol, run.context.clock.nowMs());
-      const coverage = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
-      return { firstSeen: facts.firstSeen, opensAt: facts.opensAt, provenTo: findProvenEnd(facts, coverage) };
+      const published = readPublishedCoverage(db, symbol);
+      return {
+        first: facts.firstTick,
+        last: includeJournaledTicks(db, facts).lastTick,
+        count: facts.ticks,
+        observedAt: published.reduce<number | null>((max, w) => Math.max(max ?? w.fetchedAt, w.fetchedAt), null),
+        firstSeen: facts.firstSeen,
+        opensAt: facts.opensAt,
+        provenTo: findProvenEnd(facts, readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []),
+      };
     },
     getUnjudged: (symbol) =>
       unfinishedSince === null

@@ -23,6 +23,8 @@ export interface PlannedTicks {
   readonly known: boolean;
 }
 
+const unknownSymbol = { first: null, last: null, count: 0, observedAt: null, firstSeen: 0, opensAt: null, provenTo: 0 };
+
 /**
  * Fetches and journals the windows of a plan.
  * @returns `unknown` if nobody has ticks of the symbol
@@ -80,8 +82,7 @@ export async function fetchTicks(
       night: new Night(),
       settleMs: Number.POSITIVE_INFINITY,
       knownSilences: noSilences,
-      getKnownTicks: () => ({ first: null, last: null, count: 0, observedAt: null }),
-      getProvenSpan: () => ({ firstSeen: 0, opensAt: null, provenTo: 0 }),
+      getSymbol: () => unknownSymbol,
       findTick: async () => null,
       onPage() {
         run.pages++;

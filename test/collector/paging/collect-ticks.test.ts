@@ -95,8 +95,10 @@ async function runCollect(scenario: Given): Promise<Done> {
     night: new Night(),
     settleMs: Number.POSITIVE_INFINITY,
     knownSilences: noSilences,
-    getKnownTicks: () => ({ first: null, last: null, count: 0, observedAt: null }),
-    getProvenSpan: () => ({ firstSeen: 0, opensAt: null, provenTo: 0 }),
+    getSymbol: () => ({
+      ...{ first: null, last: null, count: 0, observedAt: null },
+      ...{ firstSeen: 0, opensAt: null, provenTo: 0 },
+    }),
     findTick: async () => null,
   };
   return { ...(await collectTicks(context, scenario.plans)), requests, covered, progress, claims };

@@ -4,7 +4,7 @@ import { dayMs, hourMs, isWithin, minuteMs, type Window } from '../../../src/bas
 import {
   cutClaim,
   findSupports,
-  type KnownTicks,
+  type KnownSymbol,
   type ProofContext,
   proveEdges,
 } from '../../../src/collector/paging/prove-coverage.ts';
@@ -21,7 +21,7 @@ const each = (fromMs: number, count: number, stepMs: number): number[] =>
 const witness = [...each(0, 72, hourMs), ...each(29 * dayMs, 72, hourMs)];
 
 /** A night in which the witness and a symbol S were shown, and what proves the ends of S. @param unitMs to which the server rounds */
-function startNight(times: readonly number[], known: Partial<KnownTicks>, unitMs = 1) {
+function startNight(times: readonly number[], known: Partial<KnownSymbol>, unitMs = 1) {
   const night = new Night();
   const note = (symbol: string, ticks: readonly number[]) => {
     const t = Float64Array.from(ticks);
@@ -45,8 +45,11 @@ function startNight(times: readonly number[], known: Partial<KnownTicks>, unitMs
     knownSilences: noSilences,
     getCoverage: () => [{ from: start, to: observedAt }],
     getUnjudged: () => [],
-    getKnownTicks: () => ({ first: null, last, count: 0, observedAt: null, ...known }),
-    getProvenSpan: () => ({ firstSeen: observedAt - dayMs, opensAt: null, provenTo: start }),
+    getSymbol: () => ({
+      ...{ first: null, last, count: 0, observedAt: null },
+      ...{ firstSeen: observedAt - dayMs, opensAt: null, provenTo: start },
+      ...known,
+    }),
     findTick: async (_, at) => (last !== null && last <= at ? last : null),
   };
   const edge = (side: Edge['side'], w: Window): Edge => ({

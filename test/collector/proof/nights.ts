@@ -178,13 +178,11 @@ export class Archive {
         onSymbol: () => {},
         getCoverage: (symbol) => union(this.held.get(symbol)!.coverage),
         getUnjudged: () => [],
-        getKnownTicks: (symbol) => {
-          const { facts, times, observedAt } = this.held.get(symbol)!;
-          return { first: facts.firstTick, last: times.at(-1) ?? null, count: facts.ticks, observedAt };
-        },
-        getProvenSpan: (symbol) => {
-          const { facts, coverage } = this.held.get(symbol)!;
-          return { firstSeen: facts.firstSeen, opensAt: facts.opensAt, provenTo: findProvenEnd(facts, coverage) };
+        getSymbol: (symbol) => {
+          const { facts, times, observedAt, coverage } = this.held.get(symbol)!;
+          const { firstTick: first, ticks: count, firstSeen, opensAt } = facts;
+          const provenTo = findProvenEnd(facts, coverage);
+          return { first, last: times.at(-1) ?? null, count, observedAt, firstSeen, opensAt, provenTo };
         },
         findTick: async (symbol, at) => findTick(this.held.get(symbol)!, at),
       },

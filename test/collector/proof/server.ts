@@ -437,6 +437,7 @@ export const habits: readonly Habit[] = [
   ...[60, 400].map((rows) => ({
     ...keepsRows(rows),
     name: `keeps ${rows} rows a symbol, a day's partition 6 h after it`,
+    isPromised: false,
     hasTick: partitioned(6).hasTick!,
   })),
   // The ticks of their first day are not served yet in night 2, so that only two of three empty nights are false.
@@ -534,13 +535,17 @@ export const habits: readonly Habit[] = [
 export const showsAll = ({ isSilent, narrows, budget }: Habit): boolean =>
   isSilent === undefined && (budget === undefined ? narrows === undefined : budget.isOfRows);
 
-/** Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, none with a store of rows. */
+/**
+ * Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, and a store of rows that shows all its
+ * rows.
+ */
 export function arePromised(set: readonly Habit[]): boolean {
   const budgets = set.flatMap(({ budget }) => budget ?? []);
   const hasDataCut = budgets.some(({ isOfRows }) => !isOfRows);
   const isOneSided = new Set(budgets.map(({ side }) => side)).size <= 1;
   const isRowStore = set.some((habit) => habit.isRowStore === true);
-  return set.every(({ isPromised }) => isPromised) && (!hasDataCut || (isOneSided && !isRowStore));
+  const hidesRows = hasDataCut || set.some(({ appears, narrows }) => appears !== undefined || narrows !== undefined);
+  return set.every(({ isPromised }) => isPromised) && (!hasDataCut || isOneSided) && !(isRowStore && hidesRows);
 }
 
 /** A habit of one source only, or from a night on. */

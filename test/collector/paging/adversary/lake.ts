@@ -2,7 +2,7 @@
 import type { CoveredWindow } from '../../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import { subtract, type Window } from '../../../../src/base/window.ts';
-import type { KnownTicks } from '../../../../src/collector/paging/prove-coverage.ts';
+import type { KnownSymbol } from '../../../../src/collector/paging/prove-coverage.ts';
 
 export interface MemoryArchive {
   readonly times: Map<string, Set<number>>;
@@ -10,7 +10,7 @@ export interface MemoryArchive {
   append(record: TickRecord): Promise<void>;
   coverageOf(symbol: string): CoveredWindow[];
   lastTick(symbol: string): number | null;
-  knownTicks(symbol: string): KnownTicks;
+  knownTicks(symbol: string): Omit<KnownSymbol, 'firstSeen' | 'opensAt' | 'provenTo'>;
   findTick(symbol: string, at: number): number | null;
 }
 
