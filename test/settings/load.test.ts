@@ -299,9 +299,9 @@ describe('the key', () => {
   });
 
   test('of a wrong type is hidden too', async () => {
-    const refused = await refusal({ config: write('c.yaml', 'upstream: {api_key: 12345678}') });
+    const refused = await refusal({ config: write('c.yaml', 'upstream: {api_key: 9182736455}') });
     expect(refused).toContain('upstream.api_key is (hidden): expected');
-    expect(refused).not.toContain('1234');
+    expect(refused).not.toContain('91827364');
   });
 
   test('file is rejected if missing, empty or blank', async () => {

@@ -1,4 +1,4 @@
-import { dayMs, type Window } from '../../base/window.ts';
+import type { Window } from '../../base/window.ts';
 import { pageCapMin, type Shown } from '../proof/shown.ts';
 import {
   claim,
@@ -14,7 +14,6 @@ import {
 } from './fetch-steps.ts';
 import type { Observation } from './observation.ts';
 import {
-  grids,
   looksTruncated,
   noteComplete,
   noteTruncated,
@@ -71,10 +70,8 @@ export function* fetchSide(
     });
     if (isContinued && !looksCut(progress, w, page, side)) return end('open');
     const window = toSideWindow(w, side, tick);
-    const asked = yield* requestPage(progress, window, side);
-    if (asked === null) return end('refused');
-    const isShort = side === 'low' && asked.last !== null && asked.last < tick;
-    const next = isShort ? ((yield* requestOnGrid(progress, window, tick)) ?? asked) : asked;
+    const next = yield* requestPage(progress, window, side);
+    if (next === null) return end('refused');
     const hasTick = next.times.includes(tick);
     if (!hasTick || next.times.length === 1) {
       if (ignoresWindow(next)) return end('unheeded', next);
@@ -99,20 +96,6 @@ export function* fetchSide(
 
 const isCutByStatement = ({ isTruncatedHigh, isTruncatedLow }: Observation, side: WindowSide): boolean =>
   side === 'high' ? isTruncatedHigh : isTruncatedLow;
-
-/** Repeats a request whose response ends before its last tick on the grids to which a server may round. */
-function* requestOnGrid(progress: FetchProgress, window: Window, tick: number): FetchSteps<Observation | null> {
-  const { behavior } = progress;
-  if (behavior.gridMs > 1 || behavior.gridSearchesLeft-- <= 0) return null;
-  // A page may hold less than a day.
-  for (const grid of grids.filter((one) => one < dayMs)) {
-    behavior.gridMs = grid;
-    const o = yield* requestPage(progress, window, 'low');
-    if (o?.times.includes(tick)) return o;
-  }
-  behavior.gridMs = 1;
-  return null;
-}
 
 /** Whether a page may be truncated at a side, so that the next poll should not be left to find out. */
 function looksCut({ behavior, options, largestPage }: FetchProgress, w: Window, page: Observation, side: WindowSide) {

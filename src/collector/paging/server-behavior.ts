@@ -1,4 +1,4 @@
-import { dayMs, hourMs, minuteMs, type Window } from '../../base/window.ts';
+import { dayMs, minuteMs, type Window } from '../../base/window.ts';
 import { pageCapMin } from '../proof/shown.ts';
 
 /** The side of a window that a truncated page keeps. */
@@ -167,8 +167,8 @@ export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float6
   behavior.toInclusive ||= atTo;
 }
 
-/** Servers round to whole seconds, minutes, hours or UTC days. In ms. */
-export const grids = [1000, minuteMs, hourMs, dayMs] as const;
+/** Servers round to whole seconds, minutes or UTC days. In ms. */
+export const grids = [1000, minuteMs, dayMs] as const;
 
 export const widenToGrid = ({ from, to }: Window, gridMs: number): Window => ({
   from: Math.floor(from / gridMs) * gridMs,

@@ -429,7 +429,7 @@ export const habits: readonly Habit[] = [
     isSilent: ({ dice }: Asked) => dice.share() < 0.1,
   })),
   // The end of each request is rounded down, so that a page lacks the tick from which it goes on backward.
-  ...[1000, 60_000, hour].map((unit) => ({
+  ...([1000, 60_000, hour, day] as const).map((unit) => ({
     ...capped(`last 100 rows, rounds to ${unit / 1000} s`, 'last', () => 100),
     narrows: rounding(unit, '', false).narrows!,
   })),
