@@ -533,7 +533,7 @@ export const habits: readonly Habit[] = [
 
 /** Whether requests that go on where a response ends bring all ticks: only rows are limited. */
 export const showsAll = ({ isSilent, narrows, budget }: Habit): boolean =>
-  isSilent === undefined && (budget === undefined ? narrows === undefined : budget.isOfRows);
+  isSilent === undefined && narrows === undefined && budget?.isOfRows !== false;
 
 /**
  * Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, and a store of rows that shows all its
