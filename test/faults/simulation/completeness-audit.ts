@@ -56,7 +56,8 @@ export function* findCompletenessErrors(
     const seen = Math.min(first_tick ?? Number.POSITIVE_INFINITY, ...had);
     const starts = [opens_at, first_seen - lookbackMs, seen].filter((from) => from !== null);
     const opened = opens_at ?? Math.min(...starts);
-    const start = served_from === null ? opened : Math.max(opened, Math.min(seen, served_from));
+    // Ticks of the day on which the history of the service begins do not make that day whole.
+    const start = served_from === null ? opened : Math.max(opened, Math.min(served_from, ...had));
     return [start, ...starts, first_seen, ...(served_from === null ? [] : [served_from])];
   };
   for (const [name, moment, isCounted] of [
@@ -90,11 +91,14 @@ export function* findCompletenessErrors(
     for (const window of manifest.lost ?? [])
       if (floorToDay(window.from) === from && exceptions === 0)
         yield `${state}: ${date}, and ${JSON.stringify(window)} is lost`;
-    for (const { symbol, opens_at } of live) {
+    for (const { symbol, opens_at, served_from } of live) {
       if (opens_at === null) continue;
       const claims = (oracle.covers.get(symbol) ?? []).filter((w) => state === 'provisional' || isProven(w));
       const excepted = [...lostWindows, ...takenBack].filter((w) => w.symbol === symbol);
-      const holes = subtractWindows([{ from: Math.max(from, opens_at), to: from + dayMs }], [...claims, ...excepted]);
+      const holes = subtractWindows(
+        [{ from: Math.max(from, opens_at, served_from ?? from), to: from + dayMs }],
+        [...claims, ...excepted],
+      );
       if (holes.length > 0) yield `${state}: ${date}, and ${symbol} lacks a response for ${JSON.stringify(holes)}`;
     }
   }
