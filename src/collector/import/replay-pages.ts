@@ -75,7 +75,7 @@ interface ReplayedPage
   readonly origin: Origin;
   /** Whether it was requested for what it shows: it claims nothing by inference. */
   readonly isRecheck: boolean;
-  /** Whether it heeds its window. If not, it covers the range of its ticks only. */
+  /** Whether it keeps to the requested window. If not, it covers the range of its ticks only. */
   readonly isHeeding: boolean;
   /** Whether it disagrees with the response before it where both show ticks. */
   isDoubtful: boolean;

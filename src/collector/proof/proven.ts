@@ -114,7 +114,7 @@ export function isLookDue(sinceMs: number, nowMs: number): boolean {
   return nights <= nightsMin || Number.isInteger(Math.log2(nights - 1));
 }
 
-/** Nights are told apart by UTC days, and count only this long after the one before, in ms. */
+/** A night is a UTC day with a run. It counts if its first response is at least this long after that of the night before, in ms. */
 const nightMsMin = 12 * hourMs;
 /** So many of the last nights must support a window. */
 const nightsMax = 8;

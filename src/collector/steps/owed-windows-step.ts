@@ -31,7 +31,7 @@ export function recordOwedWindows(
     const facts = readSymbol(db, symbol);
     if (facts === undefined) continue;
     recordServedFrom(db, symbol, Math.min(from, facts.firstSeen));
-    // What failed before somebody was told of, so that it does not end without a word.
+    // A window that was reported as failed is reported as expired too.
     const failedFrom = readOwedWindows(db, symbol).find(({ kind }) => kind === 'failed')?.from;
     const start = isAsked ? requestedFrom : Math.min(facts.firstSeen, failedFrom ?? facts.firstSeen);
     const since = Math.max(start, facts.opensAt ?? start);

@@ -337,7 +337,7 @@ describe('an oddslake that is mirrored', () => {
     expect(behind).toMatchObject([{ from: start + 12 * hour, to: window.to }]);
   });
 
-  test('fails a symbol whose coverage is not to be had, and keeps its ticks if that is refused', async () => {
+  test('fails a symbol whose coverage cannot be fetched, and keeps its ticks if the request is refused', async () => {
     const errors = { S0: failure('refused', 'HTTP 404', 404), S1: failure('transient', 'HTTP 500', 500), S2: null };
     const collected = await runCollect({
       plans: plansOf(3),
