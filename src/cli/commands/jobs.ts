@@ -52,7 +52,7 @@ interface NightlyOptions extends CommonFlags, SourceFlags {
 const printNightlyPlan = (shell: CliContext, flags: NightlyOptions, day: number | null): Promise<void> =>
   withArchive(flags, shell.version, async (archive, context) => {
     const { planNightly } = await import('../../collector/steps/nightly-plan-step.ts');
-    const shown = planNightly(context, archive, day).map(
+    const shown = (await planNightly(context, archive, day)).map(
       ({ source, ticks, rate, isFirst, unmatchedSelectors, ...counts }) => ({
         source,
         ticks,

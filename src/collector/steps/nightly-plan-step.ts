@@ -11,6 +11,7 @@ import { type ExpectedRate, estimatePlans, expectRequestRate, type FetchEstimate
 import { listConfiguredBooks, listLiveSymbols } from './order-books-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import { computePollEnd } from './poll-steps.ts';
+import { coverUnprovenTails } from './proof-step.ts';
 import { isRepeatedNight } from './recheck-step.ts';
 import { createForesight, listUnmatchedSelectors } from './selection-step.ts';
 
@@ -35,24 +36,20 @@ interface NightlyPlan {
  * market lists will name for the first time are not in it.
  * @param day start of the UTC day up to whose end ticks are polled, epoch ms; null: up to now
  */
-export function planNightly(context: Context, archive: Archive, day: number | null): NightlyPlan[] {
+export async function planNightly(context: Context, archive: Archive, day: number | null): Promise<NightlyPlan[]> {
   requireKnownSources(archive, context);
   const end = computePollEnd(context, day);
-  return planSourceRuns(context, [], false).map((run) => planSource(run.context, archive, run.source, end, day));
+  const runs = planSourceRuns(context, [], false);
+  return await Promise.all(runs.map((run) => planSource({ ...run, archive }, end, day)));
 }
 
-function planSource(
-  context: Context,
-  archive: Archive,
-  source: string | null,
-  end: number,
-  day: number | null,
-): NightlyPlan {
+async function planSource(run: PlannedSource, end: number, day: number | null): Promise<NightlyPlan> {
+  const { context, archive, source } = run;
   const { settings } = context;
   const { db } = archive.state;
-  const run = { context, archive, source };
   const foresee = createForesight(context);
-  const { plans, facts } = planTickPolls(run, context.clock.nowMs(), end, [], foresee);
+  const { plans: planned, facts } = planTickPolls(run, context.clock.nowMs(), end, [], foresee);
+  const plans = await coverUnprovenTails(run, planned);
   const ticks = estimatePlans(run, plans, facts);
   const marketLists = countListRequests(run);
   const hasBooks = day === null || day + dayMs > end;
