@@ -32,13 +32,13 @@ export const readEmptyWindows = (db: Database, symbol: string): EmptyWindow[] =>
 
 const nightKey = 'night';
 
-/** What is kept of the last night of a source. */
+/** What is kept of the nights of a source. */
 interface NightRecord<T> {
   /** The first night, epoch ms. */
   readonly since: number;
   /** Why days of this source may stay provisional, one clause; null: no cause is known. */
   readonly cause: string | null;
-  /** The longest silences that it showed. */
+  /** The longest silences that they showed. */
   readonly silences: T;
 }
 

@@ -5,6 +5,7 @@ import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { intersect, isWithin, subtract, union, type Window } from '../../base/window.ts';
 import type { StatedCoverage, Upstream } from '../../client/upstream.ts';
 import type { Edge } from '../proof/proven.ts';
+import { pickLonger, type Silences } from '../proof/shown.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
 import { joinUnservedWindows, staleReason, statedGapReason, toStatedGap } from './fetch-steps.ts';
 import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
@@ -37,6 +38,8 @@ export interface TickCollectOutcome {
   readonly behind: readonly FetchFailure[];
   /** What empty responses support, on the way to three nights. */
   readonly supports: readonly EmptyWindow[];
+  /** The longest silences that it showed, and longer ones of earlier nights of which it got no answer. */
+  readonly silences: Silences;
   /** Set if the service has nothing older of any symbol. */
   readonly horizon: Horizon | null;
   /** Why it is not known whether it has; null: it is known, or it cannot be. */
@@ -89,6 +92,7 @@ class TickCollection {
   #oldestKnown = Number.POSITIVE_INFINITY;
   #horizon: Horizon | null = null;
   #horizonError: string | null = null;
+  #knownSilences: Silences;
   /** The windows without their margin, of plans that have one. */
   readonly #kept = new Map<string, readonly Window[]>();
   readonly #mirrored = new Map<string, Mirrored>();
@@ -96,6 +100,7 @@ class TickCollection {
   constructor(context: TickCollectContext, plans: readonly SymbolPlan[]) {
     const breaker = createCircuitBreaker(context.clock);
     this.#plans = plans;
+    this.#knownSilences = context.knownSilences;
     this.#byName = new Map(plans.map((plan) => [plan.symbol, plan]));
     this.#breaker = breaker;
     for (const { symbol, windows, isFirst, tail, hasMargin } of plans) {
@@ -141,7 +146,7 @@ class TickCollection {
     await this.#judgeEmpties();
     await context.drain();
     if (this.#stopError === null && !context.signal.aborted && context.mirror === undefined) {
-      await proveEdges(context, this.#edges, this.#answeredEmpty);
+      this.#knownSilences = await proveEdges(context, this.#edges, this.#answeredEmpty);
       await this.#expire().catch((error: unknown) => {
         if (!(error instanceof UpstreamError) || error.failure === 'credential') throw error;
         this.#horizonError = error.reason;
@@ -296,6 +301,7 @@ class TickCollection {
       supports: findSupports(context, this.#answeredEmpty).flatMap((support) =>
         this.#clip(support.symbol, support).map((part) => ({ ...support, ...part })),
       ),
+      silences: pickLonger(context.night.silences, this.#knownSilences),
       horizon: this.#horizon,
       horizonError: this.#horizonError,
       stopError: this.#stopError,

@@ -29,7 +29,7 @@ export interface ProofContext extends FetchContext {
   readonly concurrency: number;
   /** Age, in ms, at which the ticks that the server has are taken to be final; see `computeCut`. */
   readonly settleMs: number;
-  /** The longest silences of the last night. */
+  /** The longest silences of earlier nights. */
   readonly knownSilences: Silences;
   /** The durable coverage of a symbol. */
   getCoverage(symbol: string): Window[];
@@ -45,16 +45,16 @@ const yardsticksMax = 3;
 
 /**
  * Proves the ends of what the responses of a run showed, by what its other responses show: after all symbols were requested,
- * and once more after requests for what is still unproven. Appends what is proven.
+ * and once more after requests for what is still unproven. Appends what is proven. Resolves to the known silences that remain so.
  */
 export async function proveEdges(
   context: ProofContext,
   edges: readonly Edge[],
   empties: readonly EmptyResponse[],
-): Promise<void> {
+): Promise<Silences> {
   let open = await claimProven(context, edges);
-  if (open.length === 0 && empties.length === 0) return;
-  await requestSilences(context);
+  if (open.length === 0 && empties.length === 0) return context.knownSilences;
+  const unanswered = await requestSilences(context);
   const needed = findNeededReach(open, empties);
   for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, needed, i)) break;
   open = await claimProven(context, open);
@@ -68,6 +68,7 @@ export async function proveEdges(
     },
   );
   await claimProven(context, again);
+  return unanswered;
 }
 
 /** Where the history of a service begins. Epoch ms. */
@@ -103,7 +104,7 @@ export async function findHorizon(context: ProofContext, wanted: number, known: 
   for (const symbol of byCount.slice(0, horizonSymbols)) {
     const before = { from: wanted, to: oldest };
     const o = await requestMore(context, symbol, before, before, ['refused']);
-    if (o === null || o.received > 0) return null;
+    if (!o || o.received > 0) return null;
   }
   const latest = night.shown.reduce((max, { shown }) => Math.max(max, shown.last!), Number.NEGATIVE_INFINITY);
   return { from: Math.ceil(oldest / dayMs) * dayMs, oldest, latest };
@@ -189,7 +190,7 @@ async function lookAgain(context: ProofContext, { symbol, side, window, shown }:
   const tick = side === 'after' ? shown.last! : shown.first!;
   const requested = side === 'after' ? { from: tick, to: window.to } : { from: window.from, to: tick + 1 };
   const o = await requestContaining(context, symbol, requested, tick, requested);
-  if (o === null || o.countBefore > 1 || o.countAfter > 1) return [];
+  if (!o || o.countBefore > 1 || o.countAfter > 1) return [];
   const outermost = side === 'after' ? o.times.at(-1)! : o.times[0]!;
   // A row cap may have cut it within the millisecond at its end.
   await claimWindow(context, symbol, { from: o.times[0]! + 1, to: o.times.at(-1)! }, o.observedAt, 'confirmed');
@@ -209,10 +210,10 @@ async function requestContaining(
   window: Window,
   tick: number,
   kept: Window | undefined,
-): Promise<Observation | null> {
+): Promise<Observation | null | undefined> {
   const { behavior } = context;
   const first = await requestMore(context, symbol, window, kept);
-  if (first === null || first.times.includes(tick)) return first;
+  if (!first || first.times.includes(tick)) return first;
   if (behavior.gridMs > 1 || behavior.gridSearchesLeft-- <= 0) return null;
   for (const grid of grids) {
     const o = await requestMore(context, symbol, widenToGrid(window, grid), kept);
@@ -224,22 +225,26 @@ async function requestContaining(
 }
 
 /**
- * Requests the longest silences that the last night showed, where this one shows none as long: how far the server answers across
- * a silence between two ticks, and how much emptiness it passes before a first tick and after a last one.
+ * Requests the longest silences that earlier nights showed, where this one shows none as long: how far the server answers across
+ * a silence between two ticks, and how much emptiness it passes before a first tick and after a last one. Resolves to those of
+ * which it got no answer, or in whose place the night has none: a shorter one does not replace them.
  */
-async function requestSilences(context: ProofContext): Promise<void> {
+async function requestSilences(context: ProofContext): Promise<Silences> {
   const { night, clock, knownSilences } = context;
+  const unanswered = { ...knownSilences };
   const to = clock.nowMs();
   for (const kind of ['bridge', 'lead', 'trail'] as const) {
     const silence = pickLonger(night.silences, knownSilences)[kind];
     if (silence === null || silence === night.silences[kind]) continue;
     // Few ticks, which no row cap cuts: up to the first one after a silence, or from the last one before it.
-    if (kind !== 'lead') await requestMore(context, silence.symbol, { from: silence.from, to });
-    else {
-      const lead = { from: Math.ceil(silence.from / dayMs) * dayMs, to: silence.to + 1 };
-      await requestContaining(context, silence.symbol, lead, silence.to, undefined);
-    }
+    const lead = { from: Math.ceil(silence.from / dayMs) * dayMs, to: silence.to + 1 };
+    const o =
+      kind === 'lead'
+        ? await requestContaining(context, silence.symbol, lead, silence.to, undefined)
+        : await requestMore(context, silence.symbol, { from: silence.from, to });
+    if (o !== undefined && night.silences[kind] !== null) unanswered[kind] = null;
   }
+  return unanswered;
 }
 
 /** The time across which open edges and empty responses need a witness, and whether they need one that shows a tick before it. */
@@ -279,7 +284,7 @@ async function requestReach(
 const countPerDay = ({ count, from, to }: Shown): number => count / Math.max(hourMs, to - from);
 
 /**
- * Sends a request that only proves more. Resolves to null if it failed: what is collected stays as it is.
+ * Sends a request that only proves more. Resolves to null if it was refused, to undefined if it failed: what is collected stays.
  * @param kept of which part the ticks are kept; default: what is covered already, so that no lifetime grows by them
  */
 async function requestMore(
@@ -288,11 +293,12 @@ async function requestMore(
   window: Window,
   kept = intersect([window], context.getCoverage(symbol)).at(-1) ?? { from: window.to, to: window.to },
   endured: readonly UpstreamError['failure'][] = ['refused', 'unreachable', 'transient'],
-): Promise<Observation | null> {
+): Promise<Observation | null | undefined> {
   try {
     return await requestWindow(context, symbol, kept, window);
   } catch (error) {
-    if (error instanceof UpstreamError && endured.includes(error.failure)) return null;
+    if (error instanceof UpstreamError && endured.includes(error.failure))
+      return error.failure === 'refused' ? null : undefined;
     throw error;
   }
 }

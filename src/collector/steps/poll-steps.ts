@@ -323,7 +323,7 @@ export async function collectPlans(
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > 0) run.nightCounters.isPagingContradicted = true;
-    if (isNight) await claimRepeated(run, collected.supports, sink, behavior.windowMsMax);
+    if (isNight) await claimRepeated(run, collected, sink, behavior.windowMsMax);
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected, {
       isAsked: origin === 'backfill',
       isFirstNight: unfinishedSince !== null || plans.every(({ isFirst }) => isFirst),

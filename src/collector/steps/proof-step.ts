@@ -1,13 +1,7 @@
 import { findProvenEnd } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
 import { readCurrentCoverageOf, readPublishedCoverage } from '../../archive/journal/coverage-store.ts';
-import {
-  type EmptyWindow,
-  readEmptyWindows,
-  readNight,
-  recordEmptyWindows,
-  recordNight,
-} from '../../archive/journal/empty-responses.ts';
+import { readEmptyWindows, readNight, recordEmptyWindows, recordNight } from '../../archive/journal/empty-responses.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { watchManifest } from '../../archive/read/manifest-watcher.ts';
@@ -17,6 +11,7 @@ import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, union } from '../../base/window.ts';
 import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
+import type { TickCollectOutcome } from '../paging/collect-ticks.ts';
 import { createEmptyRecord } from '../paging/fetch-symbol.ts';
 import type { JournalWriter } from '../paging/journal-writer.ts';
 import { beginAtAnchor, computeProofStart, findUnprovenStart, type SymbolPlan } from '../paging/plan.ts';
@@ -93,7 +88,7 @@ export async function coverUnprovenTails(
   return out;
 }
 
-/** The longest silences that the last night of the source showed. */
+/** The longest silences that nights of the source showed. */
 function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Silences {
   return readNight<Silences>(archive.state.db, source)?.silences ?? noSilences;
 }
@@ -139,7 +134,7 @@ const mirrorCause = 'the oddslake that is mirrored has not proven them';
 /** Records what empty responses support, and claims what three nights support. @param windowMsMax see `describeLimit` */
 export async function claimRepeated(
   run: Run,
-  supports: readonly EmptyWindow[],
+  { supports, silences, stopError }: TickCollectOutcome,
   sink: JournalWriter,
   windowMsMax: number,
 ): Promise<void> {
@@ -147,8 +142,9 @@ export async function claimRepeated(
   const { db } = archive.state;
   db.transaction(() => {
     recordEmptyWindows(db, supports, context.clock.nowMs());
+    // A night that was cut short shows less than there is.
+    if (stopError !== null || context.signal.aborted) return;
     const since = readNight(db, run.source)?.since ?? context.clock.nowMs();
-    const { silences } = run.night;
     const cause = context.settings.source.mirror ? mirrorCause : run.night.describeLimit(windowMsMax);
     recordNight(db, { since, cause, silences }, run.source);
   });

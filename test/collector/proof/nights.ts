@@ -190,7 +190,7 @@ export class Archive {
     );
     this.#memory.set(source, {
       pages: getKnownPages(behavior) ?? {},
-      silences: night.silences,
+      silences: collected.silences,
     });
     this.#claimRepeated(collected, hand.now);
     this.#noteOwed(collected);
