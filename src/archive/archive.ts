@@ -21,7 +21,7 @@ import type { State } from './journal/state.ts';
  *   disk keep their `code`. Failed calls of the state database are an OddslakeError that says what to do.
  * - Processes. Any number of processes may have an archive open. One `Archive` belongs to one thread.
  */
-export interface Archive {
+export interface Archive extends Disposable {
   /** Paths of the archive's files and folders. Fixed while it is open. */
   readonly layout: ArchiveLayout;
   /** How outputs and messages name it: its root, or its address in object storage. */

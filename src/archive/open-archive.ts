@@ -160,6 +160,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
       parsed = keepManifest(hash, manifest);
     },
     close: () => state.close(),
+    [Symbol.dispose]: () => state.close(),
   };
   const readPublishedTicks = openPublishedTicks(archive);
   return archive;

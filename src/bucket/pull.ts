@@ -49,7 +49,7 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
   const { manifest, bucket, files } = remote;
   const { disk, writer, clock, waitMs } = options;
   const { upstream, sources } = readOwner(manifest);
-  const archive = openArchive(
+  using archive = openArchive(
     {
       root: disk.realPath(folder),
       create: true,
@@ -61,34 +61,30 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
     },
     disk,
   );
-  try {
-    const objects = new Map(files.map((file) => [toFileId(file), file]));
-    const fetched = await adoptGeneration(
-      archive,
-      { text: restoreArchiveText(remote.text), manifest: parseLocalManifest(remote), origin: store.url },
-      {
-        fetchFile: (file) => downloadFile(store, objects.get(toFileId(file))!),
-        concurrency: downloadsConcurrent,
-        clock,
-        waitMs,
-        ...(options.signal !== undefined && { signal: options.signal }),
-        ...(options.onProgress !== undefined && { onProgress: options.onProgress }),
-      },
-    );
-    return {
-      url: store.url,
-      folder: archive.layout.root,
-      outcome: fetched.length === 0 ? 'unchanged' : 'pulled',
-      generation: manifest.generation,
-      sequence: bucket.sequence,
-      files: files.length,
-      bytes: sumFileSizes(files).bytes,
-      downloaded: { files: fetched.length, bytes: sumFileSizes(fetched).bytes },
-      requests: { ...store.counts },
-    };
-  } finally {
-    archive.close();
-  }
+  const objects = new Map(files.map((file) => [toFileId(file), file]));
+  const fetched = await adoptGeneration(
+    archive,
+    { text: restoreArchiveText(remote.text), manifest: parseLocalManifest(remote), origin: store.url },
+    {
+      fetchFile: (file) => downloadFile(store, objects.get(toFileId(file))!),
+      concurrency: downloadsConcurrent,
+      clock,
+      waitMs,
+      ...(options.signal !== undefined && { signal: options.signal }),
+      ...(options.onProgress !== undefined && { onProgress: options.onProgress }),
+    },
+  );
+  return {
+    url: store.url,
+    folder: archive.layout.root,
+    outcome: fetched.length === 0 ? 'unchanged' : 'pulled',
+    generation: manifest.generation,
+    sequence: bucket.sequence,
+    files: files.length,
+    bytes: sumFileSizes(files).bytes,
+    downloaded: { files: fetched.length, bytes: sumFileSizes(fetched).bytes },
+    requests: { ...store.counts },
+  };
 }
 
 /** The manifest of the archive, without what that of the bucket adds. */

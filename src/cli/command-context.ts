@@ -247,12 +247,8 @@ export function withArchiveAction<F extends CommonFlags, A>(
 /** Runs work with the archive of the settings open, which has to exist. */
 export async function withLocalArchive<T>(context: Context, work: (archive: Archive) => T | Promise<T>): Promise<T> {
   const { openConfiguredArchive } = await import('../context/open-configured.ts');
-  const archive = openConfiguredArchive(context, false);
-  try {
-    return await work(archive);
-  } finally {
-    archive.close();
-  }
+  using archive = openConfiguredArchive(context, false);
+  return await work(archive);
 }
 
 /** Like withArchive, for commands that change nothing: the archive may be in object storage. */

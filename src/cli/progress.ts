@@ -34,14 +34,18 @@ const widthDefault = 80;
 
 /** Shows the progress of a long task: a bar on a terminal, otherwise at most one log line per 10 s. */
 export async function startProgress(options: ProgressOptions): Promise<ProgressDisplay> {
-  if (!options.isShown) return { update: () => {}, stop: () => {} };
-  return options.canDraw === true ? drawBar(options) : logProgress(options);
+  const display = !options.isShown ? noDisplay : options.canDraw === true ? drawBar(options) : logProgress(options);
+  return { ...display, [Symbol.dispose]: display.stop };
 }
+
+type Drawing = Omit<ProgressDisplay, typeof Symbol.dispose>;
+
+const noDisplay: Drawing = { update() {}, stop() {} };
 
 /** Time between two drawings of the bar, in milliseconds. */
 const drawIntervalMs = 200;
 
-function drawBar(options: ProgressOptions): ProgressDisplay {
+function drawBar(options: ProgressOptions): Drawing {
   const { stream } = options;
   const meter = createMeter(options);
   let timer: NodeJS.Timeout | null = null;
@@ -72,7 +76,7 @@ function drawBar(options: ProgressOptions): ProgressDisplay {
   };
 }
 
-function logProgress(options: ProgressOptions): ProgressDisplay {
+function logProgress(options: ProgressOptions): Drawing {
   const { label, clock, log } = options;
   const meter = createMeter(options);
   let writtenMs = clock.monotonicMs();

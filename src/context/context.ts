@@ -5,7 +5,7 @@ import type { OpenTransport } from '../client/transport.ts';
 import type { Settings } from '../settings/settings.ts';
 
 /** A progress display. */
-export interface ProgressDisplay {
+export interface ProgressDisplay extends Disposable {
   update(update: {
     readonly done: number;
     readonly total?: number;

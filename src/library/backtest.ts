@@ -43,22 +43,18 @@ export async function runBacktest(
   const parsed = parseBacktestSpec(spec);
   if ('faults' in parsed) throw new InvalidBacktestError(parsed.faults);
   const resolved = await resolveStrategy(parsed.spec.entry_executable, async () => null);
-  const archive = openArchive(
+  using archive = openArchive(
     { root, create: false, upstream: null, parts: 1, writer: 'oddslake/backtest' },
     systemDisk,
   );
-  try {
-    const saveTrades = tradesFile === undefined ? undefined : createTradesWriter(archive, tradesFile);
-    return await runResolvedBacktest(archive, parsed.spec, resolved, {
-      ...(saveTrades !== undefined && { saveTrades }),
-      random: systemRandom,
-      signal: signal ?? new AbortController().signal,
-      threads,
-      progress: onProgress ?? (() => {}),
-    });
-  } finally {
-    archive.close();
-  }
+  const saveTrades = tradesFile === undefined ? undefined : createTradesWriter(archive, tradesFile);
+  return await runResolvedBacktest(archive, parsed.spec, resolved, {
+    ...(saveTrades !== undefined && { saveTrades }),
+    random: systemRandom,
+    signal: signal ?? new AbortController().signal,
+    threads,
+    progress: onProgress ?? (() => {}),
+  });
 }
 
 /** @throws UsageError if the file cannot be written */

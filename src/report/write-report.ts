@@ -81,11 +81,7 @@ const createNotWritableError = ({ layout }: Archive, target: string, cause: unkn
 
 /** Writes the report after a run, whose archive is already closed. */
 export async function writeReportAfterRun(context: Context): Promise<void> {
-  const archive = openConfiguredArchive(context, false);
-  try {
-    const { path, bytes, verdict } = await writeReport(archive, context, null);
-    context.log.info({ path, bytes, state: verdict.state }, 'wrote the report');
-  } finally {
-    archive.close();
-  }
+  using archive = openConfiguredArchive(context, false);
+  const { path, bytes, verdict } = await writeReport(archive, context, null);
+  context.log.info({ path, bytes, state: verdict.state }, 'wrote the report');
 }

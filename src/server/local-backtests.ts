@@ -12,12 +12,11 @@ import type { BacktestResult } from '../contract/backtests.ts';
 import { serviceLimits } from './http/connection-limits.ts';
 import { readArchiveLease, readLeaseId, requireArchiveLease } from './jobs/archive-lease.ts';
 import { prepareTradesTarget, removeOrphanTrades, removeTrades, toTradesColumns } from './jobs/trades-files.ts';
-import { openConfiguredWorkspace } from './open-workspace.ts';
+import { withWorkspaceOf } from './open-workspace.ts';
 import { BacktestStore, type ListedBacktest } from './workspace/backtest-store.ts';
 import { toOwnerColumns } from './workspace/owner.ts';
 import { createStrategyStore } from './workspace/strategy-store.ts';
 import { type BacktestRow, createObjectId, type OwnerColumns } from './workspace/tables.ts';
-import type { Workspace } from './workspace/workspace.ts';
 
 // Backtests run and inspected by the operator of an archive; users use the HTTP service.
 
@@ -70,7 +69,7 @@ export async function runLocalBacktest(
   const created_at = clock.nowMs();
   const { savedBacktestsMax, tradesBytesMax } = serviceLimits;
   const withBacktests = <T>(work: (store: BacktestStore) => Promise<T>): Promise<T> =>
-    withDatabase(context, archive, ({ db }) => work(new BacktestStore(db, readLeaseId(archive, random))));
+    withWorkspaceOf(context, archive, ({ db }) => work(new BacktestStore(db, readLeaseId(archive, random))));
   const storeTarget = save
     ? await withBacktests((store) => prepareTradesTarget(archive, store, { id, ...columns }, tradesBytesMax))
     : null;
@@ -124,7 +123,7 @@ async function resolveLocalStrategy(
   save: boolean,
 ): Promise<ResolvedStrategy> {
   if (save || (executable.strategy === null && hasServiceDatabase(context, archive)))
-    return withDatabase(context, archive, async ({ db }) => {
+    return withWorkspaceOf(context, archive, async ({ db }) => {
       if (save && context.settings.service.databaseUrl !== null)
         await requireArchiveLease(db, readArchiveLease(archive, context.random), context.clock.nowMs());
       return await resolveStrategy(executable, (name, version) => createStrategyStore(db).find(owner, name, version));
@@ -143,7 +142,7 @@ export async function listSavedBacktests(
   rowsMax: number,
 ): Promise<{ rows: readonly ListedBacktest[]; more: boolean }> {
   if (!hasServiceDatabase(context, archive)) return { rows: [], more: false };
-  return withDatabase(context, archive, async ({ db }) => {
+  return withWorkspaceOf(context, archive, async ({ db }) => {
     const all = new BacktestStore(db, readLeaseId(archive, context.random));
     const { rows, next } = await all.list(null, { limit: rowsMax, before: null });
     return { rows, more: next !== null };
@@ -156,23 +155,10 @@ export async function listSavedBacktests(
  */
 export async function getSavedBacktest(context: Context, archive: Archive, id: string): Promise<BacktestRow> {
   const row = hasServiceDatabase(context, archive)
-    ? await withDatabase(context, archive, ({ db }) =>
+    ? await withWorkspaceOf(context, archive, ({ db }) =>
         new BacktestStore(db, readLeaseId(archive, context.random)).get(null, id),
       )
     : null;
   if (row !== null) return row;
   throw new UsageError(`This archive has no saved backtest ${id}. Run oddslake backtest list to see the saved ones.`);
-}
-
-async function withDatabase<T>(
-  context: Context,
-  archive: Archive,
-  work: (workspace: Workspace) => Promise<T>,
-): Promise<T> {
-  const workspace = await openConfiguredWorkspace(context, archive, null);
-  try {
-    return await work(workspace);
-  } finally {
-    await workspace.close();
-  }
 }

@@ -26,15 +26,20 @@ export const openConfiguredWorkspace = (
 
 /** Opens the database for a task that verifies no user tokens. If a database URL is set, the archive need not exist. */
 export async function withWorkspace<T>(context: Context, work: (workspace: Workspace) => Promise<T>): Promise<T> {
-  const archive = context.settings.service.databaseUrl === null ? openConfiguredArchive(context, false) : null;
+  using archive = context.settings.service.databaseUrl === null ? openConfiguredArchive(context, false) : null;
+  return await withWorkspaceOf(context, archive, work);
+}
+
+/** The same with the archive open. */
+export async function withWorkspaceOf<T>(
+  context: Context,
+  archive: Archive | null,
+  work: (workspace: Workspace) => Promise<T>,
+): Promise<T> {
+  const workspace = await openConfiguredWorkspace(context, archive, null);
   try {
-    const workspace = await openConfiguredWorkspace(context, archive, null);
-    try {
-      return await work(workspace);
-    } finally {
-      await workspace.close();
-    }
+    return await work(workspace);
   } finally {
-    archive?.close();
+    await workspace.close();
   }
 }

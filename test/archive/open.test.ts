@@ -3,13 +3,14 @@ import { once } from 'node:events';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { requirePublishedManifest } from '../../src/archive/archive.ts';
+import { type Archive, requirePublishedManifest } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { toDayPath } from '../../src/archive/format/layout.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { locateFile } from '../../src/archive/read-published-file.ts';
@@ -31,6 +32,19 @@ import {
 } from './scratch.ts';
 
 const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });
+
+test('an archive is closed at the end of the scope that opened it', () => {
+  let leftOpen: Archive;
+  {
+    using archive = openArchive(
+      { root: scratchFolder(), create: true, upstream: 'https://example.org', parts: 1, writer: 'test' },
+      systemDisk,
+    );
+    leftOpen = archive;
+    expect(leftOpen.state.generation()).toBe(0);
+  }
+  expect(() => leftOpen.state.generation()).toThrow('finalized');
+});
 
 describe('the manifest of an open archive', () => {
   test('is read once per generation, and again after another process has published', async () => {

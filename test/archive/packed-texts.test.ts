@@ -54,12 +54,11 @@ test('rows with texts are the same after a scratch file, wherever they are in it
     });
     const spilled = written.map((rows) => file.append(rows));
     file.close();
-    const reader = openSpillReader();
+    using reader = openSpillReader();
     for (const i of [...spilled.keys()].reverse()) {
       const days = [...listSpilledDays(spilled[i]!)].map((one) => one.spilled);
       expect(reader.read(days).map(listRows)).toEqual(written[i]!.t.length === 0 ? [] : [listRows(written[i]!)]);
     }
-    reader.close();
   });
 });
 

@@ -83,10 +83,11 @@ describe('without a terminal', () => {
 describe('on a terminal', () => {
   test('draws a bar with counts, ticks and remaining time', async () => {
     const { options, lines, pass, text } = setup(true);
-    const progress = await startProgress(options);
-    pass(30_000);
-    progress.update({ done: 25, ticks: 1_234_567 });
-    progress.stop();
+    {
+      using progress = await startProgress(options);
+      pass(30_000);
+      progress.update({ done: 25, ticks: 1_234_567 });
+    }
     expect(text()).toContain('  25 %  25/100 symbols  1.2M ticks  41.2K ticks/s  1m30s left');
     expect(text().endsWith('\n')).toBe(true);
     expect(lines).toEqual([]);

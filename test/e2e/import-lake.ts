@@ -72,6 +72,7 @@ export async function importInto(
         if (label === 'import') onProgress(done);
       },
       stop: () => {},
+      [Symbol.dispose]: () => {},
     }),
   });
   return await job.run(context, flagsOf(paths, rest));

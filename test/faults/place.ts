@@ -146,7 +146,7 @@ export async function contextIn({
     openDatabase,
     openWire,
     random: () => (turn % 1000) / 1000,
-    startDisplay: async () => ({ update: () => {}, stop: () => {} }),
+    startDisplay: async () => ({ update: () => {}, stop: () => {}, [Symbol.dispose]: () => {} }),
   });
 }
 

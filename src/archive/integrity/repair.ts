@@ -66,13 +66,9 @@ const busyAdvice = 'Damaged files are unchanged; run oddslake verify --repair ag
 
 async function withWriteLock<T>(archive: Archive, options: RepairOptions, task: () => T | Promise<T>): Promise<T> {
   const { waitMs, clock, signal } = options;
-  const lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, () => busyAdvice);
-  try {
-    finishIntent(archive);
-    return await task();
-  } finally {
-    lock.release();
-  }
+  using _lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, () => busyAdvice);
+  finishIntent(archive);
+  return await task();
 }
 
 const toIntactReport = ({ generation, files, bytes, state }: VerifyResult): RepairReport => ({

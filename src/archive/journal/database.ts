@@ -6,7 +6,7 @@ import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 type SqlRow = Record<string, SQLInputValue>;
 
 /** A thin wrapper of node:sqlite with cached statements, one kind of write transaction, and readable errors. */
-export interface Database {
+export interface Database extends Disposable {
   run(sql: string, ...values: SQLInputValue[]): { changes: number; id: number };
   all<R = SqlRow>(sql: string, ...values: SQLInputValue[]): R[];
   /** The same as arrays of the columns in order: a half to a third of the time, for reads of thousands of rows. */
@@ -95,6 +95,7 @@ export function openDatabase(
     transaction: (work) => runBracketed('begin immediate', work),
     snapshot: (work) => runBracketed('begin', work),
     close: () => db.close(),
+    [Symbol.dispose]: () => db.close(),
   };
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from '../../base/ports.ts';
 import { createDiskFullError, isOnFullDisk } from './database.ts';
 
 /** An exclusive lock of one process. The system releases it however the process ends. */
-export interface WriteLock {
+export interface WriteLock extends Disposable {
   release(): void;
 }
 
@@ -40,7 +40,8 @@ export function tryLock(path: string): WriteLock | null {
     opened.exec('pragma busy_timeout = 0; pragma journal_mode = memory; begin exclusive');
     // SQLite silently takes a shared lock on a read-only file, which many processes can hold at once.
     if (isWriteRefused(path)) throw new LockRefusedError(path);
-    return { release: () => opened.close() };
+    const release = (): void => opened.close();
+    return { release, [Symbol.dispose]: release };
   } catch (error) {
     db?.close();
     if (error instanceof LockRefusedError) throw error;

@@ -127,12 +127,8 @@ export const refuseOtherSchema = (folder: string): void =>
 export function refuseUnopened(path: string, check: (db: Database) => void): void {
   if (!existsSync(path)) return;
   try {
-    const db = openDatabase(path, inspectBusyMsMax, () => openImmutable(path));
-    try {
-      check(db);
-    } finally {
-      db.close();
-    }
+    using db = openDatabase(path, inspectBusyMsMax, () => openImmutable(path));
+    check(db);
   } catch (error) {
     // It is damaged, or another process is changing it: opening it tells which.
     if (error instanceof UsageError) throw error;
@@ -320,23 +316,18 @@ export function setDamagedStateAside({ root, privateFolder, lockPath }: ArchiveL
   const fault = existsSync(path) ? catchOddslakeError(() => inspectDatabase(path, findDatabaseFault)) : null;
   if (fault === null || (fault instanceof OddslakeError && fault.exitCode !== exitCodes.damaged)) return null;
   const kept = `${damagedFilesFolder}/state-${Math.trunc(statSync(path).mtimeMs)}.sqlite`;
-  const lock = tryLock(lockPath);
+  using lock = tryLock(lockPath);
   if (lock === null) throw new OddslakeError(exitCodes.busy, `${path} is damaged, and another run is publishing.`);
   disk.makeFolder(join(root, damagedFilesFolder));
   for (const end of ['', '-wal', '-shm']) if (existsSync(path + end)) disk.rename(path + end, join(root, kept + end));
-  lock.release();
   return kept;
 }
 
 /** Tries to write, with a statement of no row: SQLite begins a transaction in a read-only file too. @throws OddslakeError */
 export function tryStateWrite(folder: string): null {
-  const db = openDatabase(toStateFilePath(folder), inspectBusyMsMax);
-  try {
-    db.transaction(() => db.run('delete from meta where false'));
-    return null;
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(toStateFilePath(folder), inspectBusyMsMax);
+  db.transaction(() => db.run('delete from meta where false'));
+  return null;
 }
 
 /**
@@ -347,12 +338,8 @@ export function inspectDatabase<T>(path: string, read: (db: Database) => T): T {
   const isAtRest = !existsSync(`${path}-wal`);
   const connect = () => (isAtRest ? openImmutable(path) : new DatabaseSync(path, { readOnly: true }));
   try {
-    const db = openDatabase(path, inspectBusyMsMax, connect);
-    try {
-      return read(db);
-    } finally {
-      db.close();
-    }
+    using db = openDatabase(path, inspectBusyMsMax, connect);
+    return read(db);
   } catch (error) {
     // Another process has started writing meanwhile.
     if (isAtRest && existsSync(`${path}-wal`)) return inspectDatabase(path, read);

@@ -50,14 +50,10 @@ export async function adoptGeneration(
   generation: ForeignGeneration,
   options: AdoptOptions,
 ): Promise<PublishedFile[]> {
-  const lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
-  try {
-    finishIntent(archive);
-    requireReplaceable(archive, generation.origin);
-    return await adoptLocked(archive, generation, options);
-  } finally {
-    lock.release();
-  }
+  using _lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
+  finishIntent(archive);
+  requireReplaceable(archive, generation.origin);
+  return await adoptLocked(archive, generation, options);
 }
 
 /**

@@ -163,31 +163,20 @@ function openIntake<D extends 'ticks' | SeriesDataset>(
     commitTo(state, mergedBins) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
       const merged = new Set(mergedBins.map(toBinKey));
-      withSpillReader((spills) => {
-        for (const [key, { byDataset }] of byKey)
-          for (const entry of byDataset.values())
-            if (merged.has(key)) countFetched(state, entry);
-            else journal(state, entry, spills);
-      });
+      using spills = openSpillReader();
+      for (const [key, { byDataset }] of byKey)
+        for (const entry of byDataset.values())
+          if (merged.has(key)) countFetched(state, entry);
+          else journal(state, entry, spills);
     },
     journalTo(state) {
-      withSpillReader((spills) => {
-        for (const { byDataset } of byKey.values())
-          state.db.transaction(() => {
-            for (const entry of byDataset.values()) journal(state, entry, spills);
-          });
-      });
+      using spills = openSpillReader();
+      for (const { byDataset } of byKey.values())
+        state.db.transaction(() => {
+          for (const entry of byDataset.values()) journal(state, entry, spills);
+        });
     },
   };
-}
-
-function withSpillReader(work: (spills: SpillReader) => void): void {
-  const spills = openSpillReader();
-  try {
-    work(spills);
-  } finally {
-    spills.close();
-  }
 }
 
 const toTicks = ({ t, values }: SeriesRows) => ({ t, p: values[0]! });

@@ -97,37 +97,33 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
       ? undefined
       : findKeptRowGroups(task.old, datasets.ticks.columns, countRowsBefore(old, task.chunks), task.groupRows);
   const files = openPartitionWriter(task, task.intervals, decodeCandleSeries(task.series), task.groupRows, kept);
-  const spills = openSpillReader();
+  using spills = openSpillReader();
   const result = createMergeResult(task.late.length);
-  try {
-    for (const slice of slices) {
-      const chunks = loadSpilled(
-        slice.chunks,
-        spills,
-        (head, { t, values }): TickChunk => ({ ...head, t, p: values[0]! }),
-      );
-      const held = sliceColumns(old, slice);
-      const { columns, ...merged } = mergePart(held, chunks, known, mergeBuffers);
-      const assessed = judgeLostWindows(pickSymbols(task.answers, slice.symbols), task.lost, columns);
-      const published = pickSymbols(task.coverage, slice.symbols);
-      const withdrawn = pickSymbols(task.withdrawn, slice.symbols);
-      const changed = computeChangedCoverage(task, published, withdrawn, assessed.covered, merged.added, columns);
-      // With a single slice it is already known whether the ticks have to be written.
-      files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
-      const late = task.late.map(({ claimed, latenessMsMax }) =>
-        measureLateness(pickSymbols(claimed, slice.symbols), merged.added, { old: held, columns }, latenessMsMax),
-      );
-      addSliceResult(result, {
-        merged,
-        deltas: computeTickDeltas(merged.added, columns),
-        ...assessed,
-        withdrawn,
-        coverage: changed,
-        late,
-      });
-    }
-  } finally {
-    spills.close();
+  for (const slice of slices) {
+    const chunks = loadSpilled(
+      slice.chunks,
+      spills,
+      (head, { t, values }): TickChunk => ({ ...head, t, p: values[0]! }),
+    );
+    const held = sliceColumns(old, slice);
+    const { columns, ...merged } = mergePart(held, chunks, known, mergeBuffers);
+    const assessed = judgeLostWindows(pickSymbols(task.answers, slice.symbols), task.lost, columns);
+    const published = pickSymbols(task.coverage, slice.symbols);
+    const withdrawn = pickSymbols(task.withdrawn, slice.symbols);
+    const changed = computeChangedCoverage(task, published, withdrawn, assessed.covered, merged.added, columns);
+    // With a single slice it is already known whether the ticks have to be written.
+    files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
+    const late = task.late.map(({ claimed, latenessMsMax }) =>
+      measureLateness(pickSymbols(claimed, slice.symbols), merged.added, { old: held, columns }, latenessMsMax),
+    );
+    addSliceResult(result, {
+      merged,
+      deltas: computeTickDeltas(merged.added, columns),
+      ...assessed,
+      withdrawn,
+      coverage: changed,
+      late,
+    });
   }
   return { ...result, files: files.finish(result.merged.isChanged) };
 }

@@ -78,23 +78,19 @@ export function mergeSeriesPart(task: SeriesMergeTask, rowsMax = sliceRowsMax): 
   const times = new Map<string, Float64Array>();
   const isCovered = (symbol: string): boolean => published.has(symbol) || covered.has(symbol);
   let isChanged = false;
-  const spills = openSpillReader();
-  try {
-    for (const { first, end, chunks } of splitPart(old, task.chunks, new Set(), rowsMax, countChunkRows)) {
-      const loaded = loadSpilled(chunks, spills, (head, rows): SeriesChunk => ({ ...head, ...rows }));
-      const merged = mergeSeries(dataset, sliceSeries(old, first, end), loaded, known);
-      const { symbols, offsets, t } = merged.columns;
-      writer.add(merged.columns);
-      isChanged ||= merged.isChanged;
-      for (const conflict of merged.conflicts) conflicts.push(conflict);
-      for (const window of merged.precedence) precedence.push(window);
-      for (const [runId, tally] of merged.tallies) tallies.set(runId, addTallies(tallies.get(runId) ?? noTicks, tally));
-      symbols.forEach((symbol, i) => {
-        if (isCovered(symbol)) times.set(symbol, t.slice(offsets[i]!, offsets[i + 1]!));
-      });
-    }
-  } finally {
-    spills.close();
+  using spills = openSpillReader();
+  for (const { first, end, chunks } of splitPart(old, task.chunks, new Set(), rowsMax, countChunkRows)) {
+    const loaded = loadSpilled(chunks, spills, (head, rows): SeriesChunk => ({ ...head, ...rows }));
+    const merged = mergeSeries(dataset, sliceSeries(old, first, end), loaded, known);
+    const { symbols, offsets, t } = merged.columns;
+    writer.add(merged.columns);
+    isChanged ||= merged.isChanged;
+    for (const conflict of merged.conflicts) conflicts.push(conflict);
+    for (const window of merged.precedence) precedence.push(window);
+    for (const [runId, tally] of merged.tallies) tallies.set(runId, addTallies(tallies.get(runId) ?? noTicks, tally));
+    symbols.forEach((symbol, i) => {
+      if (isCovered(symbol)) times.set(symbol, t.slice(offsets[i]!, offsets[i + 1]!));
+    });
   }
   const coverage = new Map<string, readonly PublishedCoverage[]>();
   for (const symbol of listInputSymbols(task)) {

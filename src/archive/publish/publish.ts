@@ -115,7 +115,7 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
   const prices = startPriceCheck(archive, options);
   for (let attempt = 1; ; attempt++) {
     const { intake } = prices;
-    const lock = await takePublishLock(archive, { ...options, intake });
+    using _lock = await takePublishLock(archive, { ...options, intake });
     try {
       finishIntent(archive);
       prices.begin();
@@ -137,8 +137,6 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
       if (attempt < publishAttemptsMax) continue;
       journalIntake(archive, { intake });
       throw error;
-    } finally {
-      lock.release();
     }
   }
 }
@@ -166,12 +164,8 @@ export async function recoverPublish(
   clock: Clock,
   signal?: AbortSignal,
 ): Promise<void> {
-  const lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal);
-  try {
-    finishIntent(archive);
-  } finally {
-    lock.release();
-  }
+  using _lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal);
+  finishIntent(archive);
 }
 
 type LockedPublishResult = Omit<PublishResult, 'quarantined' | 'priceBreaks'>;

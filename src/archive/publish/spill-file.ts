@@ -145,7 +145,7 @@ export function openSpillReader() {
         };
       });
     },
-    close() {
+    [Symbol.dispose]() {
       spareBuffer = buffer;
       for (const file of files.values()) closeSync(file);
       files.clear();

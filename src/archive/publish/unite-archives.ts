@@ -69,14 +69,12 @@ export interface UniteResult {
  */
 export async function unite(archive: Archive, other: OtherArchive, options: PublishOptions): Promise<UniteResult> {
   for (let attempt = 1; ; attempt++) {
-    const lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
+    using _lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
     try {
       finishIntent(archive);
       return await withStage(archive, (stage) => uniteStaged(openUnion(archive, stage, other, options.runId), options));
     } catch (error) {
       if (!(error instanceof SupersededError) || attempt >= publishAttemptsMax) throw error;
-    } finally {
-      lock.release();
     }
   }
 }

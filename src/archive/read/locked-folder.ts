@@ -61,16 +61,12 @@ function removeLockedFolder(disk: Disk, folder: string, lock: WriteLock): void {
 export function removeAbandonedFolders(disk: Disk, parent: string): void {
   const names = disk.list(parent);
   if (names.length === 0) return;
-  const clearing = tryLockOwn(`${parent}.lock`);
+  using clearing = tryLockOwn(`${parent}.lock`);
   if (clearing === null) return;
-  try {
-    for (const name of new Set(names.map((name) => name.replace(/\.held$/, '')))) {
-      const folder = join(parent, name);
-      const lock = tryLockOwn(folder + lockSuffix);
-      if (lock !== null) removeLockedFolder(disk, folder, lock);
-    }
-  } finally {
-    clearing.release();
+  for (const name of new Set(names.map((name) => name.replace(/\.held$/, '')))) {
+    const folder = join(parent, name);
+    const lock = tryLockOwn(folder + lockSuffix);
+    if (lock !== null) removeLockedFolder(disk, folder, lock);
   }
 }
 

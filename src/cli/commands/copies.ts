@@ -69,22 +69,19 @@ export function addSnapshot(command: Command, shell: CliContext): void {
   withHelp(command, snapshotNotes, snapshotExamples);
   withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const { takeSnapshot } = await import('../../archive/read/snapshot.ts');
-      const display = await context.startDisplay('snapshot', 1, 'files');
-      try {
-        const snapshot = await takeSnapshot(archive, folder, {
-          id: Math.floor(context.random() * 36 ** 8).toString(36),
-          onProgress: (done, total) => display.update({ done, total }),
-          signal: context.signal,
-        });
-        display.stop();
-        const linkText =
-          snapshot.copied === 0 ? 'hard links' : `${snapshot.copied} copied because they could not be linked`;
-        const text = `${snapshot.folder}: generation ${snapshot.generation}, ${formatCount(snapshot.files, 'file')}, ${formatBytes(snapshot.bytes)}, ${linkText}\n`;
-        printResult(flags, snapshot, () => text);
-      } finally {
-        display.stop();
-      }
+      const [{ takeSnapshot }, { withFilesDisplay }] = await Promise.all([
+        import('../../archive/read/snapshot.ts'),
+        import('../../collector/steps/bucket-access.ts'),
+      ]);
+      const { random, signal } = context;
+      const id = Math.floor(random() * 36 ** 8).toString(36);
+      const snapshot = await withFilesDisplay(context, 'snapshot', (onProgress) =>
+        takeSnapshot(archive, folder, { id, onProgress, signal }),
+      );
+      const linkText =
+        snapshot.copied === 0 ? 'hard links' : `${snapshot.copied} copied because they could not be linked`;
+      const text = `${snapshot.folder}: generation ${snapshot.generation}, ${formatCount(snapshot.files, 'file')}, ${formatBytes(snapshot.bytes)}, ${linkText}\n`;
+      printResult(flags, snapshot, () => text);
     }),
   );
 }

@@ -137,19 +137,13 @@ async function readLastStarts(
   const collects = scheduled.some(({ name }) => name !== 'publish');
   // Throws if a source has no address or no key.
   const sources = planSourceRuns(context, [], collects).map(({ source }) => source);
-  const archive = openConfiguredArchive(context, collects);
-  try {
-    // Another process may have run the job for other sources.
-    const findLastStart = (job: ScheduledJobName): number | null => {
-      const starts = (job === 'publish' ? [null] : sources).map((source) =>
-        readLastStart(archive.state.db, job, source),
-      );
-      return starts.reduce((first, at) => (first === null || at === null ? null : Math.min(first, at)));
-    };
-    return new Map(scheduled.map(({ name }) => [name, findLastStart(name)]));
-  } finally {
-    archive.close();
-  }
+  using archive = openConfiguredArchive(context, collects);
+  // Another process may have run the job for other sources.
+  const findLastStart = (job: ScheduledJobName): number | null => {
+    const starts = (job === 'publish' ? [null] : sources).map((source) => readLastStart(archive.state.db, job, source));
+    return starts.reduce((first, at) => (first === null || at === null ? null : Math.min(first, at)));
+  };
+  return new Map(scheduled.map(({ name }) => [name, findLastStart(name)]));
 }
 
 /** Runs a job with its own signal, so that listeners added to it are released with it. */

@@ -125,27 +125,22 @@ async function uniteWith(run: Run, other: OtherArchive): Promise<void> {
   const { clock, waitMs, signal, settings } = context;
   // What is journaled may withdraw coverage, of what is published by then.
   await publishJournal(run);
-  const display = await context.startDisplay('import', 1, 'parts');
-  const workers = openMergeWorkers(context);
-  try {
-    const united = await unite(archive, other, {
-      runId: run.id,
-      clock,
-      waitMs,
-      signal,
-      ...toCompletenessRules(settings),
-      candles: settings.archive.candles,
-      workers: workers.open,
-      onProgress: (done, total) => display.update({ done, total }),
-    });
-    for (const file of united.files) run.files.set(file.path, file);
-    run.bookCounts.snapshots += united.snapshots;
-    run.symbols.planned += united.symbols;
-    run.symbols.done += united.symbols;
-  } finally {
-    await workers.close();
-    display.stop();
-  }
+  using display = await context.startDisplay('import', 1, 'parts');
+  await using workers = openMergeWorkers(context);
+  const united = await unite(archive, other, {
+    runId: run.id,
+    clock,
+    waitMs,
+    signal,
+    ...toCompletenessRules(settings),
+    candles: settings.archive.candles,
+    workers: workers.open,
+    onProgress: (done, total) => display.update({ done, total }),
+  });
+  for (const file of united.files) run.files.set(file.path, file);
+  run.bookCounts.snapshots += united.snapshots;
+  run.symbols.planned += united.symbols;
+  run.symbols.done += united.symbols;
 }
 
 function planArchive({ name, manifest }: OtherArchive): ArchivePlan {

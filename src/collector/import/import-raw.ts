@@ -243,7 +243,7 @@ async function replayBatch(
   // Responses are journaled unchanged, so no scratch files are needed.
   const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
   const writer = new ImportWriter(run, options);
-  const display = await context.startDisplay('raw responses', files.length, 'files');
+  using display = await context.startDisplay('raw responses', files.length, 'files');
   let done = 0;
   const replay = new RawReplay({
     run,
@@ -255,16 +255,12 @@ async function replayBatch(
     onTorn: () => {},
     onProgress: () => display.update({ done, ticks: writer.ticks }),
   });
-  try {
-    for (const file of files) {
-      await replay.take(file).catch(ignoreUnreadableFile);
-      done++;
-    }
-    await replay.finish();
-    await writer.flushJournal();
-  } finally {
-    display.stop();
+  for (const file of files) {
+    await replay.take(file).catch(ignoreUnreadableFile);
+    done++;
   }
+  await replay.finish();
+  await writer.flushJournal();
 }
 
 /** Whether the window of a response overlaps a lost window. */

@@ -89,12 +89,8 @@ export function recordJobEnd(context: Context, ended: readonly EndedRun[], summa
   const runIds = ended.flatMap(({ summary }) => summary.run_id ?? []);
   if (runIds.length === 0) return;
   try {
-    const archive = openConfiguredArchive(context, false);
-    try {
-      endJob(archive.state.db, runIds, summary);
-    } finally {
-      archive.close();
-    }
+    using archive = openConfiguredArchive(context, false);
+    endJob(archive.state.db, runIds, summary);
   } catch (err) {
     context.log.warn({ err }, 'the exit code of the job could not be recorded');
   }

@@ -66,14 +66,10 @@ export async function pushFromSchedule(context: Context): Promise<Summary | null
   let damage: readonly RecordedDamage[] = [];
   let thrown: unknown;
   try {
-    const archive = openConfiguredArchive(context, false);
-    try {
-      generation = archive.state.generation();
-      report = await reportPush(context, archive, pushTaskName);
-      if (report !== null && report.damage !== null) damage = readRecordedDamage(archive.state.db);
-    } finally {
-      archive.close();
-    }
+    using archive = openConfiguredArchive(context, false);
+    generation = archive.state.generation();
+    report = await reportPush(context, archive, pushTaskName);
+    if (report !== null && report.damage !== null) damage = readRecordedDamage(archive.state.db);
     if (report === null) return null;
     thrown = report.damage ?? undefined;
   } catch (error) {

@@ -117,12 +117,8 @@ export async function withFilesDisplay<T>(
   label: string,
   work: (onProgress: (done: number, total: number) => void) => Promise<T>,
 ): Promise<T> {
-  const display = await context.startDisplay(label, 1, 'files');
-  try {
-    return await work((done, total) => display.update({ done, total }));
-  } finally {
-    display.stop();
-  }
+  using display = await context.startDisplay(label, 1, 'files');
+  return await work((done, total) => display.update({ done, total }));
 }
 
 /** Random enough that two machines that push at once differ. */

@@ -74,7 +74,7 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
   const { context, archive } = run;
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
-  const display = await context.startDisplay('order books', symbols.length, 'symbols', () => upstream.counters());
+  using display = await context.startDisplay('order books', symbols.length, 'symbols', () => upstream.counters());
   const sink = openBookJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
   try {
     const collected = await collectBooks(
@@ -98,8 +98,6 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
     // Keep the accepted responses. The original error takes precedence over an error here.
     await sink.drain().catch(() => {});
     throw error;
-  } finally {
-    display.stop();
   }
 }
 

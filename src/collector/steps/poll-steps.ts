@@ -275,7 +275,7 @@ export async function collectPlans(
   const { db } = archive.state;
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
-  const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
+  using display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
   const covered = measureCoveredShare(plans);
   let ticks = 0;
   let done = 0;
@@ -336,8 +336,6 @@ export async function collectPlans(
     // Keep the accepted responses. The original error takes precedence over an error here.
     await sink.drain().catch(() => {});
     throw error;
-  } finally {
-    display.stop();
   }
 }
 

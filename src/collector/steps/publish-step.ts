@@ -45,54 +45,49 @@ export async function publishJournal(
   from: { intake?: ImportBuffer; threads?: MergeThreads | undefined; keepsQuiet?: boolean } = {},
 ): Promise<void> {
   const { context, archive } = run;
-  const display = await context.startDisplay('publish', 1, 'parts');
-  const workers = openMergeWorkers(context, from.threads);
-  try {
-    const published = await publish(archive, {
-      runId: run.id,
-      clock: context.clock,
-      waitMs: context.waitMs,
-      signal: context.signal,
-      ...toCompletenessRules(context.settings),
-      candles: context.settings.archive.candles,
-      // What follows refused rows of an import cannot be told apart from them.
-      intake: run.priceBreaks.some(({ isImport }) => isImport) ? undefined : from.intake,
-      trustedSources: listTrustedSources(context.settings),
-      priceBreaks: run.priceBreaks,
-      ...(from.keepsQuiet === true && { quietWindowsMax }),
-      workers: workers.open,
-      late: listLateTickRules(run),
-      onProgress: (done, total) => display.update({ done, total }),
-    });
-    for (const file of published.files) run.files.set(file.path, file);
-    noteConfirmedLosses(run, published.lacking);
-    const { db } = archive.state;
-    const nowMs = context.clock.nowMs();
-    // If the service is known to leave ticks out, late ticks do not measure lateness: any new request may return more.
-    for (const { source, latenessMs } of published.late)
-      updateRecheckHistory(
-        db,
-        (known) => (known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), latenessMs, nowMs)),
-        source,
-      );
-    if (published.quarantined !== null) {
-      run.warnings.push(formatQuarantinedRows(published.quarantined));
-      // Coverage may be missing because of the damage: no gap is put down to another run.
-      run.polled.covered.clear();
-    }
-    for (const found of published.priceBreaks) notePriceBreak(run, found);
-    if (published.refused.length > 0) {
-      throw new DamageError(
-        `${published.refused.join(' ')} It was not merged; the ticks for it stay in the journal. Run oddslake verify.`,
-      );
-    }
-    if (published.files.length > 0) {
-      const { generation } = published.manifest;
-      context.log.info({ generation, files: published.files.length }, 'published');
-    }
-  } finally {
-    await workers.close();
-    display.stop();
+  using display = await context.startDisplay('publish', 1, 'parts');
+  await using workers = openMergeWorkers(context, from.threads);
+  const published = await publish(archive, {
+    runId: run.id,
+    clock: context.clock,
+    waitMs: context.waitMs,
+    signal: context.signal,
+    ...toCompletenessRules(context.settings),
+    candles: context.settings.archive.candles,
+    // What follows refused rows of an import cannot be told apart from them.
+    intake: run.priceBreaks.some(({ isImport }) => isImport) ? undefined : from.intake,
+    trustedSources: listTrustedSources(context.settings),
+    priceBreaks: run.priceBreaks,
+    ...(from.keepsQuiet === true && { quietWindowsMax }),
+    workers: workers.open,
+    late: listLateTickRules(run),
+    onProgress: (done, total) => display.update({ done, total }),
+  });
+  for (const file of published.files) run.files.set(file.path, file);
+  noteConfirmedLosses(run, published.lacking);
+  const { db } = archive.state;
+  const nowMs = context.clock.nowMs();
+  // If the service is known to leave ticks out, late ticks do not measure lateness: any new request may return more.
+  for (const { source, latenessMs } of published.late)
+    updateRecheckHistory(
+      db,
+      (known) => (known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), latenessMs, nowMs)),
+      source,
+    );
+  if (published.quarantined !== null) {
+    run.warnings.push(formatQuarantinedRows(published.quarantined));
+    // Coverage may be missing because of the damage: no gap is put down to another run.
+    run.polled.covered.clear();
+  }
+  for (const found of published.priceBreaks) notePriceBreak(run, found);
+  if (published.refused.length > 0) {
+    throw new DamageError(
+      `${published.refused.join(' ')} It was not merged; the ticks for it stay in the journal. Run oddslake verify.`,
+    );
+  }
+  if (published.files.length > 0) {
+    const { generation } = published.manifest;
+    context.log.info({ generation, files: published.files.length }, 'published');
   }
 }
 
@@ -131,7 +126,7 @@ function notePriceBreak(run: Run, found: PriceBreak): void {
 export function openMergeWorkers(
   context: Context,
   threads?: MergeThreads,
-): { readonly open: (rows: number) => Promise<MergeWorkers>; close(): Promise<void> } {
+): AsyncDisposable & { readonly open: (rows: number) => Promise<MergeWorkers> } {
   let own: MergeThreads | undefined;
   return {
     async open(rows) {
@@ -139,7 +134,7 @@ export function openMergeWorkers(
         own = await openMergeThreads(context.threads);
       return (threads ?? own)?.parts ?? inlineWorker;
     },
-    close: async () => await own?.close(),
+    [Symbol.asyncDispose]: async () => await own?.close(),
   };
 }
 

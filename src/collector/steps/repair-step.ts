@@ -11,6 +11,7 @@ import { toCompletenessRules } from '../../context/open-configured.ts';
 import type { SymbolPlan } from '../paging/plan.ts';
 import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
+import { withFilesDisplay } from './bucket-access.ts';
 import { collectPlans } from './poll-steps.ts';
 import { publishJournal } from './publish-step.ts';
 import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
@@ -22,21 +23,11 @@ import { listLostTickWindows, toLossKey } from './track-lost-windows.ts';
 export async function repairDamage(run: Run, show?: (repaired: RepairReport) => void): Promise<void> {
   const { context, archive } = run;
   const { clock, waitMs, signal } = context;
-  const display = await context.startDisplay('verify', 1, 'files');
-  let repaired: RepairReport;
   const startedAt = clock.nowMs();
-  try {
-    const onProgress = (done: number, total: number): void => display.update({ done, total });
-    repaired = await repairArchive(archive, {
-      clock,
-      waitMs,
-      signal,
-      ...toCompletenessRules(context.settings),
-      onProgress,
-    });
-  } finally {
-    display.stop();
-  }
+  const rules = toCompletenessRules(context.settings);
+  const repaired = await withFilesDisplay(context, 'verify', (onProgress) =>
+    repairArchive(archive, { clock, waitMs, signal, ...rules, onProgress }),
+  );
   // The repair has verified all published files, and none of them is damaged any more.
   recordVerification(archive, { ...repaired, findings: [] }, run.id, startedAt);
   for (const file of repaired.written) run.files.set(file.path, file);

@@ -197,14 +197,10 @@ async function sendUncacheablePage(
   signal: AbortSignal,
   readPage: (signal: AbortSignal) => Promise<object>,
 ): Promise<FastifyReply> {
-  const release = await computeSemaphore.acquire(signal);
-  try {
-    const page = { ...(await readPage(signal)), generated_at: context.clock.nowMs() };
-    reply.header('oddslake-generation', (page as unknown as { generation: number }).generation);
-    return reply.send(page);
-  } finally {
-    release();
-  }
+  using _permit = await computeSemaphore.acquire(signal);
+  const page = { ...(await readPage(signal)), generated_at: context.clock.nowMs() };
+  reply.header('oddslake-generation', (page as unknown as { generation: number }).generation);
+  return reply.send(page);
 }
 
 async function sendSlice<Query extends HistoricalQuery>(
@@ -253,15 +249,13 @@ function registerSampleRoute(app: App, service: HistoricalService): void {
     async (request, reply) => {
       const signal = createDisconnectSignal(reply);
       const { dataset } = request.params;
-      const release = await scopeToKeyHolder(service, requireKeyHolder(request)).computeSemaphore.acquire(signal);
+      using _permit = await scopeToKeyHolder(service, requireKeyHolder(request)).computeSemaphore.acquire(signal);
       try {
         const columns = datasets[dataset].columns.map(({ name, type }) => ({ name, type }));
         const { file, rows } = await readSample(service, dataset, signal);
         return reply.send({ dataset, file, columns, rows });
       } catch (error) {
         throw toRequestError(error, signal);
-      } finally {
-        release();
       }
     },
   );

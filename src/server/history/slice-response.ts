@@ -56,35 +56,31 @@ async function openChunkSource(
   release: () => void,
   signal: AbortSignal,
 ): Promise<{ source: ChunkSource; generation: number }> {
-  const compute = await computeSemaphore.acquire(signal, false);
-  try {
-    return await history.read(async (generation) => {
-      const { files, defined, slice } = sliceRequest.createStep(generation.manifest);
-      const query = await generation.openQuery(files, defined, signal);
-      try {
-        const ranges = await readKeyRanges(query, slice, sliceRequest.limit, signal);
-        const inFormat = {
-          dataset: sliceRequest.dataset,
-          slice,
-          format: toSliceFormat(fileFormats[format].format, sliceRequest.isCsvSafe),
-        };
-        const chunks = streamSlice(query, inFormat, ranges, signal);
-        let closing: Promise<void> | undefined;
-        const end = async (): Promise<void> => {
-          // Wait for the computation: nothing may be closed while it runs.
-          await chunks.return(undefined).catch(() => {});
-          await query.close().finally(release);
-        };
-        const close = (): Promise<void> => (closing ??= end());
-        return { source: { chunks: chunks, close }, generation: generation.manifest.generation };
-      } catch (error) {
-        await query.close();
-        throw error;
-      }
-    });
-  } finally {
-    compute();
-  }
+  using _permit = await computeSemaphore.acquire(signal, false);
+  return await history.read(async (generation) => {
+    const { files, defined, slice } = sliceRequest.createStep(generation.manifest);
+    const query = await generation.openQuery(files, defined, signal);
+    try {
+      const ranges = await readKeyRanges(query, slice, sliceRequest.limit, signal);
+      const inFormat = {
+        dataset: sliceRequest.dataset,
+        slice,
+        format: toSliceFormat(fileFormats[format].format, sliceRequest.isCsvSafe),
+      };
+      const chunks = streamSlice(query, inFormat, ranges, signal);
+      let closing: Promise<void> | undefined;
+      const end = async (): Promise<void> => {
+        // Wait for the computation: nothing may be closed while it runs.
+        await chunks.return(undefined).catch(() => {});
+        await query.close().finally(release);
+      };
+      const close = (): Promise<void> => (closing ??= end());
+      return { source: { chunks: chunks, close }, generation: generation.manifest.generation };
+    } catch (error) {
+      await query.close();
+      throw error;
+    }
+  });
 }
 
 const symbolCharsMax = 80;

@@ -120,12 +120,8 @@ export function createBodyCompressor(): CompressBody {
   const semaphore = createFairSemaphore(concurrentMax, 0);
   const never = new AbortController().signal;
   return async (coding, bytes) => {
-    const release = await semaphore.acquire(never, false);
-    try {
-      return await compressors[coding](bytes);
-    } finally {
-      release();
-    }
+    using _permit = await semaphore.acquire(never, false);
+    return await compressors[coding](bytes);
   };
 }
 

@@ -1,13 +1,16 @@
 import { ProblemError } from './problem-details.ts';
 
+/** Releases a permit; may be called more than once. */
+type Permit = (() => void) & Disposable;
+
 /** Limits concurrency; requests beyond the limit wait. */
 export interface FairSemaphore {
   /**
-   * Waits for a permit and returns the function that releases it, which may be called more than once.
+   * Waits for a permit.
    * @param bounded false for requests that already held a permit: they are never rejected
    * @throws ProblemError (503, Retry-After) if too many wait; the signal's reason once it is aborted
    */
-  acquire(signal: AbortSignal, bounded?: boolean): Promise<() => void>;
+  acquire(signal: AbortSignal, bounded?: boolean): Promise<Permit>;
   /**
    * A view of the semaphore for one holder. A free permit goes to the waiting holder with the fewest permits, and among
    * equals to the least recently served one. If there are several permits, no holder can have all of them, so that
@@ -55,10 +58,10 @@ export function createFairSemaphore(permits: number, waitingMax: number): FairSe
   const hasRoom = (holder: string, state: HolderState): boolean =>
     inside() < permits && state.running < (holder === anonymousHolder ? permits : Math.max(1, permits - 1));
 
-  function grant(holder: string, state: HolderState): () => void {
+  function grant(holder: string, state: HolderState): Permit {
     state.running++;
     let isInside = true;
-    return () => {
+    const release = (): void => {
       if (!isInside) return;
       isInside = false;
       state.running--;
@@ -67,6 +70,7 @@ export function createFairSemaphore(permits: number, waitingMax: number): FairSe
       grantNext();
       removeIfIdle(holder, state);
     };
+    return Object.assign(release, { [Symbol.dispose]: release });
   }
 
   function grantNext(): void {
@@ -77,7 +81,7 @@ export function createFairSemaphore(permits: number, waitingMax: number): FairSe
     next?.[1].waiting.values().next().value?.();
   }
 
-  async function acquirePermit(holder: string, signal: AbortSignal, bounded: boolean): Promise<() => void> {
+  async function acquirePermit(holder: string, signal: AbortSignal, bounded: boolean): Promise<Permit> {
     signal.throwIfAborted();
     const state = getState(holder);
     if (hasRoom(holder, state)) return grant(holder, state);

@@ -71,12 +71,8 @@ export function openResponseCache(bytesMax: number, compress: CompressBody) {
       // Equal requests of one holder wait for one permit. Those of several holders wait in their own queues, so that
       // holders take turns; the first that gets a permit reads for all.
       (await waiting(`${tag} ${holder}`, signal, async (shared) => {
-        const release = await semaphore.acquire(shared);
-        try {
-          return findCached() ?? (await reading(tag, shared, readAndCache));
-        } finally {
-          release();
-        }
+        using _permit = await semaphore.acquire(shared);
+        return findCached() ?? (await reading(tag, shared, readAndCache));
       }));
     counts[origin]++;
     return result;

@@ -77,12 +77,8 @@ async function* reportStreamErrors(
 async function paceChunks(source: ChunkSource, pacing: PacingOptions): Promise<AsyncGenerator<Uint8Array>> {
   const { semaphore, signal } = pacing;
   const next = async () => {
-    const release = await semaphore.acquire(signal, false);
-    try {
-      return await source.chunks.next();
-    } finally {
-      release();
-    }
+    using _permit = await semaphore.acquire(signal, false);
+    return await source.chunks.next();
   };
   let first: IteratorResult<Uint8Array, unknown>;
   try {

@@ -84,15 +84,11 @@ export function registerBacktestTradesRoute(app: App, context: ServiceContext, {
           return await sendTexts(context, source, ...toUntypedExchange(request, reply));
         }
         const after = decodeTradeCursor(id, cursor);
-        const release = await compute.acquire(signal);
-        try {
-          const { trades, next } = await reader.readPage(path, after, resolveLimit(limit, rowsLimitMax), signal);
-          const next_cursor = next === null ? null : encodeTradeCursor(id, next);
-          const page = { trades, count: trades.length, total: rows, next_cursor, generated_at: clock.nowMs() };
-          return reply.send(page);
-        } finally {
-          release();
-        }
+        using _permit = await compute.acquire(signal);
+        const { trades, next } = await reader.readPage(path, after, resolveLimit(limit, rowsLimitMax), signal);
+        const next_cursor = next === null ? null : encodeTradeCursor(id, next);
+        const page = { trades, count: trades.length, total: rows, next_cursor, generated_at: clock.nowMs() };
+        return reply.send(page);
       } catch (error) {
         if (error instanceof DamageError) {
           context.log.error({ err: error, backtest: request.params.id }, 'the trades of a backtest are damaged');

@@ -222,9 +222,8 @@ class ResearchRuns {
   }
 
   private async requireSmall(user: string, resolved: ResolvedBacktest, signal: AbortSignal): Promise<void> {
-    let release: (() => void) | undefined;
     try {
-      release = await this.counting.forHolder(user).acquire(signal);
+      using _permit = await this.counting.forHolder(user).acquire(signal);
       const count = isTooLarge(
         this.context.archive,
         { ...resolved, ticksMax: this.limits.backtestTicksJobMax },
@@ -234,8 +233,6 @@ class ResearchRuns {
       if (!(await count.finally(() => this.threads.delete(count)))) return;
     } catch (error) {
       throw toRequestError(error, signal);
-    } finally {
-      release?.();
     }
     throw new ProblemError(422, `${formatTooManyTicksMessage(this.limits.backtestTicksJobMax)}. Reduce the request.`, {
       code: 'backtest_too_large',
@@ -243,7 +240,7 @@ class ResearchRuns {
   }
 
   async runNow(user: string, { spec, resolvedStrategy }: ResolvedBacktest, signal: AbortSignal): Promise<string> {
-    const release = await this.running.forHolder(user).acquire(signal);
+    using _permit = await this.running.forHolder(user).acquire(signal);
     const limit = AbortSignal.timeout(this.limits.backtestMsMax);
     try {
       const task = {
@@ -262,8 +259,6 @@ class ResearchRuns {
     } catch (error) {
       signal.throwIfAborted();
       throw limit.aborted ? createTooLongError(this.limits) : toProblem(error, this.limits);
-    } finally {
-      release();
     }
   }
 }

@@ -167,7 +167,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
         clock: timeline.clock(process.isDead),
         random: drawFrom(seed + 100 * processes),
         randomBytes: (count) => Uint8Array.from({ length: count }, () => bytes.below(256)),
-        startDisplay: async () => ({ update: () => {}, stop: () => {} }),
+        startDisplay: async () => ({ update: () => {}, stop: () => {}, [Symbol.dispose]: () => {} }),
       });
       const summary = run(context, flags).then(
         (ended) => {

@@ -54,5 +54,6 @@ export function openWatchedDatabase(
       return db.snapshot(work);
     },
     close: () => db.close(),
+    [Symbol.dispose]: () => db.close(),
   };
 }

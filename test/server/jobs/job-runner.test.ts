@@ -12,7 +12,7 @@ async function ran(lost: number): Promise<string[]> {
   const clock = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 1000, signal) };
   const runner = new JobRunner<{ id: string }>(
     {
-      tryLock: () => ({ release() {} }),
+      tryLock: () => ({ release() {}, [Symbol.dispose]() {} }),
       jobs: {
         async releaseAll() {
           if (state === 'running') state = 'waiting';
