@@ -31,7 +31,7 @@ export const recordCollectedEnd = (db: Database, symbol: string, toMs: number): 
 
 const toBeginKey = (origin: string, source: string | null): string => toSourceKey(`${origin}_begun`, source);
 
-/** Reads when the first collection since the last finished one began, epoch ms; null: the last one was not cut off. */
+/** Reads when the first collection since the last finished one began, by the clock of the service, epoch ms; null: none was cut off. */
 export const readUnfinished = (db: Database, origin: string, source: string | null): number | null =>
   Number(getMeta(db, toBeginKey(origin, source)) || 0) || null;
 

@@ -28,7 +28,7 @@ import {
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { formatDay, formatIsoUtc } from '../../base/time.ts';
-import { dayMs, subtract, type Window } from '../../base/window.ts';
+import { dayMs, minuteMs, subtract, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
 import {
   getConfiguredSymbols,
@@ -282,7 +282,7 @@ export async function collectPlans(
   const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source));
   behavior.omitsTicks = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null;
   const unfinishedSince = readUnfinished(db, origin, run.source);
-  if (!isRecheck) recordUnfinished(db, origin, run.source, unfinishedSince ?? clock.nowMs());
+  let begun = unfinishedSince;
   const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
     const collected = await collectTicks(
@@ -296,6 +296,11 @@ export async function collectPlans(
         signal,
         ...sink,
         append(record) {
+          // By the clock of the service, which dates its claims.
+          if (!isRecheck && begun === null) {
+            begun = record.observedAt - minuteMs;
+            recordUnfinished(db, origin, run.source, begun);
+          }
           covered.noteCovered(record.symbol, record.covered);
           noteRecordCoverage(run, record);
           if (origin === 'poll') noteTickTimes(run, record.ticks);

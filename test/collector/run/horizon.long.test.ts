@@ -13,8 +13,14 @@ import type { Reply, TicksBody } from './scripted-service.ts';
 
 const names = ['ONE', 'TWO', 'SIX', 'TEN'];
 
-/** A service that keeps `keptMs` of ticks that never ended, each symbol's at another pace. */
-async function startKeeping(keptMs: number, symbols = names, refuses = false, opensAt: number | null = null) {
+/** A service that keeps `keptMs` of ticks that never ended, each symbol's at another pace. @param skewMs how far its clock is ahead */
+async function startKeeping(
+  keptMs: number,
+  symbols = names,
+  refuses = false,
+  opensAt: number | null = null,
+  skewMs = 0,
+) {
   const { box, contextAt } = await scriptedLake(at(0), symbols, [...fewFiles, 'poll.recheck_share=0']);
   box.script = {
     markets: (honest) => ({
@@ -33,7 +39,7 @@ async function startKeeping(keptMs: number, symbols = names, refuses = false, op
       const ticks = [];
       for (let t = Math.ceil(Math.max(from, kept) / step) * step; t < Math.min(to, box.nowMs); t += step)
         ticks.push({ t, p: (t % 97) / 100 });
-      return { symbol, ticks, count: ticks.length, generated_at: box.nowMs };
+      return { symbol, ticks, count: ticks.length, generated_at: box.nowMs + skewMs };
     },
   };
   const readManifest = async (): Promise<Manifest> => {
@@ -122,8 +128,15 @@ test('markets that opened when the ticks begin show no horizon', async () => {
   expect(days[dayOf(oldest + dayMs)]?.state).toBe('complete');
 });
 
-test.each([2, 9, 17])('a first night cut off after %i requests is judged by the next one', async (cut) => {
-  const { box, night, readDays } = await startKeeping(3 * dayMs);
+test.each([
+  [2, 'right'],
+  [9, 'right'],
+  [17, 'right'],
+  [9, 'two hours behind'],
+])('a first night cut off after %i requests is judged by the next one, by a clock that is %s', async (cut, clock) => {
+  const skewMs = clock === 'right' ? 0 : -2 * hourMs;
+  const { box, night, readDays } = await startKeeping(3 * dayMs, names, false, null, skewMs);
+  box.sendsDate = false;
   const script = box.script.ticks!;
   let left = cut;
   box.script.ticks = (...given) => (left-- > 0 ? script(...given) : (response) => void response.destroy());
@@ -138,6 +151,8 @@ test.each([2, 9, 17])('a first night cut off after %i requests is judged by the 
   for (const { reason } of second.failures) expect(reason).toMatch(/^expired: the service has no ticks before/);
   expect(await night(2)).toMatchObject({ exit_code: 0, failures: [] });
   const days = await readDays();
+  // What is before has expired, or was never expected.
+  for (const n of [-6, -4]) expect(days[dayOf(at(n))]?.state ?? 'empty').toMatch(/^(empty|complete_with_exceptions)$/);
   for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state).not.toBe('complete');
   for (const n of [-1, 0]) expect(days[dayOf(at(n))]!.state).toBe('complete');
 });
