@@ -209,20 +209,15 @@ export async function withContext<T>(
   }
 }
 
+type ArchiveWork<T> = (archive: Archive, context: Context) => T | Promise<T>;
+type ArchiveFlags = CommonFlags & SourceFlags;
+
 /** Like withContext, with the archive open. For commands that require an existing archive. */
-export const withArchive = <T>(
-  flags: CommonFlags & SourceFlags,
-  version: string,
-  work: (archive: Archive, context: Context) => T | Promise<T>,
-): Promise<T> =>
+export const withArchive = <T>(flags: ArchiveFlags, version: string, work: ArchiveWork<T>): Promise<T> =>
   withContext(flags, version, false, (context) => withLocalArchive(context, (archive) => work(archive, context)));
 
 /** Like withArchive, for commands that write to the archive. */
-export const withOwnArchive = <T>(
-  flags: CommonFlags & SourceFlags,
-  version: string,
-  work: (archive: Archive, context: Context) => T | Promise<T>,
-): Promise<T> =>
+export const withOwnArchive = <T>(flags: ArchiveFlags, version: string, work: ArchiveWork<T>): Promise<T> =>
   withContext(flags, version, false, (context) => {
     requireOwner(context.settings);
     return withLocalArchive(context, (archive) => work(archive, context));
@@ -236,7 +231,7 @@ export const withOwnArchive = <T>(
 export function withArchiveAction<F extends CommonFlags, A>(
   subcommand: Command,
   version: string,
-  getWork: (argument: A, flags: F) => (archive: Archive, context: Context) => Promise<void>,
+  getWork: (argument: A, flags: F) => ArchiveWork<void>,
 ): void {
   withCommonFlags(subcommand, ['--no-progress', '--strict']).action((argument: A, _own: object, command: Command) => {
     const flags = command.optsWithGlobals<F>();
@@ -252,11 +247,7 @@ export async function withLocalArchive<T>(context: Context, work: (archive: Arch
 }
 
 /** Like withArchive, for commands that change nothing: the archive may be in object storage. */
-export const withReadableArchive = <T>(
-  flags: CommonFlags & SourceFlags,
-  version: string,
-  work: (archive: Archive, context: Context) => T | Promise<T>,
-): Promise<T> =>
+export const withReadableArchive = <T>(flags: ArchiveFlags, version: string, work: ArchiveWork<T>): Promise<T> =>
   withContext(flags, version, false, (context) => openReadableArchive(context, (archive) => work(archive, context)));
 
 /**

@@ -27,14 +27,7 @@ import {
 export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upstream {
   checkApiKey(options.apiKey);
   const { origin, prefix } = parseBaseUrl(options.baseUrl);
-  const counters = (): UpstreamCounters => ({
-    ...session.counts,
-    throttledMs: Math.round(session.limiter.throttledMs()),
-    waitedMs: Math.round(session.limiter.waitedMs()),
-    allowedPerSecond: session.limiter.allowedPerSecond(),
-    usedShare: session.limiter.usedShare(),
-    heldBackMs: Math.round(session.limiter.remainingPauseMs()),
-  });
+  const counters = (): UpstreamCounters => ({ ...session.counts, ...session.limiter.getUse() });
   const session = createSession(options, origin, deps, () => deps.onCounters?.(counters()));
   const checks = { ticks: createFieldCheck(), markets: createFieldCheck(), orderbook: createFieldCheck() };
   const getAskedAt = (query: { readonly askedAt?: number }): number => query.askedAt ?? deps.clock.nowMs();

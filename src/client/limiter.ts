@@ -4,6 +4,7 @@ import type { RateStateStore } from '../base/rate-state.ts';
 import { getRateInForce, type InferredRate, parseInferredRate, updateInferredRate } from './adaptive-rate.ts';
 import { RateLease } from './rate-lease.ts';
 import { checkRate, createSlidingWindow, readRateState } from './sliding-window.ts';
+import type { UpstreamCounters } from './upstream.ts';
 
 /** The service requested a pause longer than the client waits. */
 export class PauseTooLongError extends Error {
@@ -254,30 +255,16 @@ export class RateLimiter {
     return this.#inFlight;
   }
 
-  /** Time during which the rate limit held back a waiting task, in ms. */
-  waitedMs(): number {
-    return this.#waitedMs;
-  }
-
-  /** Total time of pauses, without double counting, in ms. */
-  throttledMs(): number {
-    return this.#throttledMs;
-  }
-
-  /** The rate in force, in requests per second. */
-  allowedPerSecond(): number {
-    return this.#getRate();
-  }
-
-  /** The share of the allowed rate, 0 to 1, that was used while there were tasks. */
-  usedShare(): number {
+  /** Waits so far, and the rate. A pause that is part of another one counts once. */
+  getUse(): Omit<UpstreamCounters, 'requests' | 'retries' | 'bytes'> {
     this.#noteUse();
-    return this.#utilization.computeShare();
-  }
-
-  /** Remaining time of the current pause, in ms. */
-  remainingPauseMs(): number {
-    return Math.max(0, this.#resumeMs - this.#clock.monotonicMs());
+    return {
+      throttledMs: Math.round(this.#throttledMs),
+      waitedMs: Math.round(this.#waitedMs),
+      allowedPerSecond: this.#getRate(),
+      usedShare: this.#utilization.computeShare(),
+      heldBackMs: Math.round(Math.max(0, this.#resumeMs - this.#clock.monotonicMs())),
+    };
   }
 }
 

@@ -1,13 +1,11 @@
 import recordedExamples from '../../config/openapi-examples.json' with { type: 'json' };
+import { isObject } from '../contract/parsed-schema.ts';
 import { strategySchemas } from '../contract/strategy-language.ts';
 
 type JsonObject = Record<string, unknown>;
 
 /** Keywords whose values are data and contain no schemas. */
 const dataKeywords = new Set(['const', 'default', 'enum', 'example', 'examples']);
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Whether a schema is of integers that may exceed 32 bits: generators of typed languages assume 32 bits without a format. */
 const isLongInteger = ({ type, format, maximum = Infinity }: JsonObject): boolean =>

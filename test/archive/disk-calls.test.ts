@@ -199,9 +199,7 @@ describe('a folder', () => {
   test('that is empty below an unreadable folder is accepted, but no other failure', () => {
     const root = scratchFolder();
     diskWith({ openFolder: failing('EACCES') }).makeFolder(root);
-    expect(() => diskWith({ openFolder: failing('EIO') }).makeFolder(root)).toThrow(
-      'The disk failed: could not create',
-    );
+    expect(() => diskWith({ openFolder: failing('EIO') }).makeFolder(root)).toThrow('The disk failed: could not sync');
   });
 });
 

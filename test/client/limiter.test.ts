@@ -65,7 +65,7 @@ test('starts nothing during a pause, including waiting requests', async () => {
     ['b', 2050],
     ['c', 2150],
   ]);
-  expect(limiter.throttledMs()).toBe(2000);
+  expect(limiter.getUse().throttledMs).toBe(2000);
 });
 
 test('counts overlapping pauses once', async () => {
@@ -73,7 +73,7 @@ test('counts overlapping pauses once', async () => {
   limiter.pause(1000);
   await clock.pass(400);
   limiter.pause(1000);
-  expect(limiter.throttledMs()).toBe(1400);
+  expect(limiter.getUse().throttledMs).toBe(1400);
 });
 
 test('counts the wait for the rate without the pauses', async () => {
@@ -82,7 +82,7 @@ test('counts the wait for the rate without the pauses', async () => {
   for (const name of ['a', 'b', 'c']) void run(name);
   await clock.pass(3000);
   // a starts when the pause ends, b and c 100 ms after each other.
-  expect(limiter.waitedMs()).toBe(200);
+  expect(limiter.getUse().waitedMs).toBe(200);
 });
 
 test('fails instead of waiting for a pause beyond the limit', async () => {
@@ -130,7 +130,7 @@ test('shares rate, pauses and the lowest rate with others of the same store', as
   void run();
   await clock.pass(4000);
   expect(starts.slice(5)).toEqual([3900]);
-  expect(quick!.throttledMs()).toBe(3000);
+  expect(quick!.getUse().throttledMs).toBe(3000);
   // The slow one has not refreshed its rate for too long.
   await clock.pass(10_000);
   starts.length = 0;

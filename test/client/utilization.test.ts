@@ -46,11 +46,11 @@ test('a limiter with fast tasks uses its full rate, and one with slow tasks does
     );
     await clock.pass(30_000);
     await Promise.all(all);
-    expect(limiter.usedShare()).toBeGreaterThanOrEqual(shareMin);
-    expect(limiter.usedShare()).toBeLessThanOrEqual(shareMax);
-    expect(limiter.allowedPerSecond()).toBe(10);
-    expect(limiter.remainingPauseMs()).toBe(0);
+    expect(limiter.getUse().usedShare).toBeGreaterThanOrEqual(shareMin);
+    expect(limiter.getUse().usedShare).toBeLessThanOrEqual(shareMax);
+    expect(limiter.getUse().allowedPerSecond).toBe(10);
+    expect(limiter.getUse().heldBackMs).toBe(0);
     limiter.pause(5000);
-    expect(limiter.remainingPauseMs()).toBe(5000);
+    expect(limiter.getUse().heldBackMs).toBe(5000);
   }
 });

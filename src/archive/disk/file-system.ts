@@ -138,16 +138,6 @@ function syncEmpty(calls: FileSystemCalls, path: string): void {
   }
 }
 
-function makeFolder(calls: FileSystemCalls, path: string): void {
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
-    syncEmpty(calls, path);
-    return;
-  }
-  makeFolder(calls, dirname(path));
-  createFolder(calls, path);
-  syncFolder(calls, dirname(path));
-}
-
 function createFolder(calls: FileSystemCalls, path: string): void {
   try {
     calls.makeFolder(path);
@@ -171,7 +161,7 @@ function makeFolders(calls: FileSystemCalls, paths: readonly string[]): void {
     addMissing(dirname(path));
     missing.add(path);
   };
-  for (const path of paths) addMissing(path);
+  for (const path of paths) explainDiskErrors('create', path, () => addMissing(path));
   for (const path of existing) explainDiskErrors('sync', path, () => syncEmpty(calls, path));
   const levels = Map.groupBy(missing, (path) => path.split(sep).length);
   for (const [, level] of [...levels].sort(([a], [b]) => a - b)) {
@@ -263,7 +253,7 @@ export function createDisk(calls: FileSystemCalls, startSync: StartSync = async 
         calls.close(file);
       }
     },
-    makeFolder: (path) => explainDiskErrors('create', path, () => makeFolder(calls, path)),
+    makeFolder: (path) => makeFolders(calls, [path]),
     makeFolders: (paths) => makeFolders(calls, paths),
     makeVolatileFolder: (path) => explainDiskErrors('create', path, () => makeScratch(calls, path)),
     rename: (from, to) => explainDiskErrors('rename', `${from} to ${to}`, () => calls.rename(from, to)),
@@ -334,29 +324,19 @@ function explainDiskErrors<T>(operation: string, path: string, work: () => T): T
   try {
     return work();
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOSPC' || code === 'EDQUOT') {
-      throw new DiskFullError(
-        `The disk is full: could not ${operation} ${path}. Free some space and run again; no accepted data is lost.`,
-        { cause: error },
-      );
+    const { code = '' } = error as NodeJS.ErrnoException;
+    const what = `${operation} ${path}`;
+    if (['ENOSPC', 'EDQUOT'].includes(code)) {
+      const message = `The disk is full: could not ${what}. Free some space and run again; no accepted data is lost.`;
+      throw new DiskFullError(message, { cause: error });
     }
-    if (code === 'EIO') {
-      throw new OddslakeError(
-        exitCodes.unexpected,
-        `The disk failed: could not ${operation} ${path}. Check the disk and run again; no accepted data is lost.`,
-        { cause: error },
-      );
-    }
-    if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
-      throw new OddslakeError(
-        exitCodes.unexpected,
-        `Not allowed to ${operation} ${path}. Check owners and permissions, and whether a file is immutable or its file system read-only.`,
-        {
-          cause: error,
-        },
-      );
-    }
+    const message =
+      code === 'EIO'
+        ? `The disk failed: could not ${what}. Check the disk and run again; no accepted data is lost.`
+        : ['EACCES', 'EPERM', 'EROFS'].includes(code)
+          ? `Not allowed to ${what}. Check owners and permissions, and whether a file is immutable or its file system read-only.`
+          : null;
+    if (message !== null) throw new OddslakeError(exitCodes.unexpected, message, { cause: error });
     throw error;
   }
 }

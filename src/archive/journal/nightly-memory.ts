@@ -1,9 +1,10 @@
 import { formatCount } from '../../base/format-quantity.ts';
-import { getSymbolRange, qualifySymbol } from '../../base/source-name.ts';
+import { qualifySymbol } from '../../base/source-name.ts';
 import { formatDay, parseDayStart } from '../../base/time.ts';
 import type { Manifest, PublishedList } from '../format/manifest.ts';
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
 import { emptyRecheckHistory, type RecheckHistory } from './recheck-results.ts';
+import { selectSymbolsOf } from './symbol-store.ts';
 
 // Facts about a server are those of one source. `source` is its name, or null for the only service of an archive.
 
@@ -58,7 +59,7 @@ export function updateRecheckHistory(
 const allViews = '*';
 
 /** The outcome of fetching one market list. */
-interface MarketListing {
+export interface MarketListing {
   readonly view: string;
   /** Time of the list, epoch ms. */
   readonly at: number;
@@ -185,20 +186,13 @@ export interface SourceLists {
   readonly views: readonly string[];
 }
 
-/** A condition that selects the listings of a source, and its values. */
-function selectListings(source: string | null): { where: string; values: string[] } {
-  if (source === null) return { where: 'true', values: [] };
-  const { from, to } = getSymbolRange(source);
-  return { where: '(view >= ? and view < ?)', values: [from, to] };
-}
-
 /**
  * Reads the UTC midnight of the last day with a market list request; null if there was none. Of several sources, it is
  * the earliest of their last days: two sources need not be polled at the same time of a day.
  */
 export function findLastListedDay(db: Database, sources: readonly (string | null)[] = [null]): number | null {
   const days = sources.flatMap((source) => {
-    const { where, values } = selectListings(source);
+    const { where, values } = selectSymbolsOf(source, 'view');
     return db.one<{ day: number | null }>(`select max(day) as day from listings where ${where}`, ...values)?.day ?? [];
   });
   return days.length === 0 ? null : Math.min(...days);
@@ -221,7 +215,7 @@ export function readDayLists(
   views: readonly string[],
   source: string | null = null,
 ): (day: number) => DayLists {
-  const { where, values } = selectListings(source);
+  const { where, values } = selectSymbolsOf(source, 'view');
   const first =
     db.one<{ day: number | null }>(`select min(day) as day from listings where ${where}`, ...values)?.day ?? null;
   if (first === null) return () => ({ isComplete: true, doubt: null });

@@ -162,17 +162,16 @@ export function changeIdentity({ db }: State, identity: NewIdentity): void {
   });
 }
 
+const hasRowsIn = (db: Database, tables: readonly string[]): boolean =>
+  tables.some((table) => db.one(`select 1 from ${table} limit 1`) !== undefined);
+
+const journalTables = ['journal_markets', 'journal_books', 'journal_series'] as const;
+
 /** Whether a state has anything from a source: lists and order books are journaled without ticks. */
-const hasCollected = (db: Database): boolean =>
-  ['symbols', 'journal_markets', 'journal_books', 'journal_series'].some(
-    (table) => db.one(`select 1 from ${table} limit 1`) !== undefined,
-  );
+const hasCollected = (db: Database): boolean => hasRowsIn(db, ['symbols', ...journalTables]);
 
 /** Whether anything is journaled that no publish has consumed. */
-export const hasJournaledRows = (db: Database): boolean =>
-  ['journal', 'journal_markets', 'journal_books', 'journal_series'].some(
-    (table) => db.one(`select 1 from ${table} limit 1`) !== undefined,
-  );
+export const hasJournaledRows = (db: Database): boolean => hasRowsIn(db, ['journal', ...journalTables]);
 
 const sourcesKey = 'sources';
 

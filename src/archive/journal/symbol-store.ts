@@ -63,11 +63,11 @@ export const readSuspendedSymbols = (db: Database, source: string | null = null)
 export const readUnselectedSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
   readSymbolsWhere(db, 'symbol in (select symbol from unselected where t_to is null)', [], source);
 
-/** A condition that selects the symbols of a source, and its values. */
-export function selectSymbolsOf(source: string | null): { where: string; values: string[] } {
+/** A condition that selects the rows of a source, and its values. @param column has names that are qualified as symbols are */
+export function selectSymbolsOf(source: string | null, column = 'symbol'): { where: string; values: string[] } {
   if (source === null) return { where: 'true', values: [] };
   const { from, to } = getSymbolRange(source);
-  return { where: '(symbol >= ? and symbol < ?)', values: [from, to] };
+  return { where: `(${column} >= ? and ${column} < ?)`, values: [from, to] };
 }
 
 /** Counts the active symbols according to the market lists, without those that are not to be collected. */

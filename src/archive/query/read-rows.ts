@@ -1,7 +1,7 @@
 import type { DuckDBConnection, DuckDBDataChunk, DuckDBInstance } from '@duckdb/node-api';
 import type { CellValue } from './convert-values.ts';
 import { readNumberVector, readTextVector } from './read-vectors.ts';
-import { buildStartSettings, quoteLiteral } from './views.ts';
+import { buildStartSettings, quoteIdentifier, quoteLiteral } from './views.ts';
 
 /** A file of rows and how to read it. The caller has parsed the header of a CSV file. */
 export type RowFile = {
@@ -145,7 +145,7 @@ class DuckDbRowReader {
   ): AsyncGenerator<(string | null)[][], void, undefined> {
     await this.#reconnect();
     const texts = columns.map(buildTextSql).join(', ');
-    const order = sortedBy.length === 0 ? '' : ` ORDER BY ${sortedBy.map(quoteColumnName).join(', ')}`;
+    const order = sortedBy.length === 0 ? '' : ` ORDER BY ${sortedBy.map(quoteIdentifier).join(', ')}`;
     const limitSql = limit === undefined ? '' : ` LIMIT ${limit}`;
     const sql = `SELECT ${texts} FROM ${buildSourceSql(file)}${order}${limitSql}`;
     for await (const { chunk } of this.#chunks(sql))
@@ -305,7 +305,7 @@ function buildMillisecondsSql(type: string, unit: TimeUnit): string {
  * nanoseconds reads as a whole number.
  */
 function buildTextSql({ name, type }: RowColumn): string {
-  const column = quoteColumnName(name);
+  const column = quoteIdentifier(name);
   const text = `CAST(${column} AS VARCHAR)`;
   if (type !== 'DOUBLE' && type !== 'FLOAT') return text;
   return `CASE WHEN abs(${column}) BETWEEN 1e15 AND 1e21 THEN printf('%.0f', ${column}) ELSE ${text} END`;
@@ -317,7 +317,7 @@ const buildHalfDivisionSql = (value: string, divisor: number): string =>
 
 /** SQL for a column with numbers of a type; text stays text. */
 function buildNumberSql(name: string, type: string): string {
-  const column = quoteColumnName(name);
+  const column = quoteIdentifier(name);
   if (type === 'VARCHAR') return column;
   // Converted through text, because dividing a long integer would round twice.
   return type.startsWith('DECIMAL') ? `CAST(CAST(${column} AS VARCHAR) AS DOUBLE)` : `CAST(${column} AS DOUBLE)`;
@@ -327,16 +327,14 @@ function buildSourceSql(file: RowFile): string {
   const source = buildFileSql(file);
   const { renames = [], replaced = [], filters = [] } = file;
   const conditions = filters.map(
-    ({ column, value }) => `CAST(${quoteColumnName(column)} AS VARCHAR) = ${quoteLiteral(value)}`,
+    ({ column, value }) => `CAST(${quoteIdentifier(column)} AS VARCHAR) = ${quoteLiteral(value)}`,
   );
   const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
   if (renames.length === 0) return where === '' ? source : `(SELECT * FROM ${source}${where})`;
-  const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quoteColumnName).join(', ')})`;
-  const rename = renames.map(([name, column]) => `${quoteColumnName(column)} AS ${quoteColumnName(name)}`).join(', ');
+  const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quoteIdentifier).join(', ')})`;
+  const rename = renames.map(([name, column]) => `${quoteIdentifier(column)} AS ${quoteIdentifier(name)}`).join(', ');
   return `(SELECT *${exclude} RENAME (${rename}) FROM ${source}${where})`;
 }
-
-const quoteColumnName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 function buildFileSql(file: RowFile): string {
   if (file.format === 'parquet') return `read_parquet(${quotePath(file)}, hive_partitioning = false)`;

@@ -47,13 +47,11 @@ const parseExpiry = (text: string, nowMs: number): number =>
 
 const requestsMax = 10_000_000;
 
-/** Runs work that uses the database of the service, which `open` opens. */
-const withService = (
-  flags: CommonFlags,
-  version: string,
-  work: (open: <T>(use: (workspace: Workspace) => Promise<T>) => Promise<T>, nowMs: number) => Promise<void>,
-  writes = true,
-): Promise<void> =>
+/** Work with the database of the service, which `open` opens. */
+type ServiceWork = (open: <T>(use: (workspace: Workspace) => Promise<T>) => Promise<T>, nowMs: number) => Promise<void>;
+
+/** Runs work that writes to the database of the service. */
+const withService = (flags: CommonFlags, version: string, work: ServiceWork, writes = true): Promise<void> =>
   withContext(flags, version, false, async (context) => {
     const { archive, service } = context.settings;
     // Reading creates the database if there is none.
@@ -62,6 +60,10 @@ const withService = (
     const { withWorkspace } = await import('../../server/open-workspace.ts');
     await work((use) => withWorkspace(context, use), context.clock.nowMs());
   });
+
+/** Runs work that reads it. */
+const readService = (flags: CommonFlags, version: string, work: ServiceWork): Promise<void> =>
+  withService(flags, version, work, false);
 
 /** `keys create`, `list`, `rotate`, `usage`, `revoke`: API keys for market data. */
 export function addKeys(keys: Command, shell: CliContext): void {
@@ -106,15 +108,10 @@ export function addKeys(keys: Command, shell: CliContext): void {
     .command('list')
     .description('list all keys without their secrets, newest first, with state, permissions and last use');
   withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
-    withService(
-      flags,
-      version,
-      async (open, nowMs) => {
-        const keyList = await open((workspace) => workspace.listKeys(nowMs));
-        printResult(flags, { keys: keyList, count: keyList.length }, (style) => formatKeys(keyList, nowMs, style));
-      },
-      false,
-    ),
+    readService(flags, version, async (open, nowMs) => {
+      const keyList = await open((workspace) => workspace.listKeys(nowMs));
+      printResult(flags, { keys: keyList, count: keyList.length }, (style) => formatKeys(keyList, nowMs, style));
+    }),
   );
 
   addRotate(keys, version);
@@ -182,18 +179,13 @@ function addUsage(keys: Command, version: string): void {
     .option('--since <time>', 'first day: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: all, at most 90 days)');
   withHelp(usage, usageNotes, usageExamples);
   withCommonFlags(usage, flagsUnusedByReaders).action((idOrName: string | undefined, flags: UsageFlags) =>
-    withService(
-      flags,
-      version,
-      async (open) => {
-        const since = flags.since === undefined ? null : floorToDay(parseTime(flags.since, '--since'));
-        const keyUsage = await open((workspace) => workspace.readUsage(idOrName ?? null, since ?? 0));
-        printResult(flags, { since, keys: keyUsage, count: keyUsage.length }, (style) =>
-          idOrName === undefined ? formatKeyUsage(keyUsage, style) : formatKeyUsageByDay(keyUsage, style),
-        );
-      },
-      false,
-    ),
+    readService(flags, version, async (open) => {
+      const since = flags.since === undefined ? null : floorToDay(parseTime(flags.since, '--since'));
+      const keyUsage = await open((workspace) => workspace.readUsage(idOrName ?? null, since ?? 0));
+      printResult(flags, { since, keys: keyUsage, count: keyUsage.length }, (style) =>
+        idOrName === undefined ? formatKeyUsage(keyUsage, style) : formatKeyUsageByDay(keyUsage, style),
+      );
+    }),
   );
 }
 
@@ -283,17 +275,12 @@ function addTokenRevocations(tokens: Command, version: string): void {
     .description('list the revocations of user tokens that are in force, newest first');
   withNotes(list, tokenListNotes);
   withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
-    withService(
-      flags,
-      version,
-      async (open, nowMs) => {
-        const revocations = await open((workspace) => workspace.listTokenRevocations(nowMs));
-        printResult(flags, { revocations, count: revocations.length }, (style) =>
-          formatTokenRevocations(revocations, style),
-        );
-      },
-      false,
-    ),
+    readService(flags, version, async (open, nowMs) => {
+      const revocations = await open((workspace) => workspace.listTokenRevocations(nowMs));
+      printResult(flags, { revocations, count: revocations.length }, (style) =>
+        formatTokenRevocations(revocations, style),
+      );
+    }),
   );
 
   const revoke = tokens

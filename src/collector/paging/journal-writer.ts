@@ -28,36 +28,22 @@ const batchLoadMax = 320_000;
  */
 const gatherMs = 50;
 
-type PublishJournal = () => Promise<void>;
+/** Responses of the tick route. */
+export const tickRecords: RecordKind<TickRecord> = { append: appendTicks, computeLoad: computeTickLoad };
 
-/** Writes responses of the tick route to the journal; see `openJournalWriter`. */
-export const openTickJournalWriter = (
-  state: State,
-  clock: Clock,
-  journalTicksMax: number,
-  publish: PublishJournal,
-): JournalWriter =>
-  openJournalWriter({ append: appendTicks, computeLoad: computeTickLoad }, state, clock, journalTicksMax, publish);
-
-/** Writes responses of the order-book route to the journal; see `openJournalWriter`. */
-export const openBookJournalWriter = (
-  state: State,
-  clock: Clock,
-  journalTicksMax: number,
-  publish: PublishJournal,
-): JournalWriter<BookRecord> =>
-  openJournalWriter({ append: appendBooks, computeLoad: computeBookLoad }, state, clock, journalTicksMax, publish);
+/** Responses of the order-book route. */
+export const bookRecords: RecordKind<BookRecord> = { append: appendBooks, computeLoad: computeBookLoad };
 
 /**
  * Gathers the records of concurrent workers into transactions, because a disk sync costs as much as many requests. When
  * the journal exceeds `journalTicksMax` ticks, publishes it before writing more. This bounds memory and the journal.
  */
-function openJournalWriter<R>(
+export function openJournalWriter<R>(
   kind: RecordKind<R>,
   state: State,
   clock: Clock,
   journalTicksMax: number,
-  publish: PublishJournal,
+  publish: () => Promise<void>,
 ): JournalWriter<R> {
   let waiting: R[] = [];
   let waitingLoad = 0;

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
-import type { MarketFacts } from '../../archive/format/market.ts';
+import { type MarketFacts, toMarketKey } from '../../archive/format/market.ts';
 import { parseMarket, type RecordPaths } from '../../archive/format/parse-market.ts';
 import type { ListCheck } from '../../archive/journal/list-checks.ts';
+import type { MarketListing } from '../../archive/journal/nightly-memory.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
@@ -26,18 +27,8 @@ export interface MarketsPollContext {
 /** Markets per request. A list that is longer is requested once more, whole, so that a greater limit would only save that. */
 export const marketsLimit = 1000;
 
-/** The result of one view's list. */
-interface ViewList {
-  readonly view: string;
-  /** Generation time of the list, epoch ms. Time of the request if the list could not be fetched. */
-  readonly at: number;
-  /** Number of records in the list, and the total that the service stated. Null if it stated none. */
-  readonly markets: number;
-  readonly total: number | null;
-  /** Why the list is not complete, as one clause. Null if it is complete. */
-  readonly reason: string | null;
-  /** Why it is not known to be whole; null if it is, or if there is a `reason`. */
-  readonly doubt: string | null;
+/** The result of one view's list. `at`: time of the request if the list could not be fetched. */
+interface ViewList extends MarketListing {
   /** To be recorded; null if nothing was to be proven. */
   readonly check: ListCheck | null;
 }
@@ -130,8 +121,6 @@ function noteMarket(
   const views = markets.get(key)?.views ?? new Set();
   markets.set(key, { facts, views: views.add(view) });
 }
-
-const toMarketKey = ({ canonicalId, symbol }: MarketFacts): string => JSON.stringify([canonicalId, symbol]);
 
 /** Whether the poll continues after an error. `hasResponse`: the service has responded before. */
 const canContinueAfter = (error: unknown, hasResponse: boolean): error is UpstreamError =>

@@ -5,7 +5,7 @@ import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
 import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';
-import { openBookJournalWriter } from '../paging/journal-writer.ts';
+import { bookRecords, openJournalWriter } from '../paging/journal-writer.ts';
 import { createJobFailure, type RunFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
 import { formatSymbolList } from './owed-windows-step.ts';
@@ -75,7 +75,9 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
   using display = await context.startDisplay('order books', symbols.length, 'symbols', () => upstream.counters());
-  const sink = openBookJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
+  const sink = openJournalWriter(bookRecords, archive.state, clock, settings.publish.journalTicksMax, () =>
+    publishJournal(run),
+  );
   try {
     const collected = await collectBooks(
       {

@@ -41,7 +41,7 @@ import type { Origin } from '../../contract/raw-page.ts';
 import { nameVariables } from '../../settings/layers.ts';
 import { requireUpstream } from '../../settings/settings.ts';
 import { collectTicks, type TickCollectOutcome } from '../paging/collect-ticks.ts';
-import { openTickJournalWriter } from '../paging/journal-writer.ts';
+import { openJournalWriter, tickRecords } from '../paging/journal-writer.ts';
 import { extendToLostWindows, planBackfill, type SymbolPlan } from '../paging/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../paging/poll-markets.ts';
 import { computeCut } from '../paging/prove-coverage.ts';
@@ -283,7 +283,7 @@ export async function collectPlans(
   behavior.omitsTicks = isRecheck || readRecheckHistory(db, run.source).caughtAt !== null;
   const unfinishedSince = readUnfinished(db, origin, run.source);
   let begun = unfinishedSince;
-  const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
+  const sink = openJournalWriter(tickRecords, archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
     const collected = await collectTicks(
       {

@@ -22,7 +22,7 @@ import { emptyTicks } from '../../base/ticks.ts';
 import { hourMs, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getOverlapMs } from '../../context/open-configured.ts';
 import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
-import { type JournalWriter, openTickJournalWriter } from '../paging/journal-writer.ts';
+import { type JournalWriter, openJournalWriter, tickRecords } from '../paging/journal-writer.ts';
 import type { Observation } from '../paging/observation.ts';
 import { createServerBehavior, type KnownPages } from '../paging/server-behavior.ts';
 import { createDemotion, type RecheckNightContext, recheckNight } from '../rechecks/recheck.ts';
@@ -51,7 +51,9 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   const windows = countRechecks(settings.poll.recheckShare, requests);
   // The same night of the same archive selects the same windows.
   const seed = hashText(hashText(0, run.source ?? archive.state.identity.upstream), String(end));
-  const sink = openTickJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
+  const sink = openJournalWriter(tickRecords, archive.state, clock, settings.publish.journalTicksMax, () =>
+    publishJournal(run),
+  );
   const cover: FetchContext = {
     upstream,
     clock,

@@ -4,7 +4,7 @@ import type { BookRecord } from '../../../src/archive/journal/journal-books.ts';
 import { consumeJournal, indexJournal, listTickBins } from '../../../src/archive/journal/journal-check.ts';
 import { countJournaledTicks } from '../../../src/archive/journal/journal-rows.ts';
 import type { Clock } from '../../../src/base/ports.ts';
-import { openBookJournalWriter, openTickJournalWriter } from '../../../src/collector/paging/journal-writer.ts';
+import { bookRecords, openJournalWriter, tickRecords } from '../../../src/collector/paging/journal-writer.ts';
 import { answer, day0, now, opened } from '../../archive/scratch.ts';
 
 /** A clock whose sleeps end on `wake`, or when they are aborted. */
@@ -58,7 +58,7 @@ function journalOf() {
 describe('the journal writer', () => {
   test('writes records that arrive together in one transaction', async () => {
     const { state, clock, ticks, transactions } = journalOf();
-    const sink = openTickJournalWriter(state, clock, 1000, nothing);
+    const sink = openJournalWriter(tickRecords, state, clock, 1000, nothing);
     for (let i = 0; i < 63; i++) await sink.append(one(i));
     expect([ticks(), transactions()]).toEqual([0, 0]);
     expect(clock.slept).toEqual([50]);
@@ -73,7 +73,7 @@ describe('the journal writer', () => {
 
   test('drains without waiting for more records', async () => {
     const { state, clock, ticks, transactions } = journalOf();
-    const sink = openTickJournalWriter(state, clock, 1000, nothing);
+    const sink = openJournalWriter(tickRecords, state, clock, 1000, nothing);
     for (let round = 1; round <= 2; round++) {
       await sink.append(one(2 * round));
       await sink.append(one(2 * round + 1));
@@ -96,7 +96,7 @@ describe('the journal writer', () => {
   /** Appends a last record after others that found room. Resolves to whether it waited until all were written. */
   async function lastWaits(count: number, record: (i: number) => TickRecord): Promise<boolean> {
     const { state, clock, ticks } = journalOf();
-    const sink = openTickJournalWriter(state, clock, 10_000_000, nothing);
+    const sink = openJournalWriter(tickRecords, state, clock, 10_000_000, nothing);
     for (let i = 0; i < count - 1; i++) await sink.append(record(i));
     let isTaken = false;
     const last = sink.append(record(count - 1)).then(() => {
@@ -127,7 +127,13 @@ describe('the journal writer', () => {
   test('drains records that arrive while it drains', async () => {
     const { state, clock, ticks } = journalOf();
     const gates: (() => void)[] = [];
-    const sink = openTickJournalWriter(state, clock, 0, () => new Promise((resolve) => void gates.push(resolve)));
+    const sink = openJournalWriter(
+      tickRecords,
+      state,
+      clock,
+      0,
+      () => new Promise((resolve) => void gates.push(resolve)),
+    );
     await sink.append(one(0));
     let drained = false;
     const draining = sink.drain().then(() => {
@@ -147,13 +153,13 @@ describe('the journal writer', () => {
 
   test('publishes when the journal exceeds its limit, earlier records included', async () => {
     const { state, clock, ticks, empty } = journalOf();
-    const before = openTickJournalWriter(state, clock, 1000, nothing);
+    const before = openJournalWriter(tickRecords, state, clock, 1000, nothing);
     await before.append(one(0));
     clock.wake();
     await before.drain();
     const published: number[] = [];
     // The load of a record is its tick, plus eight for its coverage.
-    const sink = openTickJournalWriter(state, clock, 27, async () => {
+    const sink = openJournalWriter(tickRecords, state, clock, 27, async () => {
       published.push(ticks());
       empty();
     });
@@ -169,7 +175,7 @@ describe('the journal writer', () => {
   test('counts the records that remain after a publish', async () => {
     const { state, clock } = journalOf();
     let published = 0;
-    const sink = openTickJournalWriter(state, clock, 27, async () => void published++);
+    const sink = openJournalWriter(tickRecords, state, clock, 27, async () => void published++);
     for (let i = 0; i < 6; i++) {
       await sink.append(one(i));
       clock.wake();
@@ -182,7 +188,7 @@ describe('the journal writer', () => {
     const { state, clock, ticks } = journalOf();
     const full = new Error('the disk is full');
     let publishes = 0;
-    const sink = openTickJournalWriter(state, clock, 0, async () => {
+    const sink = openJournalWriter(tickRecords, state, clock, 0, async () => {
       publishes++;
       throw full;
     });
@@ -194,7 +200,7 @@ describe('the journal writer', () => {
     await expect(sink.append(one(1))).rejects.toBe(full);
     await expect(sink.drain()).rejects.toBe(full);
     expect([ticks(), publishes]).toEqual([1, 1]);
-    const other = openTickJournalWriter(state, clock, 0, async () => {
+    const other = openJournalWriter(tickRecords, state, clock, 0, async () => {
       // As many callers wait as the limit allows.
       for (let i = 0; i < 1023; i++) void other.append(one(i)).catch(() => {});
       waiting = other.append(one(1023)).catch((error: unknown) => error);
@@ -223,7 +229,7 @@ describe('the journal writer', () => {
     const published: number[] = [];
     const count = () => state.db.one<{ n: number }>('select count(*) as n from journal_books')!.n;
     // A snapshot and its coverage count 8 each, its levels 3.
-    const sink = openBookJournalWriter(state, clock, 45, async () => void published.push(count()));
+    const sink = openJournalWriter(bookRecords, state, clock, 45, async () => void published.push(count()));
     for (let i = 0; i < 3; i++) {
       await sink.append(book(i));
       clock.wake();
