@@ -1,4 +1,5 @@
 import { type Database, getMeta, setMeta, toSourceKey } from './database.ts';
+import { readSymbolsWhere } from './symbol-store.ts';
 
 /*
  * The end of the collector's own polls, for symbols with live reads. A live read covers a window seconds after its end,
@@ -31,10 +32,30 @@ export const recordCollectedEnd = (db: Database, symbol: string, toMs: number): 
 
 const toBeginKey = (origin: string, source: string | null): string => toSourceKey(`${origin}_begun`, source);
 
-/** Reads when the first collection since the last finished one began, by the clock of the service, epoch ms; null: none was cut off. */
+/** Reads when the first collection since the last finished one began, epoch ms by the service; null: none was cut off. */
 export const readUnfinished = (db: Database, origin: string, source: string | null): number | null =>
   Number(getMeta(db, toBeginKey(origin, source)) || 0) || null;
 
 /** Records that a collection begins, or with null that one has finished. What it claimed before that is not judged yet. */
 export const recordUnfinished = (db: Database, origin: string, source: string | null, begunMs: number | null): void =>
   setMeta(db, toBeginKey(origin, source), `${begunMs ?? ''}`);
+
+/** Whether other symbols have claims without proof of collections since `begunMs`. Polls do not return to ended ones. */
+export function hasOtherClaims(
+  db: Database,
+  origin: string,
+  source: string | null,
+  begunMs: number,
+  symbols: readonly string[],
+): boolean {
+  const isClaim = `origin = ? and fetched_at >= ? and evidence = 'inferred'`;
+  const claimed = readSymbolsWhere(
+    db,
+    `suspended_at is null and (inactive_since is null or ? = 'backfill') and symbol in
+       (select symbol from coverage where ${isClaim} union select symbol from journal_coverage where ${isClaim})`,
+    [origin, origin, begunMs, origin, begunMs],
+    source,
+  );
+  const judged = new Set(symbols);
+  return claimed.some(({ symbol }) => !judged.has(symbol));
+}

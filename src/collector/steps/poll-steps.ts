@@ -1,6 +1,11 @@
 import { isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
-import { readUnfinished, recordCollectedEnd, recordUnfinished } from '../../archive/journal/collected-ends.ts';
+import {
+  hasOtherClaims,
+  readUnfinished,
+  recordCollectedEnd,
+  recordUnfinished,
+} from '../../archive/journal/collected-ends.ts';
 import {
   findUnprovenOf,
   readKnownPageCaps,
@@ -310,7 +315,7 @@ export async function collectPlans(
         futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
         getCoverage: (symbol) => readSymbolCoverage(db, symbol),
-        ...createProofAccess(run, unfinishedSince),
+        ...createProofAccess(run, origin, unfinishedSince),
         onPage(count) {
           run.hasUpstreamResponded = true;
           run.pages++;
@@ -333,7 +338,10 @@ export async function collectPlans(
       isAsked: origin === 'backfill',
       isFirstNight: unfinishedSince !== null || plans.every(({ isFirst }) => isFirst),
     });
-    if (!isRecheck && collected.stopError === null && collected.horizonError === null)
+    const isEnded = !isRecheck && collected.stopError === null && collected.horizonError === null;
+    // A collection judges its own symbols only, and a poll of chosen ones may have too few for it: the next night judges them.
+    const judged = origin === 'poll' && run.requestedSymbols.size > 0 ? [] : collected.done;
+    if (isEnded && (unfinishedSince === null || !hasOtherClaims(db, origin, run.source, unfinishedSince, judged)))
       recordUnfinished(db, origin, run.source, null);
     if (isRecheck) Object.assign(run.symbols, symbols);
     return collected;

@@ -11,6 +11,7 @@ import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, union } from '../../base/window.ts';
 import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
+import type { Origin } from '../../contract/raw-page.ts';
 import type { TickCollectOutcome } from '../paging/collect-ticks.ts';
 import { createEmptyRecord } from '../paging/fetch-symbol.ts';
 import type { JournalWriter } from '../paging/journal-writer.ts';
@@ -96,6 +97,7 @@ function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Sil
 /** What proofs read of the archive. @param unfinishedSince see `readUnfinished` */
 export function createProofAccess(
   run: Pick<Run, 'context' | 'archive' | 'night' | 'source'>,
+  origin: Origin,
   unfinishedSince: number | null,
 ): Pick<ProofContext, 'night' | 'settleMs' | 'knownSilences' | 'getSymbol' | 'findTick' | 'getUnjudged'> {
   const { db } = run.archive.state;
@@ -118,10 +120,11 @@ export function createProofAccess(
         provenTo: findProvenEnd(facts, readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []),
       };
     },
-    getUnjudged: (symbol) =>
-      unfinishedSince === null
-        ? []
-        : union((readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []).filter((w) => w.fetchedAt >= unfinishedSince)),
+    getUnjudged(symbol) {
+      if (unfinishedSince === null) return [];
+      const covered = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
+      return union(covered.filter((w) => w.fetchedAt >= unfinishedSince && w.origin === origin));
+    },
     findTick(symbol, at) {
       findTick ??= openLastTickFinder(run, lookbackMs);
       return findTick(symbol, at);

@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
+import { job as ticks } from '../../../jobs/ticks.ts';
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
+import { readUnfinished } from '../../../src/archive/journal/collected-ends.ts';
 import { openArchiveQuery } from '../../../src/archive/query/pinned-query.ts';
 import { listGaps } from '../../../src/archive/read/gaps.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
+import { withState } from '../../harness/with-state.ts';
 import { at, dayMs, fewFiles, hourMs } from './nights.ts';
 import { scriptedLake } from './one-process.ts';
 import type { Reply, TicksBody } from './scripted-service.ts';
@@ -21,7 +24,7 @@ async function startKeeping(
   opensAt: number | null = null,
   skewMs = 0,
 ) {
-  const { box, contextAt } = await scriptedLake(at(0), symbols, [...fewFiles, 'poll.recheck_share=0']);
+  const { box, output, contextAt } = await scriptedLake(at(0), symbols, [...fewFiles, 'poll.recheck_share=0']);
   box.script = {
     markets: (honest) => ({
       ...honest,
@@ -69,6 +72,7 @@ async function startKeeping(
   return {
     box,
     readGaps,
+    readUnfinishedSince: () => withState(output, (db) => readUnfinished(db, 'backfill', null)),
     night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
     contextAt,
     readDays,
@@ -128,34 +132,42 @@ test('markets that opened when the ticks begin show no horizon', async () => {
   expect(days[dayOf(oldest + dayMs)]?.state).toBe('complete');
 });
 
-test.each([
-  [2, 'right'],
-  [9, 'right'],
-  [17, 'right'],
-  [9, 'two hours behind'],
-])('a first night cut off after %i requests is judged by the next one, by a clock that is %s', async (cut, clock) => {
-  const skewMs = clock === 'right' ? 0 : -2 * hourMs;
-  const { box, night, readDays } = await startKeeping(3 * dayMs, names, false, null, skewMs);
-  box.sendsDate = false;
-  const script = box.script.ticks!;
-  let left = cut;
-  box.script.ticks = (...given) => (left-- > 0 ? script(...given) : (response) => void response.destroy());
-  const first = await night(0);
-  box.script.ticks = script;
-  const second = await night(1);
-  // Told once, by the night that had the requests for it.
-  expect(
-    [...first.warnings, ...second.warnings].filter((text) => /^Nothing older than 2025-05-/.test(text)).length,
-  ).toBe(1);
-  // What a night failed to get has expired since.
-  for (const { reason } of second.failures) expect(reason).toMatch(/^expired: the service has no ticks before/);
-  expect(await night(2)).toMatchObject({ exit_code: 0, failures: [] });
-  const days = await readDays();
-  // What is before has expired, or was never expected.
-  for (const n of [-6, -4]) expect(days[dayOf(at(n))]?.state ?? 'empty').toMatch(/^(empty|complete_with_exceptions)$/);
-  for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state).not.toBe('complete');
-  for (const n of [-1, 0]) expect(days[dayOf(at(n))]!.state).toBe('complete');
-});
+test.each<[number, string, string]>([
+  [2, 'right', 'nothing'],
+  [9, 'right', 'nothing'],
+  [17, 'right', 'nothing'],
+  [9, 'two hours behind', 'nothing'],
+  [9, 'right', 'ONE'],
+  [9, 'right', 'TWO'],
+])(
+  'a first night cut off after %i requests is judged by the next one (clock %s, polled %s)',
+  async (cut, clock, polled) => {
+    const skewMs = clock === 'right' ? 0 : -2 * hourMs;
+    const { box, night, readDays, contextAt } = await startKeeping(3 * dayMs, names, false, null, skewMs);
+    box.sendsDate = false;
+    const script = box.script.ticks!;
+    let left = cut;
+    box.script.ticks = (...given) => (left-- > 0 ? script(...given) : (response) => void response.destroy());
+    const first = await night(0);
+    box.script.ticks = script;
+    // A poll of one symbol judges no other.
+    if (polled !== 'nothing') await ticks.run(await contextAt(at(0) + hourMs), { symbols: [polled] });
+    const second = await night(1);
+    // Told once, by the night that had the requests for it.
+    expect(
+      [...first.warnings, ...second.warnings].filter((text) => /^Nothing older than 2025-05-/.test(text)).length,
+    ).toBe(1);
+    // What a night failed to get has expired since.
+    for (const { reason } of second.failures) expect(reason).toMatch(/^expired: the service has no ticks before/);
+    expect(await night(2)).toMatchObject({ exit_code: 0, failures: [] });
+    const days = await readDays();
+    // What is before has expired, or was never expected.
+    for (const n of [-6, -4])
+      expect(days[dayOf(at(n))]?.state ?? 'empty').toMatch(/^(empty|complete_with_exceptions)$/);
+    for (const n of [-6, -4, -3]) expect(days[dayOf(at(n))]?.state).not.toBe('complete');
+    for (const n of [-1, 0]) expect(days[dayOf(at(n))]!.state).toBe('complete');
+  },
+);
 
 test('days that no night proves are a warning with its cause, after a week', async () => {
   const { box, night } = await startKeeping(30 * dayMs);
@@ -174,6 +186,26 @@ test('days that no night proves are a warning with its cause, after a week', asy
   expect(found!.message).toMatch(
     /^1 day older than a week not proven, most recently 2025-06-02: answers reach 1\d h .*only$/,
   );
+});
+
+test('a backfill that was cut off stays so until the same symbols are backfilled', async () => {
+  const { box, night, contextAt, readUnfinishedSince } = await startKeeping(12 * dayMs);
+  await night(0);
+  const script = box.script.ticks!;
+  let left = 10;
+  box.script.ticks = (...given) => (left-- > 0 ? script(...given) : (response) => void response.writeHead(401).end());
+  const window = { from: at(0) - 20 * dayMs, to: at(0) - 8 * dayMs };
+  const how = { window, force: true, allKnown: true, recheckInferred: false, showPlan: null };
+  const backfillOf = async (...symbols: string[]) =>
+    await backfill.run(await contextAt(at(0) + hourMs), { ...how, symbols });
+  await backfillOf(...names);
+  box.script.ticks = script;
+  const since = readUnfinishedSince();
+  expect(since).not.toBeNull();
+  await backfillOf('TWO');
+  expect(readUnfinishedSince()).toBe(since);
+  await backfillOf(...names);
+  expect(readUnfinishedSince()).toBeNull();
 });
 
 test('what somebody asks a backfill for and has expired is a failure', async () => {
