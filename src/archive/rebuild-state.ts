@@ -124,7 +124,6 @@ export function readPublishedState(manifest: Manifest, layout: ArchiveLayout, di
   return { symbols: facts, coverage, selections, damaged: tree.damaged };
 }
 
-/** The facts of a row of the symbols dataset. */
 function toSymbolFacts(row: readonly CellValue[], activity: SymbolActivity | undefined): SymbolFacts {
   const fields = Object.fromEntries(symbolFields.map((field, i) => [field, row[i]])) as Partial<SymbolFacts>;
   const facts = { ...createUnknownSymbol(row[0] as string, 0), ...fields };
@@ -175,7 +174,6 @@ type TickCoverageRow = [string, number, number, number, number, Origin, Evidence
 /** Windows of a symbol that are buffered before old ones are joined. Bounds memory, however many days there are. */
 const bufferedWindowsMax = 16;
 
-/** Reads the tick coverage of each symbol. */
 function readTickCoverage(tree: PublishedTree): Map<string, SymbolCoverage> {
   const out = new Map<string, SymbolCoverage>();
   // Days are in order and files are sorted by symbol and time, so each symbol's windows are sorted.

@@ -16,7 +16,6 @@ export class InvalidBacktestError extends UsageError {
   }
 }
 
-/** The strategy of a request. */
 export interface ResolvedStrategy {
   readonly strategy: Strategy;
   /** Version of a saved strategy, otherwise null. */

@@ -54,7 +54,6 @@ export function catchOddslakeError<T>(read: () => T): T | OddslakeError {
   }
 }
 
-/** The disk is full. */
 export class DiskFullError extends OddslakeError {
   constructor(message: string, options?: ErrorOptions) {
     super(exitCodes.unexpected, message, options);

@@ -3,7 +3,6 @@ import type { Clock, Random } from './ports.ts';
 
 const timerMsMax = 2 ** 31 - 1;
 
-/** The clock of the machine. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   // Counts from the start of the machine, so all processes share the origin.

@@ -39,7 +39,6 @@ export interface StoredFile extends PublishedFile {
   readonly etag: string;
 }
 
-/** The manifest in a bucket. */
 export interface RemoteManifest {
   /** Its exact text, which is that of an object in manifests/ too. */
   readonly text: string;

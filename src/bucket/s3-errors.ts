@@ -43,7 +43,6 @@ const connectionCodes = new Set([
   'ENETUNREACH',
 ]);
 
-/** Classifies an error of one request. */
 export function classifyOutcome(error: unknown): RequestOutcome {
   const { name = '', code = '' } = error as SdkError;
   const status = getStatus(error);

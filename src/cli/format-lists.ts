@@ -13,7 +13,6 @@ import type { ListedTokenRevocation } from '../server/workspace/revoked-tokens.t
 import { renderList } from './table.ts';
 import { escapeControls, type TerminalStyle } from './terminal-style.ts';
 
-/** Formats the API keys as a table. */
 export function formatKeys(keys: readonly ListedApiKey[], nowMs: number, style: TerminalStyle): string {
   if (keys.length === 0) return style.complete('no keys. Create one: oddslake keys create --name NAME\n');
   const activeCount = keys.filter(({ state }) => state === 'active').length;
@@ -83,7 +82,6 @@ export function formatKeyUsageByDay(keys: readonly ApiKeyUsage[], style: Termina
   return renderList(rows, cells, style, footer, { requests: 'number', sent: 'number' });
 }
 
-/** Formats the revocations of user tokens as a table. */
 export function formatTokenRevocations(revocations: readonly ListedTokenRevocation[], style: TerminalStyle): string {
   if (revocations.length === 0)
     return style.complete('no revoked tokens. Revoke one: oddslake tokens revoke ID, or --user USER\n');
@@ -164,7 +162,6 @@ export function toBacktestListEntry(row: ListedBacktest) {
   return { id, owner, workspace, state, name, version, objective, value, error, created_at, finished_at };
 }
 
-/** Formats the saved backtests as a table. */
 export function formatBacktestList(rows: readonly BacktestListEntry[], hasMore: boolean, style: TerminalStyle): string {
   if (rows.length === 0) return style.complete('no saved backtests. Save one: oddslake backtest run NAME --save\n');
   const cells: Record<string, (row: BacktestListEntry) => string> = {

@@ -205,7 +205,6 @@ function adviseUnknownFlag(command: Command, flag: string, suggestion: string): 
 const listFlags = ({ options }: Command): string[] =>
   options.flatMap(({ hidden, long }) => (hidden || long === undefined || long === null ? [] : [long]));
 
-/** The program that a command belongs to. */
 const findProgram = (command: Command): Command => (command.parent === null ? command : findProgram(command.parent));
 
 const listCommands = (command: Command): Command[] => command.commands.flatMap((each) => [each, ...listCommands(each)]);

@@ -70,7 +70,6 @@ function formatScalar(value: unknown): string {
   return parse(`${value}`) === value && !value.endsWith(':') ? value : JSON.stringify(value);
 }
 
-/** Absolute path of a file of the package. */
 const findPackageFile = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 
 /**

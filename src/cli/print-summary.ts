@@ -117,7 +117,6 @@ type SummaryRow = readonly [name: string, lines: readonly string[]];
 /** Width of a row label with its spaces, in columns. */
 const labelWidth = 13;
 
-/** Width of the values of rows. */
 const toTextWidth = (width: number | null): number | null => (width === null ? null : Math.max(20, width - labelWidth));
 
 /** Labelled rows of a summary, without empty ones. Without a width nothing is shortened. */

@@ -6,7 +6,6 @@ import { eventStreamType } from '../contract/stream.ts';
 // Follows the tick stream of an oddslake service: server-sent events that a client resumes by the ID of the last one.
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
-/** One event of a stream. */
 interface StreamEvent {
   /** `ready` is the first one; what was journaled before it is in `/api/v1/ticks`. */
   readonly type: string;
@@ -150,7 +149,6 @@ async function* parseEvents(
   }
 }
 
-/** Parses the lines of one event. */
 function parseEvent(block: string): ParsedEvent {
   let [id, type] = [null as string | null, 'message'];
   const data: string[] = [];

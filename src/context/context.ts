@@ -4,7 +4,6 @@ import type { Clock, Log, Random } from '../base/ports.ts';
 import type { OpenTransport } from '../client/transport.ts';
 import type { Settings } from '../settings/settings.ts';
 
-/** A progress display. */
 export interface ProgressDisplay extends Disposable {
   update(update: {
     readonly done: number;

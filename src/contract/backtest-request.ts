@@ -32,7 +32,6 @@ export type ExecutableSpec = BacktestSpec['entry_executable'];
 /** Maximum number of grid points of a run. */
 const pointsMax = 1000;
 
-/** Number of points of a grid. */
 export const countPoints = (grid: Readonly<Record<string, readonly unknown[]>>): number =>
   Object.values(grid).reduce((product, values) => product * values.length, 1);
 

@@ -95,7 +95,6 @@ export function countCompleteness({
   return { state: computeArchiveState(counts), ...counts };
 }
 
-/** Number of days in each state. */
 function countDays(states: readonly DayState['state'][]): Record<DayState['state'], number> {
   const counts = Object.fromEntries(dayStates.map((state) => [state, 0])) as Record<DayState['state'], number>;
   for (const state of states) counts[state]++;

@@ -104,7 +104,6 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_schedule_job_late: defineJobMetric('1 if the last scheduled run of the job is late, else 0'),
 };
 
-/** One value of a metric. */
 export interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;

@@ -154,7 +154,6 @@ export function renderGapsSection({ gaps }: ReportData): ReportPart[] {
   ];
 }
 
-/** Quarantined input, by reason. */
 export function renderQuarantineSection({ quarantine, shown }: ReportData): ReportPart[] {
   const { count, reasons, reasonsCount, isTruncated } = quarantine;
   const since = `since ${formatDay(shown.from)}`;

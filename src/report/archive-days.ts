@@ -136,7 +136,6 @@ function renderDaysTable(days: readonly DayTotals[], { nowMs, rules }: ReportDat
 const formatNoneShown = ({ shown }: ShownDays, what: string): string =>
   `No ${what} from ${formatDay(shown.from)} to ${formatDay(shown.to - 1)}.`;
 
-/** Conflicts per day. */
 export function renderConflictsSection(data: ReportData): ReportPart[] {
   const days = filterShownDays(data);
   const count = days.reduce((sum, { conflicts }) => sum + conflicts, 0);

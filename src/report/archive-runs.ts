@@ -125,7 +125,6 @@ const computeShownWindow = (points: readonly { readonly t: number }[], nowMs: nu
   to: Math.max(nowMs, points.at(-1)!.t),
 });
 
-/** Request rate of each run, and the rate limit. */
 export function renderRequestsSection({ runs, nowMs, rules }: ReportData): ReportPart[] {
   const rates = runs.flatMap(({ summary, startedAt, finishedAt }) => {
     if (summary === null || finishedAt === null || summary.requests === 0) return [];

@@ -29,7 +29,6 @@ const createSymbolColumn = (
   format: ({ symbol, question }) => renderSymbol(symbol, question, catalogueUrl),
 });
 
-/** Failing, suspended and late symbols. */
 export function renderProblemSymbolsSection({ problems, status, rules }: ReportData): ReportPart[] {
   const { listed, counts } = problems;
   const heading = 'Failing, suspended and late symbols';
@@ -176,7 +175,6 @@ export function renderSparkline(
   );
 }
 
-/** Style of the tables of symbols. */
 export const symbolsStyle = `
 svg.spark { width: 132px; min-width: 132px; height: 26px; overflow: visible; }
 @media (max-width: 640px) {

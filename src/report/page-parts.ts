@@ -44,7 +44,6 @@ interface KeyFigure {
   readonly label: string;
   readonly value: string;
   readonly note?: string;
-  /** Highlights the figure. */
   readonly isHighlighted?: boolean;
 }
 
@@ -59,7 +58,6 @@ ${entries.map(
 )}</dl>
 `;
 
-/** A list of names and values. */
 export const renderFacts = (entries: readonly (readonly [name: string, value: string | Html])[]): Html =>
   html`<dl class="facts">
 ${entries.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>\n`)}</dl>

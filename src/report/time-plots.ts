@@ -27,7 +27,6 @@ interface DayBars {
   readonly rowNames?: readonly string[];
 }
 
-/** One bar per day. */
 export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accent)', rowNames = [] }: DayBars): Html =>
   renderPlot(
     label,

@@ -166,7 +166,6 @@ function createCheck<V>(value: V, expected: string, isValid: (value: unknown) =>
 
 const allOptions = { ...tickBehaviorTable, ...optionTable };
 
-/** Options of a sandbox. */
 export type SandboxOptions = TickBehavior & OptionValues<typeof optionTable>;
 
 /** Options that `Sandbox.set` may not change: feed and port are created once. */

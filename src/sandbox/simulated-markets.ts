@@ -145,7 +145,6 @@ export function createMarketCatalogue(simulation: Simulation) {
   }
 
   return {
-    /** Markets opened by `nowMs`. */
     listOpened(nowMs: number): SimulatedMarket[] {
       extendTo(nowMs);
       return markets.filter((market) => market.opensAt <= nowMs);

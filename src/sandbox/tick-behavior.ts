@@ -80,7 +80,6 @@ interface BehaviorRow {
 interface ComposeRequest {
   /** As requested. */
   readonly window: Window;
-  /** The limit of the request. */
   readonly limit: number;
   /** Number of the request, per symbol or per server. */
   readonly n: number;

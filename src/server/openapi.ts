@@ -222,7 +222,6 @@ const listProblems = (status: number) => Object.entries(problemKinds).filter(([,
 
 const toProblemName = (status: number): string => `Problem${status}`;
 
-/** The response with any problem of a status. */
 const createProblemResponse = (status: number): JsonObject => ({
   description: listProblems(status)
     .map(([code, { meaning }]) => `\`${code}\`: ${meaning}`)

@@ -219,7 +219,6 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]) {
    * proven on most of their days.
    */
   const provenChange = new Int32Array(tallies.length + 1);
-  /** The index of the first day at or after `t`. */
   const findFirstDayAt = (t: number): number => findFirstIndex(0, tallies.length, (i) => tallies[i]!.day >= t);
   const findFirstDayOverlapping = (t: number): number => findFirstDayAt(t - dayMs + 1);
   return {
@@ -306,7 +305,6 @@ function addExceptions(symbolResult: SymbolCompleteness, newest: number): Symbol
   };
 }
 
-/** Adds one symbol to a day. */
 function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): void {
   const { expected, covered, proven, excepted } = symbolResult;
   const day = { from: tally.day, to: tally.day + dayMs };

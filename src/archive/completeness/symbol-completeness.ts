@@ -23,7 +23,6 @@ export interface SymbolWindows {
   readonly damaged: readonly Window[];
 }
 
-/** Query and rules for one symbol. */
 interface SymbolCompletenessQuery {
   /** The configured symbols; only these are polled. Null if the market lists determine the symbols. */
   readonly namedSymbols: ReadonlySet<string> | null;

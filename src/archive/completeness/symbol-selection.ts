@@ -28,7 +28,6 @@ export function computeCut({ coverage, nowMs }: DecisionContext): number {
   return Math.min(nowMs, end);
 }
 
-/** A user forgets the symbol. */
 export function decideForget(
   facts: SymbolFacts,
   reason: string | null,

@@ -63,7 +63,6 @@ export const systemCalls: FileSystemCalls = {
   removeFolder: (path) => rmdirSync(path),
 };
 
-/** Starts a sync of an open file. */
 export type StartSync = (file: number) => Promise<void>;
 
 /** All file system operations of the archive. Writes are durable when a call returns, unless stated otherwise. */

@@ -69,7 +69,6 @@ function joinResponses(windows: readonly CoveredWindow[]): CoveredWindow[] {
   });
 }
 
-/** Removes windows from coverage. */
 export const withdrawCoverage = (windows: readonly CoveredWindow[], withdrawn: readonly Window[]): CoveredWindow[] =>
   withdrawn.length === 0
     ? [...windows]
@@ -203,7 +202,6 @@ export interface AcceptedWindow extends Window {
   readonly reportedAt: number | null;
 }
 
-/** A row of published coverage. */
 export interface PublishedCoverage extends CoveredWindow {
   /** Ticks in the window; for order books, the snapshots in the responses generated in it. */
   readonly ticks: number;

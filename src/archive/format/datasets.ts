@@ -92,7 +92,6 @@ const detailColumns = [
   optional('tick_size', 'double', 'smallest step of the price', fraction),
 ];
 
-/** The numbers of a quote. */
 const quoteNumbers = [
   optional('bid', 'double', 'highest price at which somebody offers to buy', fraction),
   optional('ask', 'double', 'lowest price at which somebody offers to sell', fraction),

@@ -33,7 +33,6 @@ export function createLayout(root: string) {
 export const toDayPath = (dataset: DatasetName, day: number, part: number): string =>
   `${dataset}/date=${formatDay(day)}/part-${String(part).padStart(2, '0')}.parquet`;
 
-/** The dataset in the path of a published file. */
 export const parseDatasetName = (path: string): DatasetName => path.slice(0, path.indexOf('/')) as DatasetName;
 
 /** The part number in the path of a published file. */

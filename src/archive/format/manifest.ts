@@ -34,7 +34,6 @@ export function requireFileHash(hash: string, { path, sha256 }: PublishedFile): 
     throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
 }
 
-/** Sums the rows and bytes of files. */
 export function sumFileSizes(files: readonly Pick<PublishedFile, 'rows' | 'bytes'>[]): {
   rows: number;
   bytes: number;
@@ -166,7 +165,6 @@ export const toManifestAccepted = (accepted: readonly AcceptedWindow[]): Pick<Ma
 export const toManifestOwner = ({ upstream, sources }: ArchiveOwner): Pick<Manifest, 'upstream' | 'sources'> =>
   sources.length === 0 ? { upstream } : { sources };
 
-/** The owner of a manifest. */
 export const readOwner = ({ upstream = '', sources = [] }: Manifest): ArchiveOwner => ({ upstream, sources });
 
 /** Names the service or the sources of an archive, for messages and pages. */

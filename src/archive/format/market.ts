@@ -200,7 +200,6 @@ export const symbolColumns = [
   ['ticks', 'ticks'],
 ] as const satisfies readonly (readonly [keyof SymbolFacts, string])[];
 
-/** The fields of the columns of the symbols dataset. */
 export const symbolFields = [...symbolColumns, ...symbolDetailColumns].map(([field]) => field);
 
 /** Facts by the names of their columns. */

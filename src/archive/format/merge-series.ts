@@ -149,7 +149,6 @@ interface SymbolMerge {
   readonly tallies: Map<string, RunTally>;
 }
 
-/** The merged rows of one symbol. */
 interface MergedSymbol {
   /** The rows to keep, sorted by time and identifier. */
   readonly rows: ArrayLike<number>;

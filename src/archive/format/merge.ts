@@ -182,7 +182,6 @@ function mergeSymbol(
   copyRows(out, old, oldRow, to);
 }
 
-/** Appends rows of the old part to the output. */
 function copyRows(out: MergeOutput, old: PartColumns, from: number, to: number): void {
   if (to - from < viewMin) {
     for (let i = from, k = out.length; i < to; i++, k++) {

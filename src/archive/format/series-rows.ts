@@ -79,7 +79,6 @@ export function compareDropped(a: SeriesConflict, b: SeriesConflict): number {
   return 0;
 }
 
-/** The conflict of a dropped row. */
 export const toSeriesConflict = (
   { t, values, texts }: SeriesRows,
   row: number,

@@ -17,7 +17,6 @@ const sharedNulls = 1 << 19;
 const noBytes = new Uint8Array(0);
 let shared: TextColumn | undefined;
 
-/** A column of nulls. */
 export function createNullTexts(rows: number): TextColumn {
   const create = (count: number): TextColumn => ({
     bytes: noBytes,
@@ -79,13 +78,11 @@ export const sliceTexts = ({ bytes, starts, lengths }: TextColumn, from: number,
   lengths: lengths.subarray(from, to),
 });
 
-/** The bytes of all texts. */
 export function viewTextBytes({ bytes, starts, lengths }: TextColumn): Uint8Array {
   const last = starts.length - 1;
   return last < 0 ? bytes.subarray(0, 0) : bytes.subarray(starts[0]!, starts[last]! + Math.max(0, lengths[last]!));
 }
 
-/** Appends columns. */
 export function concatTexts(columns: readonly TextColumn[]): TextColumn {
   const rows = columns.reduce((sum, column) => sum + column.lengths.length, 0);
   if (columns.every(isNullColumn)) return createNullTexts(rows);

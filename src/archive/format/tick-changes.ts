@@ -50,6 +50,5 @@ export function findTickChanges({ published, journaled, precedence }: KnownTicks
   return { added: pick(added), revised: pick(revised) };
 }
 
-/** The ticks of one symbol as the columns of a part. */
 export const toSymbolPart = (symbol: string, { t, p }: TickColumns): PartColumns =>
   t.length === 0 ? emptyPart : { symbols: [symbol], offsets: Float64Array.of(0, t.length), t, p };

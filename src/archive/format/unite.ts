@@ -99,7 +99,6 @@ function indexDrops(conflicts: readonly SeriesConflict[]): DropIndex {
   return out;
 }
 
-/** Identifies a dropped row. */
 const toDropKey = ({ symbol, t, dropped, droppedTexts }: SeriesConflict): string =>
   `${toRowKey(symbol, t, droppedTexts[0])} ${toRowContent(t, dropped, droppedTexts)}`;
 

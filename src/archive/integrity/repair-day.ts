@@ -333,7 +333,6 @@ function restoreCoverage(
   return restored;
 }
 
-/** The intact rows of a damaged file of coverage. */
 function readIntactCoverage({ salvage }: DamagedFile): DayCoverage {
   const { readableFile, intactGroups } = salvage();
   return parseCoverageRows(

@@ -33,7 +33,6 @@ export const readPublishedCoverage = (db: Database, symbol: string): CoveredWind
 export const readResponses = (db: Database, symbol: string): CoveredWindow[] =>
   (readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []).sort((a, b) => a.from - b.from);
 
-/** Reads the published coverage of every symbol. */
 export const readAllPublishedCoverage = (db: Database): Map<string, CoveredWindow[]> =>
   readPublishedCoverageWhere(db, 'true');
 

@@ -230,7 +230,6 @@ export function openStatements(path: string) {
 /** ID of the last commit; see CommitState in intent.ts. */
 export const commitIdKey = 'commit_id';
 
-/** SHA-256 of the last published manifest. */
 export const manifestHashKey = 'manifest_sha256';
 
 /** JSON: the names of the parts of the last published manifest's text; see recorded-manifest.ts. */

@@ -156,7 +156,6 @@ interface BinnedRow {
 
 interface CoverRow extends BinnedRow, WindowRow {}
 
-/** A covered window. */
 export interface WindowRow {
   readonly t_from: number;
   readonly t_to: number;

@@ -273,7 +273,6 @@ export function deleteBins(db: Database, tables: readonly string[], bins: readon
       db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
 }
 
-/** Identifies a bin. */
 export const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
 
 /** The bins sorted, each once. */
@@ -391,7 +390,6 @@ export const readJournaledWithdrawals = (db: Database): PublishedWithdrawal[] =>
      from journal_withdrawn w join journal j on j.id = w.record_id`,
   );
 
-/** Counts the journaled ticks of a run by bin. */
 export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & { readonly ticks: number })[] =>
   db.all(
     `select k.day, k.part, sum(k.n) as ticks from journal_ticks k join journal j on j.id = k.record_id

@@ -178,11 +178,9 @@ export function restoreListings(db: Database, { datasets: { markets } }: Manifes
   for (const list of markets.lists ?? []) if (!isOfAllViews(list) || !isPolled(list)) insertListing(db, list);
 }
 
-/** The market lists of one source. */
 export interface SourceLists {
   /** Null: the only service. */
   readonly source: string | null;
-  /** The polled views. */
   readonly views: readonly string[];
 }
 

@@ -22,7 +22,6 @@ interface DayLateness {
   readonly ms: number;
 }
 
-/** The recheck history. */
 export interface RecheckHistory {
   /** Latest last; at most 30 each. */
   readonly nights: readonly RecheckNight[];
@@ -184,7 +183,6 @@ export interface RecheckFacts {
 /** With fewer windows there is no estimate. */
 const windowsMin = 30;
 
-/** Sums the nights in the history. */
 export function sumRechecks(memory: RecheckHistory): RecheckFacts {
   const sum = (name: 'windows' | 'contradicted' | 'seen' | 'found'): number =>
     memory.nights.reduce((total, night) => total + night[name], 0);

@@ -17,7 +17,6 @@ import { openDayPrecedence } from './precedence-store.ts';
  * a reader that has read up to a row has seen all rows before it.
  */
 
-/** Maximum ticks of a row. */
 const rowTicksMax = 1000;
 
 /** Maximum size of the log, in bytes; above it, the oldest rows are removed. */

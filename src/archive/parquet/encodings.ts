@@ -115,7 +115,6 @@ export function encodeDefinitionBits(bits: Uint8Array): Uint8Array {
 /** The number of bits needed to index `values` values. */
 export const computeBitWidth = (values: number): number => Math.max(1, 32 - Math.clz32(values - 1));
 
-/** Rows per bit-packed group. */
 const bitPackGroupRows = 8;
 /**
  * The shortest sequence of equal rows that is stored as a run. zstd compresses shorter runs better than extra run

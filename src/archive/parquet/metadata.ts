@@ -150,6 +150,5 @@ export function readFooter(file: Uint8Array): FileMetaData {
 
 const isMagic = (bytes: Uint8Array): boolean => Buffer.compare(bytes, magic) === 0;
 
-/** The offset of the first page of a column chunk. */
 export const findFirstPage = ({ data_page_offset: data, dictionary_page_offset: dictionary }: ColumnMetaData): number =>
   Math.min(data, dictionary ?? data);

@@ -262,7 +262,6 @@ function readBits(bytes: Uint8Array, at: number, width: number): number {
   return (word >>> (at & 7)) & ((1 << width) - 1);
 }
 
-/** Reads bits `from` to `to`. */
 function readPackedBits(bytes: Uint8Array, from: number, to: number): Uint8Array {
   const out = new Uint8Array(to - from);
   for (let bit = from; bit < to; bit++) out[bit - from] = (bytes[bit >> 3]! >> (bit & 7)) & 1;

@@ -86,7 +86,6 @@ export function readTickGroup(
   return { bytes, t: pages.t, p: pages.p };
 }
 
-/** Copies the times of some rows of a row group. */
 export const copyTimes = ({ bytes, t }: TickGroupPages, ranges: readonly RowRange[], out: Float64Array): void =>
   copyColumnRows(bytes, t, 'int64', ranges, out);
 

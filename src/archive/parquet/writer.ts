@@ -38,7 +38,6 @@ import { encodeStruct } from './thrift.ts';
  * parquet-wasm, against which it is tested. Lists are not supported.
  */
 
-/** Maximum number of rows per page. */
 const pageRowsMax = 20_480;
 
 /** A column of a file, with the encoder for its rows `from` to `to`. */

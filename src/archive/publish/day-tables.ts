@@ -96,7 +96,6 @@ export const readCoverageFile = (archive: Archive, file: PublishedFile): DayCove
     decodePublished(file.path, () => decodeRows(datasets.coverage.columns, readPublishedFile(archive, file))),
   );
 
-/** The coverage of the symbols of one part. */
 export const pickPartCoverage = (coverage: DayCoverage, part: number, parts: number): DayCoverage =>
   Object.fromEntries(
     coveredDatasets.map((dataset) => [
@@ -122,7 +121,6 @@ export function addCoverage(coverage: DayCoverage, others: DayCoverage): void {
   }
 }
 
-/** Groups coverage rows by dataset and symbol. */
 export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayCoverage {
   const out = Object.fromEntries(coveredDatasets.map((dataset) => [dataset, new Map()])) as DayCoverage;
   for (const row of rows) {
@@ -226,7 +224,6 @@ export const parseMarketRows = (rows: readonly (readonly CellValue[])[]): Market
     opensAt: null,
   }));
 
-/** The fields of the columns of the markets dataset. */
 const marketFields: readonly (keyof MarketRow)[] = [...marketColumns, ...detailColumns].map(([field]) => field);
 
 /** Market rows sorted by canonical_id, symbol and first_seen. */

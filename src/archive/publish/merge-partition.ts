@@ -128,7 +128,6 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   return { ...result, files: files.finish(result.merged.isChanged) };
 }
 
-/** Returns the columns of the symbols of a slice. */
 function sliceColumns({ symbols, offsets, t, p }: PartColumns, { first, end }: PartSlice<unknown>): PartColumns {
   const [from, to] = [offsets[first]!, offsets[end]!];
   return {
@@ -259,7 +258,6 @@ const createMergeResult = (lateCount: number) => ({
   late: Array.from({ length: lateCount }, () => 0),
 });
 
-/** Adds the result of a slice. */
 function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): void {
   const total = result.merged;
   const { merged } = slice;

@@ -88,7 +88,6 @@ export function startPriceCheck(
       for (const { source, law } of known) add(quarantinePrices(archive, source, { law, runId }, clock.nowMs()));
       known = [];
     },
-    /** Notes conflicts of the merge. */
     note(conflicts: readonly Conflict[]) {
       for (const { symbol, kept, dropped } of conflicts)
         if ((bySymbol.get(symbol)?.length ?? 0) < notedMax) pushTo(bySymbol, symbol, [kept, dropped]);

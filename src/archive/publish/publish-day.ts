@@ -58,7 +58,6 @@ export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
   readonly bin: JournalBin;
 }
 
-/** The input for one UTC day. */
 export interface DayInput {
   readonly day: number;
   readonly bins: readonly JournalBin[];
@@ -80,7 +79,6 @@ interface StageDaysInput {
   /** Set if the source is another archive. */
   readonly union?: Union | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Called after each part. */
   onPart(): void;
   /** Called with the conflicts of each part. */
   onConflicts?(conflicts: readonly Conflict[]): void;
@@ -101,7 +99,6 @@ interface DayFacts {
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
 }
 
-/** The input for one part of a day. */
 interface PartInput {
   readonly bin: JournalBin;
   readonly hasTicks: boolean;
@@ -310,7 +307,6 @@ function addBinResult(part: OpenPart, done: MergeSliceResult, union: Union | und
   return { bin: part.bin, ...rest, merged };
 }
 
-/** Stages the coverage and the conflicts of a part. */
 function stagePartTables(
   archive: Archive,
   stage: Stage,

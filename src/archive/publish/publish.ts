@@ -300,7 +300,6 @@ function journalIntake({ state }: Archive, { intake }: Pick<PublishOptions, 'int
   intake?.series.journalTo(state);
 }
 
-/** Counts the published ticks in the given parts. */
 function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number {
   const rows = new Map(base.datasets.ticks.files.map((file) => [file.path, file.rows]));
   return bins.reduce((sum, { day, part }) => sum + (rows.get(toDayPath('ticks', day, part)) ?? 0), 0);
@@ -360,7 +359,6 @@ export function computeClaimsAfter(
   };
 }
 
-/** The published coverage after the commit. */
 function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
   const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
   for (const [symbol, windows] of joinLists(results.map(({ withdrawn }) => withdrawn)))
@@ -370,7 +368,6 @@ function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<
   return coverage;
 }
 
-/** The lost windows after the commit. */
 function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResult[]): LostWindow[] {
   const toKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
   const restored = new Set(results.flatMap((bin) => bin.restored.map(toKey)));

@@ -25,7 +25,6 @@ interface SpilledDay {
   readonly textBytes: number;
 }
 
-/** The rows of one of the days. */
 export interface SpilledRows extends Omit<SpilledDays, 'days'>, Omit<SpilledDay, 'day'> {}
 
 /** Rows of one symbol and UTC day from one imported file, sorted by time. */

@@ -135,7 +135,6 @@ export function listOtherFiles(
 
 const greatestCommonDivisor = (a: number, b: number): number => (b === 0 ? a : greatestCommonDivisor(b, a % b));
 
-/** A check for the symbols of a part. */
 export const createPartCheck = (union: Union, { day, part }: JournalBin): ((symbol: string) => boolean) => {
   const parts = countParts(union, day);
   return (symbol) => computePartNumber(symbol, parts) === part;

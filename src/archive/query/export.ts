@@ -54,7 +54,6 @@ export interface ExportResult {
   readonly to: number | null;
 }
 
-/** Context of an export. */
 interface ExportRunContext {
   readonly random: Random;
   readonly signal: AbortSignal;

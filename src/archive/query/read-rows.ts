@@ -54,7 +54,6 @@ interface BadLine {
   readonly text: string;
 }
 
-/** A unit of numeric Unix timestamps. */
 export type EpochUnit = 's' | 'ms' | 'us' | 'ns';
 
 /** The unit of the numeric timestamps of a file. `auto`: the caller decides for each number, which is read as text. */

@@ -42,7 +42,6 @@ function toChunkValue(value: DuckDBValue): ChunkValue {
   throw new TypeError(`a value of a type that chunks do not support: ${value}`);
 }
 
-/** Streams the rows of statements as one text. */
 export async function* streamTexts(
   connection: DuckDBConnection,
   statements: readonly string[],

@@ -78,10 +78,8 @@ function buildViewSql({ dataset, columns, dated, paths }: DatasetFiles): string 
   return `SELECT ${names.join(', ')} FROM read_parquet(${buildListSql(paths)}, filename = true, hive_partitioning = false)`;
 }
 
-/** Quotes a text as an SQL string literal. */
 export const quoteLiteral = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** Quotes a name as an SQL identifier. */
 export const quoteIdentifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 const buildListSql = (texts: readonly string[]): string => `[${texts.map(quoteLiteral).join(', ')}]`;

@@ -101,7 +101,6 @@ function requireFileSizes(disk: Disk, files: readonly PublishedFile[], root: str
   throw new DamageError(`${mismatch.path} is damaged: its size differs from the manifest's. Run oddslake verify.`);
 }
 
-/** The folder of all scratch folders. */
 const toScratchRoot = ({ layout }: Archive): string => join(layout.privateFolder, 'pins');
 
 /**

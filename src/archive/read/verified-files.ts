@@ -26,7 +26,6 @@ export interface OpenedFile {
 /** Files above this share of the cache are not cached. */
 const fileShareMax = 1 / 4;
 
-/** Maximum concurrent hash checks. */
 const checksConcurrentMax = 2;
 
 /** Maximum remembered checks of files that are too large for the cache. */
@@ -191,7 +190,6 @@ async function openOnDisk(archive: Archive, file: FileEntry): Promise<OpenFileHa
 /** Opening a pipe does not block, and its size then differs. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Error codes of a missing file. */
 const missingErrorCodes = new Set(['ENOENT', 'ENOTDIR', 'ELOOP']);
 
 async function openAt(archive: Archive, path: string): Promise<FileHandle> {

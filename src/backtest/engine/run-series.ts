@@ -27,7 +27,6 @@ export interface RunPlan {
   readonly isDetailed: boolean;
 }
 
-/** Result of one symbol. */
 export type SymbolRow = BacktestResult['symbols']['items'][number];
 
 export interface RunTotals {

@@ -60,7 +60,6 @@ interface RuleTask {
 /** Number of ticks between two calls of throwIfStopped. */
 const ticksPerSearch = 8192;
 
-/** The open position of a rule. */
 interface OpenPosition extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'entry_price' | 'entry_fill'> {
   contracts: number;
   readonly computeEntryFee: DividedFee;

@@ -27,14 +27,12 @@ export interface BacktestOutput {
 
 type BacktestFailureReason = 'invalid' | 'too large' | 'damaged' | 'full' | 'unexpected';
 
-/** A failed backtest. */
 export interface BacktestFailure extends JobFailure {
   readonly why: BacktestFailureReason;
   /** Faults of the request; empty for other failures. */
   readonly faults: readonly Fault[];
 }
 
-/** Messages for users. */
 export const failureMessages: Readonly<Record<Exclude<BacktestFailureReason, 'invalid'>, string>> = {
   'too large': 'The backtest is too large for this service. Use fewer symbols, a shorter window or fewer grid points.',
   damaged: 'Files that the backtest needs are damaged. Try again after the archive is repaired.',

@@ -43,7 +43,6 @@ export interface BatchTask extends WorkerTask {
   readonly tradesPrefix: string | null;
 }
 
-/** Files of ticks by part. */
 type TickFilesByPart = ReadonlyMap<number, readonly TickFile[]>;
 
 /** Checks the hashes of files, together with other threads. */
@@ -154,7 +153,6 @@ async function runTask<T>(
   }
 }
 
-/** Plan of a batch run. */
 export interface BatchPlan {
   readonly runPlan: RunPlan;
   readonly parts: number;
@@ -179,7 +177,6 @@ interface BatchContext extends Cancellation {
   onTrades?(trades: readonly Trade[]): void;
 }
 
-/** The files of a batch. */
 interface BatchSources {
   /** Opens DuckDB over the files besides ticks. */
   openQuery(): Promise<Query>;

@@ -212,7 +212,6 @@ function splitSpan(span: Window, spec: BacktestSpec): readonly [Window, Window] 
   return split;
 }
 
-/** Data range of a request. */
 const computeDataRange = ({ from, to, symbols }: BacktestSpec, dependencies: DataDependencies) => ({
   from: from === null ? null : computeReadFrom(from, dependencies),
   to,

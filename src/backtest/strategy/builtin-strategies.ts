@@ -1,7 +1,6 @@
 import { hourMs } from '../../base/window.ts';
 import type { Condition, MeasureName, Rule, Strategy } from '../../contract/strategy-language.ts';
 
-/** A built-in strategy. */
 export interface BuiltinStrategy {
   readonly name: string;
   readonly description: string;

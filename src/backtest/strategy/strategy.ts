@@ -13,7 +13,6 @@ import {
 export const tradesWholeContracts = ({ fees, whole_contracts }: Pick<Strategy, 'fees' | 'whole_contracts'>): boolean =>
   whole_contracts ?? ('schedule' in fees && fees.schedule === 'kalshi');
 
-/** The value of a quantity. */
 export const resolveQuantity = (quantity: Quantity, { parameters }: Strategy): number =>
   typeof quantity === 'number' ? quantity : parameters[quantity.parameter]! * (quantity.times ?? 1);
 

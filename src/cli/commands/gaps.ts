@@ -132,7 +132,6 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
   );
 }
 
-/** Prints the windows that were accepted or revoked. */
 const printDecided = (flags: CommonFlags, verb: 'accepted' | 'revoked', windows: readonly AcceptedWindow[]): void =>
   printResult(flags, toDecidedJson(windows, verb), () => formatDecided(windows, verb));
 

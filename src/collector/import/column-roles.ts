@@ -36,7 +36,6 @@ export const listRoles = (datasets: readonly ImportDataset[]): readonly Role[] =
   ...new Set(datasets.flatMap((dataset) => datasetRoles[dataset])),
 ];
 
-/** The roles with prices. */
 export const priceRoles: readonly Role[] = ['p', 'price', 'bids', 'asks', 'bid', 'ask'];
 
 /** Names of a side of a quote, and of its size. SIDE is bid or ask. */

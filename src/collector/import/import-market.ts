@@ -30,7 +30,6 @@ interface MarketRowRules {
 
 type ImportMarketRow = Readonly<Record<string, unknown>>;
 
-/** Columns of the published markets table. */
 const publishedNames: readonly string[] = [...marketColumns, ...detailColumns].map(([, column]) => column);
 
 /** Columns of a market row that are read by name. */

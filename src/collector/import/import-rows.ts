@@ -44,7 +44,6 @@ export interface RawRows {
   formatRaw?(row: number): string;
 }
 
-/** Rows of ticks. */
 export interface RawTickRows extends RawRows {
   readonly p: readonly unknown[];
 }

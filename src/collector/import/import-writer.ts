@@ -308,7 +308,6 @@ export class ImportWriter {
     for (const one of this.#seriesWriters) one.flushWhenFull(observedAt);
   }
 
-  /** Writes all buffered rows. */
   async flushRows(observedAt: number): Promise<void> {
     await this.#drain(observedAt, true);
     await this.#rejectRows(observedAt, 0);

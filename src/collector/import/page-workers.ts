@@ -84,7 +84,6 @@ const toSpillPath = ({ scratch }: PageRules): string => join(scratch, `ticks-${t
 /** The scratch file of this thread. The threads of an import end with the import, so it need not be closed. */
 let threadSpill: SpillFile | undefined;
 
-/** Reads pages on a thread. */
 export function readPagesOnThread(task: ReadPagesTask): (PageRead | null)[] {
   threadSpill ??= openSpillFile(toSpillPath(task));
   return readBatch(task, threadSpill);

@@ -19,7 +19,6 @@ const bookLevelNames = ['side', 'price', 'quantity'];
 /** The prices of a quote. A file of quotes has at least one of them. */
 export const quotePriceNames: readonly string[] = ['bid', 'ask'];
 
-/** The columns that each dataset reads. */
 const readColumnNames: Readonly<Record<ImportDataset, readonly string[]>> = {
   ticks: ['symbol', 't', 'p'],
   quotes: ['symbol', 't', ...quoteValueNames],
@@ -29,7 +28,6 @@ const readColumnNames: Readonly<Record<ImportDataset, readonly string[]>> = {
   markets: marketColumnNames,
 };
 
-/** The columns that one of the datasets reads. */
 export const listReadColumns = (of: readonly ImportDataset[]): readonly string[] => [
   ...new Set(of.flatMap((dataset) => readColumnNames[dataset])),
 ];

@@ -22,7 +22,6 @@ import {
   type WindowSide,
 } from './server-behavior.ts';
 
-/** Result for one side of a window. */
 export interface SideResult {
   /**
    * `known`: the page begins at a known tick; `repeated`: a second request from the outermost tick showed it and nothing beyond;

@@ -144,7 +144,6 @@ export function partitionOlder(
   return { older: requests.filter(isOlder), rest: requests.filter((request) => !isOlder(request)) };
 }
 
-/** A window to fetch. */
 export interface WindowRequest extends Window {
   /** Set for a part of a refused window. The older half is requested only if the recent one got a response. */
   readonly part?: 'some' | 'older half';

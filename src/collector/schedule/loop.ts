@@ -68,7 +68,6 @@ export async function runScheduleLoop(
   log.info({}, 'the schedule has ended');
 }
 
-/** Sleeps for `ms` or until the signal is aborted. */
 async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   try {
     await clock.sleep(ms, signal);

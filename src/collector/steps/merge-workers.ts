@@ -84,7 +84,6 @@ export const mergePart = ({ task, precedence }: PartTask): Promise<MergeResult |
     return moveToCaller(result, listWholeBuffers(result.files.map(({ bytes }) => bytes)));
   });
 
-/** Merges a part file of a series on a thread. */
 export const mergeSeriesOnThread = (task: SeriesMergeTask): Promise<SeriesMergeResult | FoundDamage> =>
   returnDamage(() => {
     const result = mergeSeriesPart(task);

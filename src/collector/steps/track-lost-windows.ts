@@ -7,10 +7,8 @@ import type { FetchFailure, TickCollectOutcome } from '../paging/collect-ticks.t
 import type { SymbolPlan } from '../paging/plan.ts';
 import type { Run } from '../run/run.ts';
 
-/** Unique key of a lost window. */
 export const toLossKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
 
-/** Records the lost windows that the plans request. */
 export function noteRequestedLosses(run: Run, plans: readonly SymbolPlan[]): void {
   const known = readAllLostTicks(run.archive.state.db);
   for (const { symbol, windows } of plans) {
@@ -49,7 +47,6 @@ export function settleRequestedLosses(
   });
 }
 
-/** The lost windows of the ticks of this run's source. */
 export const listLostTickWindows = ({ archive, source }: Run): RecordedLoss[] =>
   readLostWindows(archive.state.db).filter(({ dataset, symbol }) => dataset === 'ticks' && isSymbolOf(source, symbol));
 

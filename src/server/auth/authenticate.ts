@@ -162,7 +162,6 @@ export function requireKeyHolder({ principal }: Pick<FastifyRequest, 'principal'
   return principal;
 }
 
-/** The user of the token of a request. */
 export function requireUser({ principal }: Pick<FastifyRequest, 'principal'>): User {
   if (principal?.kind !== 'user') throw new ProblemError(403, 'This route requires a user token.');
   return principal;

@@ -94,7 +94,6 @@ interface RowPage extends RowPageRequest {
   readonly queryDigest: string;
 }
 
-/** The endpoint of a route for rows. */
 function createRowsEndpoint<Query extends RowsQuery>(
   service: HistoricalService,
   route: RowsRoute<Query>,

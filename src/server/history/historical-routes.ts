@@ -227,7 +227,6 @@ async function sendSlice<Query extends HistoricalQuery>(
   return sendChunks(request, reply, chunks);
 }
 
-/** Rows of a sample. */
 const sampleRowsMax = 5;
 
 const SamplePath = Type.Object({ dataset: Type.Unsafe<DatasetName>({ type: 'string', enum: [...datasetNames] }) });

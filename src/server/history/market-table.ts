@@ -209,7 +209,6 @@ type MarketKey = Pick<Market, 'canonicalId' | 'symbol'>;
 const compareMarkets = (a: MarketKey, b: MarketKey): number =>
   compareUtf8(a.canonicalId, b.canonicalId) || compareUtf8(a.symbol, b.symbol);
 
-/** The states of a market in a window. */
 function selectStates({ states }: Market, { from, to }: MarketsQuery): readonly MarketState[] {
   const isWithin = ({ first_seen, last_seen }: MarketState): boolean =>
     (from === null || last_seen >= from) && (to === null || first_seen < to);

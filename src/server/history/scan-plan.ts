@@ -69,7 +69,6 @@ export function parseConflictId(id: string): { readonly seenAt: number; readonly
   return match === null ? null : { seenAt: Number(match[1]), seq: Number(match[2]) };
 }
 
-/** Condition for the rows after a position. */
 function formatAfterCondition(dataset: TimedDataset, after: RowPosition, value: AddValue): string {
   const symbol = value(after.symbol);
   return `symbol >= ${symbol} AND (symbol > ${symbol} OR (${formatLaterCondition(dataset, after, value)}))`;

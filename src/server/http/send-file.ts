@@ -143,7 +143,6 @@ function parseByteRanges(header: string | undefined, size: number): readonly Byt
   return countRangeBytes(ranges) > size ? 'none' : ranges;
 }
 
-/** Sum of the bytes of all ranges. */
 const countRangeBytes = (ranges: readonly ByteRange[]): number =>
   ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
 

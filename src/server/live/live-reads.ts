@@ -94,7 +94,6 @@ function joinLiveReads(bySource: ReadonlyMap<string, LiveReads>): LiveReads {
   };
 }
 
-/** Jobs that collect into an archive. */
 const collectingJobs = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'import', 'live'];
 
 /**

@@ -127,7 +127,6 @@ const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   error: row.error,
 });
 
-/** A backtest with its result. */
 export const toSavedBacktest = (row: BacktestRow): Type.Static<typeof SavedBacktest> => ({
   ...toListedBacktest(row),
   // The types of the contract are mutable.

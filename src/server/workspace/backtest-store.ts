@@ -12,7 +12,6 @@ import {
 } from './tables.ts';
 import type { WorkspaceDatabase } from './workspace-database.ts';
 
-/** The columns of a new backtest. */
 export type NewBacktest = OwnerColumns &
   Pick<
     BacktestRow,

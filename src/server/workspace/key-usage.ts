@@ -99,7 +99,6 @@ async function removeOldUsage(db: WorkspaceDatabase, today: number): Promise<voi
     .execute();
 }
 
-/** The usage of a key. */
 export interface ApiKeyUsage extends UsageCount {
   readonly id: string;
   readonly name: string;

@@ -127,7 +127,6 @@ async function runMigrations(db: AnyDatabase, migrations: Readonly<Record<string
   );
 }
 
-/** Names of the applied migrations. */
 export async function listAppliedMigrations(db: AnyDatabase): Promise<string[]> {
   const known = await db.introspection.getTables({ withInternalKyselyTables: true });
   if (!known.some(({ name }) => name === migratorTables.migrationTableName)) return [];

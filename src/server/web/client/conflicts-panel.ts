@@ -17,7 +17,6 @@ const shownMax = 500;
 export const fetchConflicts = (symbol: string, range: TimeRange, signal: AbortSignal) =>
   fetchRows<Conflict>('conflicts', { symbol, ...range }, shownMax, signal);
 
-/** Renders the conflicts of the range. */
 export function renderConflictsPanel({ symbol, range, view, signal }: TabContext): HTMLElement {
   const root = html`<div>${renderLoading('Loading conflicts…')}</div>`;
   void fillElement(root, async () => {

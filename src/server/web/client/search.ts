@@ -91,7 +91,6 @@ export class SymbolSearch {
     this.root.addEventListener('keydown', (event) => moveFocus(event, input, this.list));
   }
 
-  /** Shows the list of a view. */
   show(wanted: ListView): void {
     const key = JSON.stringify(wanted);
     // What was typed before the list was there has precedence over the address.
