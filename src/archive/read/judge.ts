@@ -54,7 +54,7 @@ export function judge(facts: Facts): Judgement {
 }
 
 /** Kinds whose findings are about different things. */
-const manyKinds: ReadonlySet<FindingKind> = new Set(['warning', 'late job']);
+const manyKinds: ReadonlySet<FindingKind> = new Set(['warning', 'late job', 'provisional']);
 
 /** What the archive shows at any moment. What a run found of these kinds may no longer be so. */
 const archiveKinds: ReadonlySet<FindingKind> = new Set([
@@ -307,10 +307,13 @@ function judgeProvisional({ completeness, openDays, nights }: ArchiveStatus, now
     const known = nights.flatMap(({ source, cause }) =>
       cause === null ? [] : [source ? `${source}: ${cause}` : cause],
     );
-    const why = known.length === 0 ? old[0]!.reason : known.join('; ');
-    const message = `${formatCount(old.length, 'day')} older than a week not proven, most recently ${old[0]!.date}: ${why}`;
+    const message = `${formatCount(old.length, 'day')} older than a week not proven, most recently ${old[0]!.date}`;
     const days = toNamedFew(old.map(({ date }) => date));
-    return [{ kind: 'provisional', severity: 'warning', message, command: 'oddslake gaps', days }];
+    const finding = { kind: 'provisional', severity: 'warning', command: 'oddslake gaps', days } as const;
+    return (known.length === 0 ? [old[0]!.reason] : known).map((why) => ({
+      ...finding,
+      message: `${message}: ${why}`,
+    }));
   }
   const fetched = gaps.failed + gaps['never asked'] === 0 ? 'all fetched; ' : '';
   const message = `${fetched}${formatCount(windows, 'range')} covered, not proven yet (nothing to do)`;

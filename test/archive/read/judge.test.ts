@@ -431,6 +431,27 @@ test('the worst decides: damage comes before what is missing, and a late job is 
   expect(verdict.text).toBe('1 file damaged: a (missing) (and 3 more findings)');
 });
 
+test('each source has a finding with its own cause why days are not proven', () => {
+  const since = Date.UTC(2026, 10, 1);
+  const night = (source: string, cause: string | null) => ({ source, since, cause, silences: null });
+  const { findings, verdict } = judge({
+    status: {
+      ...well,
+      completeness: createCounts([], { inferred_windows: 5 }),
+      openDays: [inferredDay('2026-11-20', 2)],
+      nights: [night('kalshi', 'answers reach 24 h only'), night('poly', null), night('xyz', 'only 3 symbols')],
+    },
+    nowMs,
+    lagMsMax: 2 * dayMs,
+  });
+  const day = '1 day older than a week not proven, most recently 2026-11-20';
+  expect(findings.map(({ kind, severity, message }) => [kind, severity, message])).toEqual([
+    ['provisional', 'warning', `${day}: kalshi: answers reach 24 h only`],
+    ['provisional', 'warning', `${day}: xyz: only 3 symbols`],
+  ]);
+  expect(verdict.text).toMatch(/24 h only \(and 1 more finding\)$/);
+});
+
 test('a verdict with advice, as one line', () => {
   const [kind] = findingKinds;
   for (const severity of severities.filter((one) => one !== 'info')) {
