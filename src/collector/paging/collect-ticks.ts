@@ -1,3 +1,4 @@
+import { isProven } from '../../archive/format/coverage.ts';
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
@@ -88,7 +89,7 @@ class TickCollection {
   #stopError: UpstreamError | null = null;
   /** What no finished collection covered before, of the first polls and backfills. */
   readonly #wanted = new Map<string, readonly Window[]>();
-  /** The oldest known tick of the symbols that another collection began, which was cut off. */
+  /** The oldest tick that the service showed of the symbols that another collection began, which was cut off. */
   #oldestKnown = Number.POSITIVE_INFINITY;
   #horizon: Horizon | null = null;
   #horizonError: string | null = null;
@@ -111,8 +112,10 @@ class TickCollection {
       if (tail !== undefined && judged.length > 0) continue;
       const wanted = subtract(union([...windows, ...unjudged]), judged);
       if (wanted.length > 0) this.#wanted.set(symbol, wanted);
-      if (unjudged.length > 0)
-        this.#oldestKnown = Math.min(this.#oldestKnown, context.getSymbol(symbol).first ?? this.#oldestKnown);
+      if (unjudged.length === 0) continue;
+      // What files brought, the service need not have shown.
+      const shown = unjudged.find(isProven)?.from ?? context.getSymbol(symbol).first;
+      this.#oldestKnown = Math.min(this.#oldestKnown, shown ?? this.#oldestKnown);
     }
     this.#context = {
       ...context,

@@ -33,8 +33,8 @@ export interface ProofContext extends FetchContext {
   readonly knownSilences: Silences;
   /** The durable coverage of a symbol. */
   getCoverage(symbol: string): Window[];
-  /** The part of it that collections claimed which were cut off: where the history of the service begins was not known then. */
-  getUnjudged(symbol: string): Window[];
+  /** The part of it that collections claimed which were cut off, by time: where the service's history begins was not known then. */
+  getUnjudged(symbol: string): readonly CoveredWindow[];
   getSymbol(symbol: string): KnownSymbol;
   /** The last known tick at or before a time, epoch ms; null if none is found. */
   findTick(symbol: string, at: number): Promise<number | null>;

@@ -1,6 +1,6 @@
 import { findProvenEnd } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
-import { readCurrentCoverageOf, readPublishedCoverage } from '../../archive/journal/coverage-store.ts';
+import { readCurrentCoverageOf, readPublishedCoverage, readResponses } from '../../archive/journal/coverage-store.ts';
 import { readEmptyWindows, readNight, recordEmptyWindows, recordNight } from '../../archive/journal/empty-responses.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
@@ -9,7 +9,7 @@ import { openTickReader, type ReadTicks } from '../../archive/read/read-ticks.ts
 import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
-import { dayMs, floorToDay, union } from '../../base/window.ts';
+import { dayMs, floorToDay } from '../../base/window.ts';
 import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { TickCollectOutcome } from '../paging/collect-ticks.ts';
@@ -122,8 +122,7 @@ export function createProofAccess(
     },
     getUnjudged(symbol) {
       if (unfinishedSince === null) return [];
-      const covered = readCurrentCoverageOf(db, [symbol]).get(symbol) ?? [];
-      return union(covered.filter((w) => w.fetchedAt >= unfinishedSince && w.origin === origin));
+      return readResponses(db, symbol).filter((w) => w.fetchedAt >= unfinishedSince && w.origin === origin);
     },
     findTick(symbol, at) {
       findTick ??= openLastTickFinder(run, lookbackMs);

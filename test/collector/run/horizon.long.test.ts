@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../../jobs/backfill.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
+import { job as publish } from '../../../jobs/publish.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import type { Manifest } from '../../../src/archive/format/manifest.ts';
+import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { readUnfinished } from '../../../src/archive/journal/collected-ends.ts';
 import { openArchiveQuery } from '../../../src/archive/query/pinned-query.ts';
 import { listGaps } from '../../../src/archive/read/gaps.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
+import { answer, append } from '../../archive/scratch.ts';
 import { withState } from '../../harness/with-state.ts';
 import { at, dayMs, fewFiles, hourMs } from './nights.ts';
 import { scriptedLake } from './one-process.ts';
@@ -69,8 +72,17 @@ async function startKeeping(
       archive.close();
     }
   };
+  /** Imports ticks of the first symbol that are older than what the service keeps. */
+  const importOld = async (nowMs: number): Promise<void> => {
+    const archive = openConfiguredArchive(await contextAt(nowMs), true);
+    const pairs = [6.5, 6.4].map((n) => [nowMs - n * dayMs, 0.5] as const);
+    append(archive, answer(symbols[0]!, pairs, { origin: 'import', rank: precedenceRanks.import, windows: [] }));
+    archive.close();
+    await publish.run(await contextAt(nowMs), undefined);
+  };
   return {
     box,
+    importOld,
     readGaps,
     readUnfinishedSince: () => withState(output, (db) => readUnfinished(db, 'backfill', null)),
     night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
@@ -139,11 +151,12 @@ test.each<[number, string, string]>([
   [9, 'two hours behind', 'nothing'],
   [9, 'right', 'ONE'],
   [9, 'right', 'TWO'],
+  [9, 'right', 'a file'],
 ])(
-  'a first night cut off after %i requests is judged by the next one (clock %s, polled %s)',
-  async (cut, clock, polled) => {
+  'a first night cut off after %i requests is judged by the next one (clock %s, between: %s)',
+  async (cut, clock, between) => {
     const skewMs = clock === 'right' ? 0 : -2 * hourMs;
-    const { box, night, readDays, contextAt } = await startKeeping(3 * dayMs, names, false, null, skewMs);
+    const { box, night, readDays, contextAt, importOld } = await startKeeping(3 * dayMs, names, false, null, skewMs);
     box.sendsDate = false;
     const script = box.script.ticks!;
     let left = cut;
@@ -151,7 +164,9 @@ test.each<[number, string, string]>([
     const first = await night(0);
     box.script.ticks = script;
     // A poll of one symbol judges no other.
-    if (polled !== 'nothing') await ticks.run(await contextAt(at(0) + hourMs), { symbols: [polled] });
+    if (names.includes(between)) await ticks.run(await contextAt(at(0) + hourMs), { symbols: [between] });
+    // Nor does the service have what comes from files.
+    if (between === 'a file') await importOld(at(0) + hourMs);
     const second = await night(1);
     // Told once, by the night that had the requests for it.
     expect(
