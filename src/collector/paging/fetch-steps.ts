@@ -14,7 +14,7 @@ export type FetchStep =
     }
   | { readonly kind: 'claim'; readonly window: Window; readonly evidence: Evidence; readonly observedAt: number }
   /** An empty response. It can be judged only after all symbols of the run have been requested. */
-  | { readonly kind: 'empty'; readonly window: Window; readonly observedAt: number; readonly lacksKnownTick: boolean }
+  | ({ readonly kind: 'empty'; readonly window: Window } & Emptiness)
   | { readonly kind: 'withdraw'; readonly window: Window }
   /** `isTooOld`: the server states, or shows by a refusal, that its history starts at or after the end of the window. */
   | { readonly kind: 'gap'; readonly window: Window; readonly reason: string; readonly isTooOld?: boolean }
@@ -22,6 +22,15 @@ export type FetchStep =
   | ({ readonly kind: 'edge' } & Omit<Edge, 'symbol'>);
 
 export type FetchSteps<T = void> = Generator<FetchStep, T, Observation | null | undefined>;
+
+/** A response without ticks in its window. */
+export interface Emptiness {
+  readonly observedAt: number;
+  /** Whether the request began at a tick that the server returned earlier but not this time. */
+  readonly lacksKnownTick: boolean;
+  /** Whether it has ticks beside its window, which may have used up a budget of the server. */
+  readonly hasOthers: boolean;
+}
 
 export interface FetchOptions {
   /** Whether the next poll begins at the last tick, so that this one looks no further unless the page looks truncated. */

@@ -10,6 +10,7 @@ import type { Origin, TickRequestPurpose } from '../../contract/raw-page.ts';
 import type { Edge } from '../proof/proven.ts';
 import type { Night } from '../proof/shown.ts';
 import {
+  type Emptiness,
   type FetchOptions,
   type FetchStep,
   findStalePart,
@@ -51,11 +52,8 @@ export interface FetchContext {
 }
 
 /** A response without ticks. It can be evaluated only after other symbols have been requested. */
-export interface EmptyResponse extends Window {
+export interface EmptyResponse extends Window, Emptiness {
   readonly symbol: string;
-  readonly observedAt: number;
-  /** Whether the request began at a tick that the server returned earlier but not this time. */
-  readonly lacksKnownTick: boolean;
 }
 
 export interface FetchOutcome {
@@ -148,8 +146,8 @@ async function fetchOneWindow(
       const { kind: _, ...edge } = step;
       outcome.edges.push({ symbol, ...edge });
     } else if (step.kind === 'empty') {
-      const { window, observedAt, lacksKnownTick } = step;
-      outcome.empties.push({ symbol, from: window.from, to: window.to, observedAt, lacksKnownTick });
+      const { kind: _, window, ...emptiness } = step;
+      outcome.empties.push({ symbol, ...window, ...emptiness });
     } else {
       await journal.flush();
       const limit = Math.min(context.pageLimit, behavior.limit);

@@ -99,7 +99,13 @@ function* fetchPending(progress: FetchProgress, w: PendingWindow): FetchSteps {
   if (o.count > 2 && o.received >= smallPageShare * behavior.largestPage) yield createGapStep(covered, crowdedReason);
   else if (!hasTooManyRejected(o))
     for (const window of subtract([covered], progress.excludedWindows))
-      yield { kind: 'empty', window, observedAt: o.observedAt, lacksKnownTick: knownTick !== null };
+      yield {
+        kind: 'empty',
+        window,
+        observedAt: o.observedAt,
+        lacksKnownTick: knownTick !== null,
+        hasOthers: o.received > 0,
+      };
   progress.idleRequests = isEmpty(covered) ? progress.idleRequests : 0;
   yield* queueRest(progress, w, o, covered);
 }

@@ -116,10 +116,14 @@ function summarizeRequested(
 ): Shown {
   // Requests have a margin of a millisecond at each end.
   const sent = { from: Math.min(window.from, requested.from + 1), to: Math.max(window.to, requested.to) };
-  if (sent.from === window.from && sent.to === window.to) return summarizeShown(window, times, page.received);
-  const isUsable = (t: number, i: number): boolean => findTickFlaw(t, page.p[i]!, futureMs) === undefined;
-  const inside = page.t.filter((t, i) => isWithin(t, sent) && isUsable(t, i));
-  return summarizeShown(sent, listDistinctTimes(inside), page.received);
+  if (page.t.length === times.length) return summarizeShown(sent, times, page.received);
+  const all = listDistinctTimes(page.t.filter((t, i) => findTickFlaw(t, page.p[i]!, futureMs) === undefined));
+  return summarizeShown(
+    sent,
+    all.filter((t) => isWithin(t, sent)),
+    page.received,
+    all,
+  );
 }
 
 /** Number of distinct prices at one time. */

@@ -310,7 +310,8 @@ export function findSupports(
 ): EmptyWindow[] {
   const { night, getSymbol, settleMs } = context;
   if (night.isSick()) return [];
-  return empties.flatMap(({ symbol, observedAt, from, to }) => {
+  return empties.flatMap(({ symbol, observedAt, from, to, hasOthers }) => {
+    if (hasOthers) return [];
     const known = getSymbol(symbol);
     const witnessed = night.witness(symbol, { from, to });
     // A store of each symbol's last rows has nothing before the oldest one.

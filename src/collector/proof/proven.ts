@@ -33,7 +33,8 @@ export function boundEdge(
   knownCount: number,
   hasGrown: boolean,
 ): Bounds {
-  const hasMoreFiles = night.hours > shown.hours && night.days > shown.days;
+  const { whole } = shown;
+  const hasMoreFiles = night.hours > whole.hours && night.days > whole.days;
   if (side === 'after') {
     const k = shown.last!;
     return {
@@ -44,7 +45,7 @@ export function boundEdge(
         (Math.floor(k / hourMs) + night.bridge.hours + 1) * hourMs,
         (Math.floor(k / dayMs) + night.bridge.days + 1) * dayMs,
       ),
-      span: shown.first! + night.spanMs,
+      span: whole.first! + night.spanMs,
       files: hasMoreFiles ? window.to : window.from,
       kept: window.to,
       // Servers round the end of a request down, to a day at most.
@@ -60,7 +61,7 @@ export function boundEdge(
       (Math.floor(x / hourMs) - night.bridge.hours) * hourMs,
       (Math.floor(x / dayMs) - night.bridge.days) * dayMs,
     ),
-    span: shown.last! - night.spanMs,
+    span: whole.last! - night.spanMs,
     files: hasMoreFiles ? window.from : window.to,
     // A store of each symbol's last rows makes any symbol look young.
     kept: hasGrown || night.mostTicks >= 2 * knownCount ? window.from : window.to,

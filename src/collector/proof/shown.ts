@@ -14,49 +14,63 @@ interface Extent {
 const hourOf = (t: number): number => Math.floor(t / hourMs);
 const dayOf = (t: number): number => Math.floor(t / dayMs);
 
-/** What one response showed of one symbol. Times are epoch ms. */
-export interface Shown extends Window {
-  /** First and last tick inside the requested window; null: it was empty. */
+/** Ticks of a response. Times are epoch ms. */
+interface Ticks {
+  /** Null: there are none. */
   readonly first: number | null;
   readonly last: number | null;
-  /** Distinct times of ticks, and the UTC hours and days in which they lie. */
+  /** The number of UTC hours and days in which they lie. */
+  readonly hours: number;
+  readonly days: number;
+}
+
+/** What one response showed of one symbol inside the requested window. Times are epoch ms. */
+export interface Shown extends Window, Ticks {
+  /** Distinct times of ticks. */
   readonly count: number;
   /** Elements of the response, usable or not. */
   readonly received: number;
-  readonly hours: number;
-  readonly days: number;
+  /** All of it: what a server brings beside the window used up a part of its budget too. */
+  readonly whole: Ticks;
   /** The greatest distances between two adjacent ticks, and the two ticks that are the furthest apart; null: fewer than two. */
   readonly bridge: Extent;
   readonly gap: Window | null;
 }
 
-/** Summarizes a response. @param times distinct, ascending @param received its elements, usable or not */
-export function summarizeShown({ from, to }: Window, times: Float64Array, received: number): Shown {
-  let [ms, hours, days, hourCount, dayCount] = [0, 0, 0, 0, 0];
-  let [hour, day] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+const summarizeTicks = (times: Float64Array): Ticks => ({
+  first: times[0] ?? null,
+  last: times.at(-1) ?? null,
+  hours: times.reduce((n, t, i) => (i > 0 && hourOf(times[i - 1]!) === hourOf(t) ? n : n + 1), 0),
+  days: times.reduce((n, t, i) => (i > 0 && dayOf(times[i - 1]!) === dayOf(t) ? n : n + 1), 0),
+});
+
+/**
+ * Summarizes a response.
+ * @param times inside the window, distinct and ascending
+ * @param received its elements, usable or not
+ * @param all its times, inside the window or not
+ */
+export function summarizeShown({ from, to }: Window, times: Float64Array, received: number, all = times): Shown {
+  let [ms, hours, days] = [0, 0, 0];
   let before: number | null = null;
   let gap: Window | null = null;
   for (const t of times) {
-    const [nextHour, nextDay] = [hourOf(t), dayOf(t)];
-    if (nextHour !== hour) hourCount++;
-    if (nextDay !== day) dayCount++;
     if (before !== null) {
       if (t - before > ms) gap = { from: before, to: t };
       ms = Math.max(ms, t - before);
-      hours = Math.max(hours, nextHour - hour);
-      days = Math.max(days, nextDay - day);
+      hours = Math.max(hours, hourOf(t) - hourOf(before));
+      days = Math.max(days, dayOf(t) - dayOf(before));
     }
-    [before, hour, day] = [t, nextHour, nextDay];
+    before = t;
   }
+  const ticks = summarizeTicks(times);
   return {
     from,
     to,
-    first: times[0] ?? null,
-    last: times.at(-1) ?? null,
+    ...ticks,
     count: times.length,
     received,
-    hours: hourCount,
-    days: dayCount,
+    whole: all === times ? ticks : summarizeTicks(all),
     bridge: { ms, hours, days },
     gap,
   };

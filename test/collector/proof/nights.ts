@@ -77,7 +77,7 @@ export class Archive {
     const last = held.times.at(-1) ?? Number.NEGATIVE_INFINITY;
     if (added.length > 0 && added[0]! > last) held.times.push(...added);
     else if (added.some((t) => held.times[positionIn(held.times, t)] !== t))
-      held.times = [...new Set([...held.times, ...added])].sort((a, b) => a - b);
+      held.times = [...held.times, ...added].sort((a, b) => a - b).filter((t, i, all) => t !== all[i - 1]);
     held.coverage = withdrawCoverage(held.coverage, record.withdrawn ?? []);
     for (const covered of record.covered) held.coverage.push({ ...covered, origin: record.origin });
     this.onRecord(record);

@@ -23,8 +23,8 @@ export interface Habit {
   readonly name: string;
   /** Whether the assumptions of PROOF.md hold for it: no claim may be false. */
   readonly isPromised: boolean;
-  /** The end from which it reads until a budget is used up (A3): of data, or of rows. */
-  readonly budget?: { readonly side: Side; readonly isOfRows: boolean };
+  /** The end from which it reads until a budget is used up (A3): of data, or of rows. `either`: now from one, now from the other. */
+  readonly budget?: { readonly side: Side | 'either'; readonly isOfRows: boolean };
   /** Whether it stores the last rows of each symbol. */
   readonly isRowStore?: boolean;
   /** The request is refused with a status, or fails. */
@@ -418,6 +418,7 @@ export const habits: readonly Habit[] = [
   partitioned(6),
   {
     ...capped('first or last 100 rows, by turns', 'first', () => 100),
+    budget: { side: 'either', isOfRows: true },
     cuts: (times, { dice }) =>
       dice.share() < 0.5 ? times.subarray(0, 100) : times.subarray(Math.max(0, times.length - 100)),
   },
@@ -536,16 +537,18 @@ export const showsAll = ({ isSilent, narrows, budget }: Habit): boolean =>
   isSilent === undefined && narrows === undefined && budget?.isOfRows !== false;
 
 /**
- * Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, and a store of rows that shows all its
- * rows.
+ * Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, those of rows from one end too where
+ * a millisecond has many (no cap hits the same tick twice), and a store of rows that shows all its rows.
  */
 export function arePromised(set: readonly Habit[]): boolean {
   const budgets = set.flatMap(({ budget }) => budget ?? []);
   const hasDataCut = budgets.some(({ isOfRows }) => !isOfRows);
-  const isOneSided = new Set(budgets.map(({ side }) => side)).size <= 1;
+  const hasCrowds = set.some(({ rowsAt }) => rowsAt !== undefined);
+  const isOneSided = budgets.every(({ side }) => side !== 'either' && side === budgets[0]!.side);
   const isRowStore = set.some((habit) => habit.isRowStore === true);
   const hidesRows = hasDataCut || set.some(({ appears, narrows }) => appears !== undefined || narrows !== undefined);
-  return set.every(({ isPromised }) => isPromised) && (!hasDataCut || isOneSided) && !(isRowStore && hidesRows);
+  const areBudgetsPromised = isOneSided || !(hasDataCut || hasCrowds);
+  return set.every(({ isPromised }) => isPromised) && areBudgetsPromised && !(isRowStore && hidesRows);
 }
 
 /** A habit of one source only, or from a night on. */
