@@ -41,7 +41,7 @@ describe('a request', () => {
         covered: [],
       },
     ]);
-    const empties = [{ symbol: 'S', ...window, observedAt: later - 5, lacksKnownTick: false }];
+    const empties = [{ symbol: 'S', ...window, observedAt: later - 5, lacksKnownTick: false, hasOthers: false }];
     expect([pages, outcome]).toEqual([[0], { edges: [], empties, lost: [] }]);
   });
 

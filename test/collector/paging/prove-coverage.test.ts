@@ -105,7 +105,9 @@ test('an empty response of a night in which known ticks came back empty supports
   const { night, context } = startNight(each(10 * dayMs, 1, 1), {});
   const trail = Float64Array.of(start);
   night.note('T', summarizeShown(window, trail, 1), trail);
-  const empties = [{ symbol: 'E', from: start + dayMs, to: start + 4 * dayMs, observedAt, lacksKnownTick: false, hasOthers: false }];
+  const empties = [
+    { symbol: 'E', from: start + dayMs, to: start + 4 * dayMs, observedAt, lacksKnownTick: false, hasOthers: false },
+  ];
   expect(findSupports(context, empties)).toHaveLength(1);
   for (let i = 0; i < 2; i++) night.noteKnown(true);
   expect(findSupports(context, empties)).toEqual([]);

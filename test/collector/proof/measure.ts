@@ -7,8 +7,7 @@
  * those within the assumptions that got a false claim, and the sums.
  */
 import { describeClaim, type Measured, runSeed } from './oracle.ts';
-import { arePromised, habits, limit } from './server.ts';
-import { createDice } from './world.ts';
+import { arePromised, drawServer, habits } from './server.ts';
 
 const read = (name: string, usual: number): number => Number(process.env[name] ?? usual);
 const [first, seeds, examples, drawn] = [read('SEED', 1), read('SEEDS', 3), read('EXAMPLES', 0), read('DRAWN', 0)];
@@ -19,24 +18,12 @@ const chosen = habits.filter(({ name }) => words === undefined || words.some((wo
 if (drawn > 0) await measureDrawn();
 else await measureHabits();
 
-/** One to three habits, each for all nights and sources, or from a night on, or for one source, and how long they are collected. */
-function drawServer(seed: number) {
-  const dice = createDice(seed + 104_729);
-  const set = Array.from({ length: dice.pick([1, 2, 2, 2, 3]) }, () => {
-    const habit = dice.pick(chosen);
-    const kind = dice.share();
-    if (kind < 0.2) return limit(habit, { source: dice.pick(['A', 'B'] as const) });
-    return kind < 0.4 ? limit(habit, { night: 1 + Math.floor(dice.between(0, 3)) }) : habit;
-  });
-  return { set, size: { symbols: dice.pick([12, 25, 40]), nights: dice.pick([1, 1, 1, 1, 1, 1, 5, 5, 5, 15]) } };
-}
-
 async function measureDrawn(): Promise<void> {
   const begun = performance.now();
   const sums = new Map<number, number>();
   let wrong = 0;
   for (let seed = first, n = 0; n < drawn; seed++) {
-    const { set, size } = drawServer(seed);
+    const { set, size } = drawServer(seed, chosen);
     if (!arePromised(set)) continue;
     n++;
     sums.set(size.nights, (sums.get(size.nights) ?? 0) + 1);

@@ -60,7 +60,7 @@ export interface NightResult {
   readonly outcomes: readonly TickCollectOutcome[];
   /** What was planned and is neither covered nor reported, before the cut. */
   readonly forgotten: readonly string[];
-  /** Planned ticks of before the cut that are not held, where no failure is reported. */
+  /** Planned ticks of before the cut that are not held, of symbols without a failed request. */
   readonly lost: readonly string[];
 }
 
@@ -238,7 +238,7 @@ export class Archive {
     const isHeld = (t: number): boolean => times[positionIn(times, t)] === t;
     return {
       forgotten: subtract(planned, coverage).map(({ from, to }) => `${symbol}: [${from}, ${to}) is forgotten`),
-      lost: planned.flatMap(({ from, to }) => {
+      lost: (collected.failed.includes(symbol) ? [] : planned).flatMap(({ from, to }) => {
         const there = listed.times.subarray(positionOf(listed.times, from), positionOf(listed.times, to));
         return [...there].filter((t) => !isHeld(t)).map((t) => `${symbol}: ${t} is lost`);
       }),

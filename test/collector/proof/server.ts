@@ -455,10 +455,16 @@ export const habits: readonly Habit[] = [
   rounding(hour, 'hours', false),
   rounding(hour, 'hours', true),
   stating('states the ends of what it cut', (times, { from, to, isCut }) =>
-    isCut ? { from: times[0]!, to: times.at(-1)! } : { from, to },
+    isCut && times.length > 0 ? { from: times[0]!, to: times.at(-1)! } : { from, to },
   ),
-  stating('states from where it cut', (times, { from, to, isCut }) => ({ from: isCut ? times[0]! : from, to })),
-  stating('states to where it cut', (times, { from, to, isCut }) => ({ from, to: isCut ? times.at(-1)! : to })),
+  stating('states from where it cut', (times, { from, to, isCut }) => ({
+    from: (isCut ? times[0] : undefined) ?? from,
+    to,
+  })),
+  stating('states to where it cut', (times, { from, to, isCut }) => ({
+    from,
+    to: (isCut ? times.at(-1) : undefined) ?? to,
+  })),
   stating('states its first and last tick', (times) => ({ from: times[0] ?? null, to: times.at(-1) ?? null })),
   {
     ...keepsDays(4),
@@ -569,4 +575,16 @@ export function limit(habit: Habit, { source, night = 0 }: { source?: 'A' | 'B';
     ...(cuts && { cuts: (times, asked) => (isOn(asked) ? cuts(times, asked) : times) }),
     ...(appears && { appears }),
   };
+}
+
+/** Draws a server with one to three habits, each for all nights and sources, from a night on, or for one source; and how long it is used. */
+export function drawServer(seed: number, from = habits) {
+  const dice = createDice(seed + 104_729);
+  const set = Array.from({ length: dice.pick([1, 2, 2, 2, 3]) }, () => {
+    const habit = dice.pick(from);
+    const kind = dice.share();
+    if (kind < 0.2) return limit(habit, { source: dice.pick(['A', 'B'] as const) });
+    return kind < 0.4 ? limit(habit, { night: 1 + Math.floor(dice.between(0, 3)) }) : habit;
+  });
+  return { set, size: { symbols: dice.pick([12, 25, 40]), nights: dice.pick([1, 1, 1, 1, 1, 1, 5, 5, 5, 15]) } };
 }
