@@ -69,6 +69,7 @@ export const settingsSchema = createSection({
     overlap_minutes: createNumber(60, 0, 10_080),
     overlap_minutes_max: createNumber(1440, 0, 10_080),
     settle_hours: createNumber(24, 0, 168),
+    pieces: createFlag(true),
     recheck_share: createNumber(0.01, 0, 1),
     page_limit: createInteger(5000, 1, 1_000_000),
     future_skew_seconds: createNumber(300, 0, 86_400),

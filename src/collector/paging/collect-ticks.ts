@@ -6,12 +6,13 @@ import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
 import { intersect, isWithin, subtract, union, type Window } from '../../base/window.ts';
 import type { StatedCoverage, Upstream } from '../../client/upstream.ts';
 import type { Edge } from '../proof/proven.ts';
-import { pickLonger, type Silences } from '../proof/shown.ts';
+import { noSilences, pickLonger, type Silences } from '../proof/shown.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
-import { joinUnservedWindows, staleReason, statedGapReason, toStatedGap } from './fetch-steps.ts';
+import { defaultFetchOptions, joinUnservedWindows, staleReason, statedGapReason, toStatedGap } from './fetch-steps.ts';
 import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
 import { cutClaim, findHorizon, findSupports, type Horizon, type ProofContext, proveEdges } from './prove-coverage.ts';
+import { noteReach, splitToReach } from './server-behavior.ts';
 
 export interface FetchFailure extends Window {
   readonly symbol: string;
@@ -50,6 +51,8 @@ export interface TickCollectOutcome {
 }
 
 export interface TickCollectContext extends ProofContext {
+  /** Whether windows are requested in pieces if answers reach less. */
+  readonly pieces: boolean;
   /** The upstream, if it is an oddslake that is mirrored: its claims are taken over, and none are made. */
   readonly mirror?: Pick<Upstream, 'coverage'> | undefined;
   /** Makes all appended records durable. */
@@ -149,7 +152,10 @@ class TickCollection {
     await this.#judgeEmpties();
     await context.drain();
     if (this.#stopError === null && !context.signal.aborted && context.mirror === undefined) {
-      this.#knownSilences = await proveEdges(context, this.#edges, this.#answeredEmpty);
+      const { open, silences } = await proveEdges(context, this.#edges, this.#answeredEmpty);
+      this.#knownSilences = silences;
+      if (context.pieces) noteReach(context.behavior, context.night.measureReach());
+      await this.#fetchInPieces([...open.map(({ symbol, window }) => ({ symbol, ...window })), ...this.#answeredEmpty]);
       await this.#expire().catch((error: unknown) => {
         if (!(error instanceof UpstreamError) || error.failure === 'credential') throw error;
         this.#horizonError = error.reason;
@@ -158,6 +164,25 @@ class TickCollection {
     await context.drain();
     // There may have been no second symbol to try.
     if (this.#breaker.countResponses() === 0) this.#stopError ??= this.#breaker.getUnreachableError();
+  }
+
+  /** Requests again what one response cannot reach. */
+  async #fetchInPieces(unproven: readonly (Window & { readonly symbol: string })[]): Promise<void> {
+    const context = this.#context;
+    const bySymbol = Map.groupBy(unproven, ({ symbol }) => symbol);
+    this.#edges.length = 0;
+    await forEachConcurrent(context.concurrency, [...bySymbol], async ([symbol, all]) => {
+      const windows = union(all)
+        .map((window) => splitToReach(context.behavior, window))
+        .filter(({ length }) => length > 1)
+        .flat();
+      const plans = windows.map((window) => ({ ...window, options: defaultFetchOptions }));
+      if (plans.length > 0)
+        await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, plans, ownEmpties));
+    });
+    await this.#judgeEmpties();
+    await context.drain();
+    await proveEdges({ ...context, knownSilences: noSilences }, this.#edges, []);
   }
 
   async #fetch(plan: SymbolPlan, begun: number, empties: EmptyResponse[]): Promise<FetchOutcome> {

@@ -23,6 +23,7 @@ import {
 import { isLookDue } from '../proof/proven.ts';
 import { defaultFetchOptions } from './fetch-steps.ts';
 import type { FetchPlan } from './fetch-symbol.ts';
+import { reachMsMin, type ServerBehavior } from './server-behavior.ts';
 
 /** The windows to fetch for one symbol. */
 export interface SymbolPlan {
@@ -182,9 +183,19 @@ export function findUnprovenStart(
   return start < lastWindow.from ? { start, earliest } : null;
 }
 
-/** Polls prove what is not older, epoch ms: a first poll, and three nights for what only they prove. */
-export const computeProofStart = (nowMs: number, lookbackMs: number): number =>
-  floorToDay(nowMs - lookbackMs) - 3 * dayMs;
+/**
+ * Polls prove what is not older, epoch ms: a first poll, and three nights for what only they prove. Where each day costs a request, a
+ * symbol that was first seen before gets these three nights and no more.
+ */
+export function computeProofStart(
+  nowMs: number,
+  { lookbackMs, settleMs }: { readonly lookbackMs: number; readonly settleMs: number },
+  { reachMs }: Pick<ServerBehavior, 'reachMs'>,
+  firstSeen: number,
+): number {
+  const isRecent = reachMs < reachMsMin && firstSeen < nowMs - 3 * dayMs;
+  return floorToDay(nowMs - (isRecent ? settleMs : lookbackMs)) - 3 * dayMs;
+}
 
 /** A poll begins at a known tick if it is at most this long before what it has to prove, in ms; or else at midnight. */
 const anchorMsMax = 2 * dayMs;

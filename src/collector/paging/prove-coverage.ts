@@ -45,30 +45,27 @@ const yardsticksMax = 3;
 
 /**
  * Proves the ends of what the responses of a run showed, by what its other responses show: after all symbols were requested,
- * and once more after requests for what is still unproven. Appends what is proven. Resolves to the known silences that remain so.
+ * and once more after requests for what is still unproven. Appends what is proven. Resolves to the edges that are not,
+ * and to the known silences that remain so.
  */
 export async function proveEdges(
   context: ProofContext,
   edges: readonly Edge[],
   empties: readonly EmptyResponse[],
-): Promise<Silences> {
+): Promise<{ readonly open: readonly Edge[]; readonly silences: Silences }> {
   let open = await claimProven(context, edges);
-  if (open.length === 0 && empties.length === 0) return context.knownSilences;
-  const unanswered = await requestSilences(context);
+  if (open.length === 0 && empties.length === 0) return { open, silences: context.knownSilences };
+  const silences = await requestSilences(context);
   const needed = findNeededReach(open, empties);
   for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, needed, i)) break;
   open = await claimProven(context, open);
+  const { look = [], leave = [] } = Object.groupBy(open, (edge) => (deservesLook(context, edge) ? 'look' : 'leave'));
   const again: Edge[] = [];
-  await forEachConcurrent(
-    context.concurrency,
-    open.filter((edge) => deservesLook(context, edge)),
-    async (edge) => {
-      context.signal.throwIfAborted();
-      again.push(...(await lookAgain(context, edge)));
-    },
-  );
-  await claimProven(context, again);
-  return unanswered;
+  await forEachConcurrent(context.concurrency, look, async (edge) => {
+    context.signal.throwIfAborted();
+    again.push(...(await lookAgain(context, edge)));
+  });
+  return { open: [...leave, ...(await claimProven(context, again))], silences };
 }
 
 /** Where the history of a service begins. Epoch ms. */

@@ -1,5 +1,5 @@
-import { dayMs, minuteMs, type Window } from '../../base/window.ts';
-import { pageCapMin } from '../proof/shown.ts';
+import { dayMs, hourMs, minuteMs, type Window } from '../../base/window.ts';
+import { type Night, pageCapMin } from '../proof/shown.ts';
 
 /** The side of a window that a truncated page keeps. */
 type TruncationSide = 'earliest' | 'latest';
@@ -42,6 +42,8 @@ export interface ServerBehavior {
   /** Largest number of ticks, and longest window in ms, that the server accepts per request. Infinite until a refusal. */
   limit: number;
   windowMsMax: number;
+  /** How far answers reached from the ends of a longer request, in ms; Infinity: as far as requested. */
+  reachMs: number;
   /** Whether a request with the current limit got a response, and the longest window that got one, in ms. */
   isLimitConfirmed: boolean;
   windowMsAcceptedMax: number;
@@ -52,10 +54,10 @@ export interface ServerBehavior {
   sizeSearchesLeft: number;
 }
 
-/** What is kept between runs: page sizes, and the side that truncated pages kept. */
+/** What is kept between runs: page sizes, the side that truncated pages kept, the grid and the reach. */
 export type KnownPages = Pick<
   ServerBehavior,
-  'largestWhole' | 'truncatedMin' | 'truncatedMax' | 'truncatedPages' | 'side' | 'isSideMixed' | 'gridMs'
+  'largestWhole' | 'truncatedMin' | 'truncatedMax' | 'truncatedPages' | 'side' | 'isSideMixed' | 'gridMs' | 'reachMs'
 >;
 
 /**
@@ -63,10 +65,10 @@ export type KnownPages = Pick<
  * be unreliable, only the sizes of truncated pages are kept.
  */
 export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
-  const { truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, gridMs } = behavior;
-  if (behavior.largestWhole === 0 && truncatedPages === 0 && gridMs === 1) return null;
+  const { truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, gridMs, reachMs } = behavior;
+  if (behavior.largestWhole === 0 && truncatedPages === 0 && gridMs === 1 && !Number.isFinite(reachMs)) return null;
   const largestWhole = behavior.isErratic ? 0 : behavior.largestWhole;
-  return { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, gridMs };
+  return { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, gridMs, reachMs };
 }
 
 /**
@@ -91,6 +93,7 @@ export const createServerBehavior = (known: Partial<KnownPages> = {}): ServerBeh
   refusesEarlier: false,
   limit: Number.POSITIVE_INFINITY,
   windowMsMax: Number.POSITIVE_INFINITY,
+  reachMs: Number.POSITIVE_INFINITY,
   isLimitConfirmed: false,
   windowMsAcceptedMax: 0,
   refusedBefore: Number.NEGATIVE_INFINITY,
@@ -187,4 +190,31 @@ export function toRequestedWindow(behavior: ServerBehavior, { from, to }: Window
     from: isExact && behavior.fromInclusive ? from : from - 1,
     to: isExact && behavior.toInclusive ? to - 1 : to,
   };
+}
+
+/** Notes how far the answers of a run reached. */
+export function noteReach(behavior: ServerBehavior, { requestedMs, reachMs }: ReturnType<Night['measureReach']>): void {
+  const isFurther = (ms: number): boolean => requestedMs - ms > dayMs / 2;
+  if (isFurther(reachMs)) behavior.reachMs = reachMs;
+  else if (isFurther(behavior.reachMs)) behavior.reachMs = Number.POSITIVE_INFINITY;
+}
+
+/** Windows are requested as a whole if answers reach at least this far, in ms. */
+export const reachMsMin = 5 * dayMs;
+
+/** Pieces overlap by this much at each end, so that busy symbols show in each that the server reaches beyond it. In ms. */
+const pieceMarginMs = hourMs;
+
+/**
+ * Splits a window into pieces that answers reach: whole UTC days, or half ones if they reach less than 27 h. One window if it is
+ * short, or if they reach less than 16 h: nothing could be proven of such pieces.
+ */
+export function splitToReach({ reachMs }: Pick<ServerBehavior, 'reachMs'>, { from, to }: Window): Window[] {
+  const piece = Math.max(dayMs / 2, Math.floor((reachMs - 3 * hourMs) / dayMs) * dayMs);
+  if (reachMs < 16 * hourMs || reachMs >= reachMsMin || to - from <= piece) return [{ from, to }];
+  const first = Math.floor(from / piece);
+  return Array.from({ length: Math.ceil(to / piece) - first }, (_, i) => ({
+    from: Math.max(from, (first + i) * piece - pieceMarginMs),
+    to: Math.min(to, (first + i + 1) * piece + pieceMarginMs),
+  }));
 }

@@ -245,21 +245,27 @@ export class Night {
     return empty > 1 && empty > sickShare * requests;
   }
 
-  /**
-   * What keeps days from being proven in such nights, one clause; null: nothing that is seen.
-   * @param windowMsMax the longest window that the server does not refuse, in ms; Infinity: any
-   */
-  describeLimit(windowMsMax: number): string | null {
-    if (Number.isFinite(windowMsMax)) return `requests of more than ${formatDuration(windowMsMax)} are refused`;
-    const { requests, empty } = this.#known;
-    if (this.isSick()) return `${empty} of ${requests} requests that reach a known tick came back empty`;
+  /** The longest window that was requested of a symbol with ticks, and how far from both of its ends ticks were shown, in ms. */
+  measureReach(): { readonly requestedMs: number; readonly reachMs: number } {
     const widest = (of: (shown: Shown) => number): number =>
       this.shown.reduce((max, { shown }) => Math.max(max, of(shown)), 0);
-    const reach = Math.min(
+    const reachMs = Math.min(
       widest(({ from, last }) => last! - from),
       widest(({ to, first }) => to - first!),
     );
-    if (widest(({ from, to }) => to - from) - reach > dayMs / 2) return `answers reach ${formatDuration(reach)} only`;
+    return { requestedMs: widest(({ from, to }) => to - from), reachMs };
+  }
+
+  /**
+   * What keeps days from being proven in such nights, one clause; null: nothing that is seen.
+   * @param windowMsMax the longest window that the server does not refuse, in ms; Infinity: any
+   * @param reachMs how far its answers reached when more was requested, in ms; Infinity: as far
+   */
+  describeLimit({ windowMsMax, reachMs }: { readonly windowMsMax: number; readonly reachMs: number }): string | null {
+    if (Number.isFinite(windowMsMax)) return `requests of more than ${formatDuration(windowMsMax)} are refused`;
+    const { requests, empty } = this.#known;
+    if (this.isSick()) return `${empty} of ${requests} requests that reach a known tick came back empty`;
+    if (Number.isFinite(reachMs)) return `answers reach ${formatDuration(reachMs)} only`;
     if (this.#ticks.size < witnessesMin)
       return `only ${formatCount(this.#ticks.size, 'symbol')} with ticks, too few witnesses for each other`;
     return null;

@@ -311,6 +311,7 @@ export async function collectPlans(
           if (origin === 'poll') noteTickTimes(run, record.ticks);
           return sink.append(record);
         },
+        pieces: settings.poll.pieces,
         pageLimit: settings.poll.pageLimit,
         futureSkewMs: getFutureSkewMs(context),
         concurrency: settings.upstream.concurrency,
@@ -333,7 +334,7 @@ export async function collectPlans(
     recordKnownPageCaps(db, getKnownPages(behavior), run.source);
     if (origin === 'poll') notePolledPlans(db, plans);
     if (behavior.contradictions > 0) run.nightCounters.isPagingContradicted = true;
-    if (isNight) await claimRepeated(run, collected, sink, behavior.windowMsMax);
+    if (isNight) await claimRepeated(run, collected, sink, behavior);
     recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected, {
       isAsked: origin === 'backfill',
       isFirstNight: unfinishedSince !== null || plans.every(({ isFirst }) => isFirst),

@@ -1,6 +1,11 @@
 import { findProvenEnd } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
-import { readCurrentCoverageOf, readPublishedCoverage, readResponses } from '../../archive/journal/coverage-store.ts';
+import {
+  readCurrentCoverageOf,
+  readKnownPageCaps,
+  readPublishedCoverage,
+  readResponses,
+} from '../../archive/journal/coverage-store.ts';
 import { readEmptyWindows, readNight, recordEmptyWindows, recordNight } from '../../archive/journal/empty-responses.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
@@ -17,6 +22,7 @@ import { createEmptyRecord } from '../paging/fetch-symbol.ts';
 import type { JournalWriter } from '../paging/journal-writer.ts';
 import { beginAtAnchor, computeProofStart, findUnprovenStart, type SymbolPlan } from '../paging/plan.ts';
 import { cutClaim, type ProofContext } from '../paging/prove-coverage.ts';
+import { createServerBehavior, type KnownPages, type ServerBehavior } from '../paging/server-behavior.ts';
 import { findRepeated } from '../proof/proven.ts';
 import { noSilences, type Silences } from '../proof/shown.ts';
 import type { Run } from '../run/run.ts';
@@ -68,11 +74,14 @@ export async function coverUnprovenTails(
 ): Promise<SymbolPlan[]> {
   const { state } = run.archive;
   const { lookbackMs } = getLingerRules(run.context);
-  const since = computeProofStart(run.context.clock.nowMs(), lookbackMs);
+  const nowMs = run.context.clock.nowMs();
+  const rules = { lookbackMs, settleMs: getSettleMs(run.context) };
+  const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(state.db, run.source));
   const findTick = openLastTickFinder(run, lookbackMs);
   const starts = plans.flatMap((plan, i) => {
     const responses = readCurrentCoverageOf(state.db, [plan.symbol]).get(plan.symbol) ?? [];
-    const { firstSeen } = readSymbol(state.db, plan.symbol) ?? { firstSeen: since };
+    const firstSeen = readSymbol(state.db, plan.symbol)?.firstSeen ?? nowMs;
+    const since = computeProofStart(nowMs, rules, behavior, firstSeen);
     const end = findUnprovenStart(plan, responses, since, firstSeen);
     return end === null ? [] : [{ i, plan, end, part: computePartNumber(plan.symbol, state.identity.parts) }];
   });
@@ -133,12 +142,12 @@ export function createProofAccess(
 
 const mirrorCause = 'the oddslake that is mirrored has not proven them';
 
-/** Records what empty responses support, and claims what three nights support. @param windowMsMax see `describeLimit` */
+/** Records what empty responses support, and claims what three nights support. */
 export async function claimRepeated(
   run: Run,
   { supports, silences, stopError }: TickCollectOutcome,
   sink: JournalWriter,
-  windowMsMax: number,
+  behavior: ServerBehavior,
 ): Promise<void> {
   const { archive, context } = run;
   const { db } = archive.state;
@@ -147,7 +156,7 @@ export async function claimRepeated(
     // A night that was cut short shows less than there is.
     if (stopError !== null || context.signal.aborted) return;
     const since = readNight(db, run.source)?.since ?? context.clock.nowMs();
-    const cause = context.settings.source.mirror ? mirrorCause : run.night.describeLimit(windowMsMax);
+    const cause = context.settings.source.mirror ? mirrorCause : run.night.describeLimit(behavior);
     recordNight(db, { since, cause, silences }, run.source);
   });
   for (const [symbol, own] of Map.groupBy(supports, (support) => support.symbol)) {

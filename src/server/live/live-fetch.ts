@@ -70,6 +70,7 @@ export async function fetchTicks(
       runId: run.id,
       origin: 'poll',
       behavior,
+      pieces: false,
       signal,
       append,
       drain: async () => {},

@@ -76,6 +76,7 @@ async function runCollect(scenario: Given): Promise<Done> {
     runId: 'run',
     origin: scenario.origin ?? 'poll',
     behavior: scenario.behavior ?? createServerBehavior(),
+    pieces: false,
     pageLimit: 5000,
     futureSkewMs: 60_000,
     signal: scenario.signal ?? new AbortController().signal,

@@ -92,8 +92,9 @@ export class Archive {
     const [forgotten, lost]: [string[], string[]] = [[], []];
     for (const source of ['A', 'B']) {
       const all = [...this.held.values()].filter(({ listed }) => listed.source === source);
-      const gap = this.#memory.get(source)?.silences.bridge ?? null;
-      const plans = this.#plan(all, hand.now, Math.min(end, hand.now), gap === null ? 0 : gap.to - gap.from);
+      const { silences, pages } = this.#memory.get(source) ?? { silences: noSilences, pages: {} };
+      const gap = silences.bridge;
+      const plans = this.#plan(all, hand.now, Math.min(end, hand.now), gap === null ? 0 : gap.to - gap.from, pages);
       symbols += plans.length;
       const collected = await this.#collect(source, plans, service, hand);
       outcomes.push(collected);
@@ -127,7 +128,7 @@ export class Archive {
   }
 
   /** As planTickPolls and coverUnprovenTails do. */
-  #plan(all: readonly Held[], now: number, end: number, bridgeMs: number): SymbolPlan[] {
+  #plan(all: readonly Held[], now: number, end: number, bridgeMs: number, pages: Partial<KnownPages>): SymbolPlan[] {
     const plans: SymbolPlan[] = [];
     for (const held of all) {
       const { facts, times } = held;
@@ -137,7 +138,12 @@ export class Archive {
       if (!isPolled(held, excluded, now)) continue;
       const plan = addTail(planned, { ...facts, lastTick: times.at(-1) ?? null }, coverage, rules);
       if (plan.windows.length === 0) continue;
-      const start = findUnprovenStart(plan, held.coverage, computeProofStart(now, rules.lookbackMs), facts.firstSeen);
+      const start = findUnprovenStart(
+        plan,
+        held.coverage,
+        computeProofStart(now, { ...rules, settleMs }, createServerBehavior(pages), facts.firstSeen),
+        facts.firstSeen,
+      );
       const last = held.times.at(-1) ?? null;
       const tick = start === null || (last !== null && last <= start.start) ? last : findTick(held, start.start);
       plans.push(start === null ? plan : beginAtAnchor(plan, start, tick, bridgeMs));
@@ -168,6 +174,7 @@ export class Archive {
         night,
         knownSilences: memory.silences,
         settleMs,
+        pieces: true,
         pageLimit,
         futureSkewMs: 60_000,
         signal: new AbortController().signal,

@@ -32,6 +32,8 @@ export interface Habit {
   fails?(asked: Asked): boolean;
   /** The answer is empty whatever there is. */
   isSilent?(asked: Asked): boolean;
+  /** The span that is read, before any habit narrows it. */
+  widens?(asked: Asked): Span;
   /** The span that is served of the one that was asked for. */
   narrows?(asked: Asked): Span;
   /** Whether a tick is there at the time of the request. */
@@ -136,6 +138,7 @@ export function openService(world: World, habits: readonly Habit[], hand: Hand):
       from: includesFrom ? asked.from : asked.from + 1,
       to: Math.min(includesTo ? asked.to : asked.to - 1, asked.now),
     };
+    for (const habit of habits) span = habit.widens?.({ ...asked, ...span }) ?? span;
     for (const habit of habits) span = habit.narrows?.({ ...asked, ...span }) ?? span;
     let times = slice(asked.listed.times, span);
     for (const habit of habits) {
@@ -305,6 +308,12 @@ const keepsRows = (rows: number): Habit => ({
 
 const silent = (name: string, isSilent: (asked: Asked) => boolean): Habit => ({ name, isPromised: true, isSilent });
 
+/** At random; symbols that may have no known tick on two of eight days only (A5). */
+function isEmptied({ listed: { kind, nth }, now, dice }: Asked, share: number): boolean {
+  const isAnchored = kind === 'busy' || kind === 'medium';
+  return dice.share() < share && (isAnchored || (Math.floor(now / day) + nth) % 4 === 0);
+}
+
 const lagging = (hours: number, isPromised = true): Habit => ({
   name: `replica ${hours} h behind`,
   isPromised,
@@ -391,8 +400,8 @@ export const habits: readonly Habit[] = [
   ...[1, 3, 4, 12, 30].map(keepsDays),
   keepsRows(400),
   keepsRows(60),
-  silent('10 % empty', ({ dice }) => dice.share() < 0.1),
-  silent('30 % empty', ({ dice }) => dice.share() < 0.3),
+  silent('10 % empty', (asked) => isEmptied(asked, 0.1)),
+  silent('30 % empty', (asked) => isEmptied(asked, 0.3)),
   silent('half of the symbols empty in night 1', ({ night, listed }) => night === 0 && hash(listed.nth, 4) < 0.5),
   silent('half of the symbols empty in night 2', ({ night, listed }) => night === 1 && hash(listed.nth, 4) < 0.5),
   silent('source A empty in night 1', ({ night, listed }) => night === 0 && listed.source === 'A'),
@@ -427,7 +436,7 @@ export const habits: readonly Habit[] = [
   ...(['first', 'last'] as const).map((side) => ({
     ...crowding(side),
     name: `${crowding(side).name}, 10 % empty`,
-    isSilent: ({ dice }: Asked) => dice.share() < 0.1,
+    isSilent: (asked: Asked) => isEmptied(asked, 0.1),
   })),
   // The end of each request is rounded down, so that a page lacks the tick from which it goes on backward.
   ...([1000, 60_000, hour, day] as const).map((unit) => ({
@@ -489,7 +498,7 @@ export const habits: readonly Habit[] = [
   {
     name: 'brings the tick before the request',
     isPromised: true,
-    narrows({ from, to, listed: { times } }) {
+    widens({ from, to, listed: { times } }) {
       return { from: times[positionOf(times, from) - 1] ?? from, to };
     },
   },
@@ -552,7 +561,8 @@ export function arePromised(set: readonly Habit[]): boolean {
   const hasCrowds = set.some(({ rowsAt }) => rowsAt !== undefined);
   const isOneSided = budgets.every(({ side }) => side !== 'either' && side === budgets[0]!.side);
   const isRowStore = set.some((habit) => habit.isRowStore === true);
-  const hidesRows = hasDataCut || set.some(({ appears, narrows }) => appears !== undefined || narrows !== undefined);
+  const hidesRows =
+    hasDataCut || set.some(({ appears, widens, narrows }) => (appears ?? widens ?? narrows) !== undefined);
   const areBudgetsPromised = isOneSided || !(hasDataCut || hasCrowds);
   return set.every(({ isPromised }) => isPromised) && areBudgetsPromised && !(isRowStore && hidesRows);
 }
@@ -561,7 +571,7 @@ export function arePromised(set: readonly Habit[]): boolean {
 export function limit(habit: Habit, { source, night = 0 }: { source?: 'A' | 'B'; night?: number }): Habit {
   const isOn = (asked: Asked): boolean =>
     asked.night >= night && (source === undefined || asked.listed.source === source);
-  const { refuses, fails, isSilent, narrows, hasTick, cuts, appears } = habit;
+  const { refuses, fails, isSilent, widens, narrows, hasTick, cuts, appears } = habit;
   return {
     name: `${habit.name}${source === undefined ? '' : ` (source ${source})`}${night === 0 ? '' : ` from night ${night + 1}`}`,
     isPromised: habit.isPromised,
@@ -570,6 +580,7 @@ export function limit(habit: Habit, { source, night = 0 }: { source?: 'A' | 'B';
     ...(refuses && { refuses: (asked) => isOn(asked) && refuses(asked) }),
     ...(fails && { fails: (asked) => isOn(asked) && fails(asked) }),
     ...(isSilent && { isSilent: (asked) => isOn(asked) && isSilent(asked) }),
+    ...(widens && { widens: (asked) => (isOn(asked) ? widens(asked) : asked) }),
     ...(narrows && { narrows: (asked) => (isOn(asked) ? narrows(asked) : asked) }),
     ...(hasTick && { hasTick: (t, asked) => !isOn(asked) || hasTick(t, asked) }),
     ...(cuts && { cuts: (times, asked) => (isOn(asked) ? cuts(times, asked) : times) }),

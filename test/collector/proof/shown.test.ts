@@ -72,11 +72,16 @@ test('a night says how far its answers reach, or what else keeps it from proof',
     }
     return night;
   };
-  expect(noteAll(25, 216).describeLimit(Number.POSITIVE_INFINITY)).toBeNull();
-  expect(noteAll(25, 24).describeLimit(Number.POSITIVE_INFINITY)).toMatch(/^answers reach 23 h.* only$/);
-  expect(noteAll(3, 216).describeLimit(Number.POSITIVE_INFINITY)).toMatch(/^only 3 symbols with ticks/);
-  expect(noteAll(25, 216).describeLimit(day)).toBe('requests of more than 1 d are refused');
+  const anyLength = { windowMsMax: Number.POSITIVE_INFINITY, reachMs: Number.POSITIVE_INFINITY };
+  expect(noteAll(25, 216).describeLimit(anyLength)).toBeNull();
+  const near = noteAll(25, 24).measureReach();
+  expect(near).toEqual({ requestedMs: 9 * day, reachMs: 23 * hour + 24 });
+  expect(noteAll(25, 24).describeLimit({ ...anyLength, ...near })).toMatch(/^answers reach 23 h.* only$/);
+  expect(noteAll(3, 216).describeLimit(anyLength)).toMatch(/^only 3 symbols with ticks/);
+  expect(noteAll(25, 216).describeLimit({ ...anyLength, windowMsMax: day })).toBe(
+    'requests of more than 1 d are refused',
+  );
   const sick = noteAll(25, 216);
   for (let i = 0; i < 30; i++) sick.noteKnown(i < 3);
-  expect(sick.describeLimit(Number.POSITIVE_INFINITY)).toBe('3 of 30 requests that reach a known tick came back empty');
+  expect(sick.describeLimit(anyLength)).toBe('3 of 30 requests that reach a known tick came back empty');
 });

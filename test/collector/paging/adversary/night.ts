@@ -45,6 +45,7 @@ export async function collectNight(
       runId: 'run',
       origin,
       behavior,
+      pieces: false,
       pageLimit: 5000,
       futureSkewMs: 60_000,
       signal: new AbortController().signal,
