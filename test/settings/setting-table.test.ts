@@ -48,6 +48,7 @@ describe('the schema', () => {
       overlap_minutes: 60,
       overlap_minutes_max: 1440,
       settle_hours: 24,
+      pieces: true,
       recheck_share: 0.01,
       page_limit: 5000,
       future_skew_seconds: 300,

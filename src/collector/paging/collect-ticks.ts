@@ -154,8 +154,9 @@ class TickCollection {
     if (this.#stopError === null && !context.signal.aborted && context.mirror === undefined) {
       const { open, silences } = await proveEdges(context, this.#edges, this.#answeredEmpty);
       this.#knownSilences = silences;
-      if (context.pieces) noteReach(context.behavior, context.night.measureReach());
-      await this.#fetchInPieces([...open.map(({ symbol, window }) => ({ symbol, ...window })), ...this.#answeredEmpty]);
+      noteReach(context.behavior, context.night.measureReach());
+      const unproven = [...open.map(({ symbol, window }) => ({ symbol, ...window })), ...this.#answeredEmpty];
+      if (context.pieces) await this.#fetchInPieces(unproven);
       await this.#expire().catch((error: unknown) => {
         if (!(error instanceof UpstreamError) || error.failure === 'credential') throw error;
         this.#horizonError = error.reason;

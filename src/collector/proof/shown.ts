@@ -245,15 +245,21 @@ export class Night {
     return empty > 1 && empty > sickShare * requests;
   }
 
-  /** The longest window that was requested of a symbol with ticks, and how far from both of its ends ticks were shown, in ms. */
+  /**
+   * The longest window that was requested of a symbol with ticks, and how far from an end of its request a response showed one, in ms;
+   * Infinity: as far as there was any, however it was requested.
+   */
   measureReach(): { readonly requestedMs: number; readonly reachMs: number } {
-    const widest = (of: (shown: Shown) => number): number =>
-      this.shown.reduce((max, { shown }) => Math.max(max, of(shown)), 0);
+    const greatest = (of: (shown: Shown) => number): number =>
+      this.shown.reduce((max, { shown }) => Math.max(max, of(shown)), Number.NEGATIVE_INFINITY);
+    const [forward, backward] = [greatest(({ from, last }) => last! - from), greatest(({ to, first }) => to - first!)];
+    const there = greatest(({ last }) => last!) + greatest(({ from }) => -from);
+    const thereBefore = greatest(({ to }) => to) + greatest(({ first }) => -first!);
     const reachMs = Math.min(
-      widest(({ from, last }) => last! - from),
-      widest(({ to, first }) => to - first!),
+      there - forward > dayMs / 2 ? forward : Number.POSITIVE_INFINITY,
+      thereBefore - backward > dayMs / 2 ? backward : Number.POSITIVE_INFINITY,
     );
-    return { requestedMs: widest(({ from, to }) => to - from), reachMs };
+    return { requestedMs: greatest(({ from, to }) => to - from), reachMs };
   }
 
   /**

@@ -1,11 +1,14 @@
 import { expect, test } from 'vitest';
+import { hourMs } from '../../../src/base/window.ts';
 import {
   createServerBehavior,
   getKnownPages,
   looksTruncated,
   noteComplete,
   noteEdges,
+  noteReach,
   noteTruncated,
+  splitToReach,
   toRequestedWindow,
 } from '../../../src/collector/paging/server-behavior.ts';
 
@@ -67,4 +70,34 @@ test('requests are made on the grid to which a server rounds, in the next run as
   const next = createServerBehavior(getKnownPages({ ...createServerBehavior(), gridMs: 1000 })!);
   for (const isExact of [true, false])
     expect(toRequestedWindow(next, { from: 2000, to: 3500 }, isExact)).toEqual({ from: 1000, to: 4000 });
+});
+
+test('windows are split into days or half days where answers reach less, and the reach is forgotten when they reach more', () => {
+  const hours = (reach: number, from: number, to: number) =>
+    splitToReach({ reachMs: reach * hourMs }, { from: from * hourMs, to: to * hourMs }).map((w) => [
+      w.from / hourMs,
+      w.to / hourMs,
+    ]);
+  expect(hours(24, 30, 55)).toEqual([
+    [30, 37],
+    [35, 49],
+    [47, 55],
+  ]);
+  expect(hours(76, 30, 200)).toEqual([
+    [30, 73],
+    [71, 145],
+    [143, 200],
+  ]);
+  for (const reach of [15, 120, Number.POSITIVE_INFINITY]) expect(hours(reach, 30, 200)).toEqual([[30, 200]]);
+  expect(hours(24, 30, 42)).toEqual([[30, 42]]);
+  const behavior = createServerBehavior();
+  const note = (requested: number, reach: number) => {
+    noteReach(behavior, { requestedMs: requested * hourMs, reachMs: reach * hourMs });
+    return createServerBehavior(getKnownPages(behavior) ?? {}).reachMs / hourMs;
+  };
+  expect(note(192, 181)).toBe(Number.POSITIVE_INFINITY);
+  expect(note(192, 24)).toBe(24);
+  // A night that requested no more than was reached says nothing.
+  expect(note(30, 25)).toBe(24);
+  expect(note(192, 190)).toBe(Number.POSITIVE_INFINITY);
 });

@@ -74,7 +74,12 @@ test('a night says how far its answers reach, or what else keeps it from proof',
   };
   const anyLength = { windowMsMax: Number.POSITIVE_INFINITY, reachMs: Number.POSITIVE_INFINITY };
   expect(noteAll(25, 216).describeLimit(anyLength)).toBeNull();
-  const near = noteAll(25, 24).measureReach();
+  const clamped = noteAll(25, 24);
+  // It may have nothing else, until another request shows more.
+  expect(clamped.measureReach()).toEqual({ requestedMs: 9 * day, reachMs: Number.POSITIVE_INFINITY });
+  const more = times(start + 5 * day, 24);
+  clamped.note('S0', summarizeShown({ from: start + 5 * day, to: start + 9 * day }, more, 24), more);
+  const near = clamped.measureReach();
   expect(near).toEqual({ requestedMs: 9 * day, reachMs: 23 * hour + 24 });
   expect(noteAll(25, 24).describeLimit({ ...anyLength, ...near })).toMatch(/^answers reach 23 h.* only$/);
   expect(noteAll(3, 216).describeLimit(anyLength)).toMatch(/^only 3 symbols with ticks/);

@@ -26,8 +26,13 @@ async function startKeeping(
   refuses = false,
   opensAt: number | null = null,
   skewMs = 0,
+  settings: readonly string[] = [],
 ) {
-  const { box, output, contextAt } = await scriptedLake(at(0), symbols, [...fewFiles, 'poll.recheck_share=0']);
+  const { box, output, contextAt } = await scriptedLake(at(0), symbols, [
+    ...fewFiles,
+    'poll.recheck_share=0',
+    ...settings,
+  ]);
   box.script = {
     markets: (honest) => ({
       ...honest,
@@ -80,11 +85,23 @@ async function startKeeping(
     archive.close();
     await publish.run(await contextAt(nowMs), undefined);
   };
+  const countTicks = async (): Promise<number> => {
+    const archive = openConfiguredArchive(await contextAt(box.nowMs), false);
+    const { query, close } = await openArchiveQuery(archive, 'SELECT count(*)::int AS n FROM ticks', Math.random);
+    try {
+      const [row] = await query.readRows('SELECT count(*)::int AS n FROM ticks');
+      return Number(row!.n);
+    } finally {
+      await close();
+      archive.close();
+    }
+  };
   return {
     box,
     importOld,
     readGaps,
     readUnfinishedSince: () => withState(output, (db) => readUnfinished(db, 'backfill', null)),
+    countTicks,
     night: async (n: number) => nightly.run(await contextAt(at(n)), { day: null }),
     contextAt,
     readDays,
@@ -221,6 +238,32 @@ test('a backfill that was cut off stays so until the same symbols are backfilled
   expect(readUnfinishedSince()).toBe(since);
   await backfillOf(...names);
   expect(readUnfinishedSince()).toBeNull();
+});
+
+test('where answers reach a day only, the rest is requested in pieces, unless poll.pieces is off', async () => {
+  const counts = [];
+  for (const pieces of [true, false]) {
+    const { box, night, countTicks } = await startKeeping(30 * dayMs, names, false, null, 0, [`poll.pieces=${pieces}`]);
+    const script = box.script.ticks!;
+    // Of one symbol it has a tick on every third day.
+    box.script.ticks = (honest, request, ...rest) => {
+      const answer = script(
+        honest,
+        { ...request, to: Math.min(request.to, request.from + dayMs) },
+        ...rest,
+      ) as TicksBody;
+      const has = (t: number): boolean => request.symbol !== 'TEN' || Math.floor(t / hourMs) % 72 === 5;
+      const ticks = answer.ticks.filter(({ t }) => has(t));
+      return { ...answer, ticks, count: ticks.length };
+    };
+    expect(await night(0)).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+    const before = box.requests.length;
+    expect(await night(1)).toMatchObject({ exit_code: 0, failures: [] });
+    expect(box.requests.length - before).toBeLessThan(pieces ? 60 : 30);
+    counts.push(await countTicks());
+  }
+  const [inPieces, whole] = counts as [number, number];
+  expect(inPieces).toBeGreaterThan(whole);
 });
 
 test('what somebody asks a backfill for and has expired is a failure', async () => {
