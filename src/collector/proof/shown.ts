@@ -127,8 +127,6 @@ const measures = {
   spanMs: ({ first, last }: Shown) => last! - first!,
   hours: ({ hours }: Shown) => hours,
   days: ({ days }: Shown) => days,
-  hoursAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : hourOf(shown.to) - hourOf(shown.last!) - 1),
-  daysAfter: (shown: Shown) => (mayBeCapped(shown) ? 0 : dayOf(shown.to) - dayOf(shown.last!) - 1),
 };
 
 /** No page cap of a server is smaller. */
@@ -158,10 +156,10 @@ export const pickLonger = (a: Silences, b: Silences): Silences => ({
   trail: lengthOf(b.trail) > lengthOf(a.trail) ? b.trail : a.trail,
 });
 
-/** The whole UTC hours and days of a time without ticks before a tick. */
-const countWhole = (lead: Window | null): Pick<Extent, 'hours' | 'days'> => ({
-  hours: lead === null ? 0 : Math.max(0, hourOf(lead.to) - Math.ceil(lead.from / hourMs)),
-  days: lead === null ? 0 : Math.max(0, dayOf(lead.to) - Math.ceil(lead.from / dayMs)),
+/** The whole UTC hours and days of a time without ticks. */
+const countWhole = (silence: Window | null): Pick<Extent, 'hours' | 'days'> => ({
+  hours: silence === null ? 0 : Math.max(0, hourOf(silence.to) - Math.ceil(silence.from / hourMs)),
+  days: silence === null ? 0 : Math.max(0, dayOf(silence.to) - Math.ceil(silence.from / dayMs)),
 });
 
 /** Share of empty responses among requests that reach a known tick, above which a night is sick. */
@@ -183,10 +181,7 @@ export class Night {
   /** The windows that were requested of each symbol, with or without ticks. */
   readonly requested = new Map<string, readonly Window[]>();
   readonly #known = { requests: 0, empty: 0 };
-  #silences = noSilences;
-  /** The longest time without ticks before the first tick of each symbol. A store of each symbol's last rows shows it before old ones. */
-  readonly #leads = new Map<string, Silence>();
-  #keptLead: Silence | null | undefined;
+  #silences: Silences | null = null;
   #latest: Reach | null = null;
   #earliest: Reach | null = null;
 
@@ -195,31 +190,43 @@ export class Night {
     this.requested.set(symbol, union([...(this.requested.get(symbol) ?? []), { from: shown.from, to: shown.to }]));
     if (shown.count === 0) return;
     this.shown.push({ symbol, shown });
-    const { from, to, first, last, gap } = shown;
-    this.#silences = pickLonger(this.#silences, {
-      bridge: gap === null ? null : { symbol, ...gap },
-      lead: null,
-      trail: mayBeCapped(shown) ? null : { symbol, from: last!, to },
-    });
-    const lead = { symbol, from, to: first! };
-    if (!mayBeCapped(shown) && lengthOf(lead) > lengthOf(this.#leads.get(symbol) ?? null))
-      this.#leads.set(symbol, lead);
+    const { first, last } = shown;
     for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
     const seen = this.#ticks.get(symbol) ?? { from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY, count: 0 };
     const count = seen.count + times.filter((t) => t < seen.from || t > seen.to).length;
     this.#ticks.set(symbol, { from: Math.min(seen.from, first!), to: Math.max(seen.to, last!), count });
     this.#mostTicks.note(count, symbol);
     if (shown.count > (this.#fullest.get(symbol)?.count ?? 0)) this.#fullest.set(symbol, shown);
-    [this.#latest, this.#earliest, this.#keptLead] = [null, null, undefined];
+    [this.#latest, this.#earliest, this.#silences] = [null, null, null];
   }
 
-  /** The longest silences. */
+  /** The longest silences, as far from the ends of requests as any response showed a tick. */
   get silences(): Silences {
-    if (this.#keptLead === undefined)
-      this.#keptLead = [...this.#leads.values()]
-        .filter(({ symbol }) => this.#mostTicks.without(symbol) >= 2 * this.countTicks(symbol))
-        .reduce<Silence | null>((a, b) => (lengthOf(b) > lengthOf(a) ? b : a), null);
-    return { ...this.#silences, lead: this.#keptLead };
+    if (this.#silences !== null) return this.#silences;
+    const { forward, backward } = this.#measureReach();
+    this.#silences = this.shown.reduce<Silences>((longest, { symbol, shown }) => {
+      const { from, to, first, last, gap } = shown;
+      // A store of each symbol's last rows shows a long lead before old ones.
+      const isKept = this.#mostTicks.without(symbol) >= 2 * this.countTicks(symbol);
+      return pickLonger(longest, {
+        bridge: gap && { symbol, ...gap },
+        lead: mayBeCapped(shown) || !isKept ? null : { symbol, from: Math.max(from, to - backward), to: first! },
+        trail: mayBeCapped(shown) ? null : { symbol, from: last!, to: Math.min(to, from + forward) },
+      });
+    }, noSilences);
+    return this.#silences;
+  }
+
+  #greatest(of: (shown: Shown) => number): number {
+    return this.shown.reduce((max, { shown }) => Math.max(max, of(shown)), Number.NEGATIVE_INFINITY);
+  }
+
+  /** The greatest distance from the start of a request to a tick, and from a tick to the end of one, in ms. */
+  #measureReach() {
+    return {
+      forward: this.#greatest(({ from, last }) => last! - from),
+      backward: this.#greatest(({ to, first }) => to - first!),
+    };
   }
 
   /** How many different ticks of a symbol were shown, at least. */
@@ -250,16 +257,14 @@ export class Night {
    * Infinity: as far as there was any, however it was requested.
    */
   measureReach(): { readonly requestedMs: number; readonly reachMs: number } {
-    const greatest = (of: (shown: Shown) => number): number =>
-      this.shown.reduce((max, { shown }) => Math.max(max, of(shown)), Number.NEGATIVE_INFINITY);
-    const [forward, backward] = [greatest(({ from, last }) => last! - from), greatest(({ to, first }) => to - first!)];
-    const there = greatest(({ last }) => last!) + greatest(({ from }) => -from);
-    const thereBefore = greatest(({ to }) => to) + greatest(({ first }) => -first!);
+    const { forward, backward } = this.#measureReach();
+    const there = this.#greatest(({ last }) => last!) + this.#greatest(({ from }) => -from);
+    const thereBefore = this.#greatest(({ to }) => to) + this.#greatest(({ first }) => -first!);
     const reachMs = Math.min(
       there - forward > dayMs / 2 ? forward : Number.POSITIVE_INFINITY,
       thereBefore - backward > dayMs / 2 ? backward : Number.POSITIVE_INFINITY,
     );
-    return { requestedMs: greatest(({ from, to }) => to - from), reachMs };
+    return { requestedMs: this.#greatest(({ from, to }) => to - from), reachMs };
   }
 
   /**
@@ -298,7 +303,7 @@ export class Night {
       hours: most('hours'),
       days: most('days'),
       before: countWhole(this.silences.lead),
-      after: { hours: most('hoursAfter'), days: most('daysAfter') },
+      after: countWhole(this.silences.trail),
       mostTicks: Math.max(0, this.#mostTicks.without(symbol)),
     };
   }

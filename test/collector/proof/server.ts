@@ -309,8 +309,8 @@ const keepsRows = (rows: number): Habit => ({
 const silent = (name: string, isSilent: (asked: Asked) => boolean): Habit => ({ name, isPromised: true, isSilent });
 
 /** At random; symbols that may have no known tick on two of eight days only (A5). */
-function isEmptied({ listed: { kind, nth }, now, dice }: Asked, share: number): boolean {
-  const isAnchored = kind === 'busy' || kind === 'medium';
+function isEmptied({ listed: { kind, nth }, night, now, dice }: Asked, share: number): boolean {
+  const isAnchored = night > 2 && (kind === 'busy' || kind === 'medium');
   return dice.share() < share && (isAnchored || (Math.floor(now / day) + nth) % 4 === 0);
 }
 
@@ -562,7 +562,8 @@ export function arePromised(set: readonly Habit[]): boolean {
   const isOneSided = budgets.every(({ side }) => side !== 'either' && side === budgets[0]!.side);
   const isRowStore = set.some((habit) => habit.isRowStore === true);
   const hidesRows =
-    hasDataCut || set.some(({ appears, widens, narrows }) => (appears ?? widens ?? narrows) !== undefined);
+    hasDataCut ||
+    set.some((one) => one.isRowStore !== true && (one.appears ?? one.widens ?? one.narrows) !== undefined);
   const areBudgetsPromised = isOneSided || !(hasDataCut || hasCrowds);
   return set.every(({ isPromised }) => isPromised) && areBudgetsPromised && !(isRowStore && hidesRows);
 }
