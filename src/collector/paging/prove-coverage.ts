@@ -55,6 +55,10 @@ export async function proveEdges(
 ): Promise<{ readonly open: readonly Edge[]; readonly silences: Silences }> {
   let open = await claimProven(context, edges);
   if (open.length === 0 && empties.length === 0) return { open, silences: context.knownSilences };
+  await checkGrid(
+    context,
+    context.night.shown.map(({ symbol, shown }) => ({ symbol, tick: shown.first! })),
+  );
   const silences = await requestSilences(context);
   const needed = findNeededReach(open, empties);
   for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, needed, i)) break;
@@ -216,9 +220,28 @@ async function requestContaining(
     const o = await requestMore(context, symbol, widenToGrid(window, grid), kept);
     if (!o?.times.includes(tick)) continue;
     behavior.gridMs = grid;
+    await checkGrid(context, [{ symbol, tick }]);
     return o;
   }
   return null;
+}
+
+/**
+ * Gives the grid up if a request for the millisecond of a tick inside of it brings the tick: the server does not round, and what it
+ * lacked before had come late.
+ */
+async function checkGrid(
+  context: ProofContext,
+  ticks: readonly { readonly symbol: string; readonly tick: number }[],
+): Promise<void> {
+  const { behavior } = context;
+  const { gridMs } = behavior;
+  const one = ticks.find(({ tick }) => tick % gridMs > 1 && tick % gridMs < gridMs - 1);
+  if (one === undefined) return;
+  behavior.gridMs = 1;
+  const moment = { from: one.tick, to: one.tick + 1 };
+  const o = await requestMore(context, one.symbol, moment, moment);
+  if (!o?.times.includes(one.tick)) behavior.gridMs = gridMs;
 }
 
 /**

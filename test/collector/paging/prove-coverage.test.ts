@@ -96,9 +96,36 @@ test('the grid of a server is searched once, and remembered', async () => {
   const before = { from: start + 5 * dayMs, to: times[0]! };
   await prove('before', before);
   expect(behavior.gridMs).toBe(1000);
-  expect(queries.splice(0).map(({ to }) => to)).toEqual([times[0]! + 1, times[0]! + 500]);
+  const onGrid = times[0]! + 500;
+  // Found, and confirmed by a request that rounds to nothing.
+  expect(queries.splice(0).map(({ to }) => to)).toEqual([times[0]! + 1, onGrid, times[0]! + 1]);
   await prove('before', before);
-  expect(queries.map(({ to }) => to)).toEqual([times[0]! + 500]);
+  expect(queries.map(({ to }) => to)).toEqual([times[0]! + 1, onGrid]);
+  expect(behavior.gridMs).toBe(1000);
+});
+
+test('a grid is given up if a request inside of it brings its tick', async () => {
+  const times = each(10 * dayMs + 500, 150, minuteMs);
+  const known = { first: times[0]!, last: times.at(-1)!, count: 150 };
+  const { prove, behavior, queries, context } = startNight(times, known);
+  const before = { from: start + 5 * dayMs, to: times[0]! };
+  // Of an earlier run.
+  behavior.gridMs = dayMs;
+  await prove('before', before);
+  expect(behavior.gridMs).toBe(1);
+  expect(queries.splice(0)[0]).toMatchObject({ from: times[0]! - 1, to: times[0]! + 1 });
+  // A response lacks a tick that comes late: the next one has it, on whatever grid.
+  const { ticks } = context.upstream;
+  let isFirst = true;
+  context.upstream.ticks = async (query, signal) => {
+    const page = await ticks(query, signal);
+    const { t, p } = page;
+    const lacks = isFirst && t.includes(times[0]!);
+    if (lacks) isFirst = false;
+    return lacks ? { ...page, t: t.slice(1), p: p.slice(1), received: t.length - 1 } : page;
+  };
+  await prove('before', before);
+  expect([isFirst, behavior.gridMs]).toEqual([false, 1]);
 });
 
 test('an empty response of a night in which known ticks came back empty supports nothing', () => {
