@@ -156,7 +156,7 @@ class TickCollection {
       this.#knownSilences = silences;
       noteReach(context.behavior, context.night.measureReach());
       const unproven = [...open.map(({ symbol, window }) => ({ symbol, ...window })), ...this.#answeredEmpty];
-      if (context.pieces) await this.#fetchInPieces(unproven);
+      if (context.pieces && !Number.isFinite(context.behavior.windowMsMax)) await this.#fetchInPieces(unproven);
       await this.#expire().catch((error: unknown) => {
         if (!(error instanceof UpstreamError) || error.failure === 'credential') throw error;
         this.#horizonError = error.reason;

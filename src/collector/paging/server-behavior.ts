@@ -192,10 +192,11 @@ export function toRequestedWindow(behavior: ServerBehavior, { from, to }: Window
   };
 }
 
-/** Notes how far the answers of a run reached. */
+/** Notes how far the answers of a run reached: no further than requests that are not refused. */
 export function noteReach(behavior: ServerBehavior, { requestedMs, reachMs }: ReturnType<Night['measureReach']>): void {
   const isFurther = (ms: number): boolean => requestedMs - ms > dayMs / 2;
-  if (isFurther(reachMs)) behavior.reachMs = reachMs;
+  if (Number.isFinite(behavior.windowMsMax)) behavior.reachMs = behavior.windowMsMax;
+  else if (isFurther(reachMs)) behavior.reachMs = reachMs;
   else if (isFurther(behavior.reachMs)) behavior.reachMs = Number.POSITIVE_INFINITY;
 }
 

@@ -1,5 +1,5 @@
 import { UpstreamError } from '../../base/errors.ts';
-import { hourMs, type Window } from '../../base/window.ts';
+import { dayMs, floorToDay, hourMs, minuteMs, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import { type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 
@@ -98,7 +98,9 @@ function splitRequest(behavior: ServerBehavior, request: WindowRequest): readonl
     const cuts = [to, refusedBefore, refusedBefore - splitMsMin, from];
     return cuts.slice(1).map((cut, i) => ({ from: cut, to: cuts[i]!, part: 'some' }));
   }
-  const middle = Math.floor((from + to) / 2);
+  // Servers limit windows to whole days, and a request has margins.
+  const half = Math.ceil((to - from) / 2);
+  const middle = to - (half < dayMs ? half : floorToDay(half) - minuteMs);
   return [
     { from: middle, to, part: 'some' },
     { from, to: middle, part: 'older half' },
@@ -114,7 +116,8 @@ export function splitToLength(
   const cut = request.to - windowMsMax;
   return [
     { from: cut, to: request.to, part: 'some' },
-    { from: request.from, to: cut },
+    // Only responses that share a tick prove what lies between them.
+    { from: request.from, to: cut + Math.floor(windowMsMax / 12) },
   ];
 }
 

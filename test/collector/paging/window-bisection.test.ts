@@ -158,9 +158,9 @@ describe('a refusal', () => {
 });
 
 describe('the accepted window length', () => {
-  test('cuts a longer window at its recent end', () => {
+  test('cuts a longer window at its recent end; the rest overlaps it', () => {
     const behavior = { ...createServerBehavior(), windowMsMax: 6 * hour };
-    expect(splitToLength(behavior, whole(0, 24))).toEqual([whole(18, 24, 'some'), whole(0, 18)]);
+    expect(splitToLength(behavior, whole(0, 24))).toEqual([whole(18, 24, 'some'), whole(0, 18.5)]);
     expect(splitToLength(behavior, whole(0, 6))).toBeUndefined();
     expect(splitToLength(createServerBehavior(), whole(0, 24))).toBeUndefined();
   });
