@@ -83,6 +83,8 @@ export interface Horizon {
 
 /** So many symbols must show nothing older. */
 const horizonSymbols = 3;
+/** Markets pause for a weekend and a holiday at most, in days. */
+const pauseDaysMax = 3;
 
 /**
  * Looks for the oldest tick that the service shows in this run, if none is near the start of what is wanted: the fullest symbols
@@ -102,11 +104,15 @@ export async function findHorizon(context: ProofContext, wanted: number, known: 
   );
   if (older.length < horizonSymbols) return null;
   const byCount = older.sort((a, b) => night.countTicks(b) - night.countTicks(a));
-  for (const symbol of byCount.slice(0, horizonSymbols)) {
-    const before = { from: wanted, to: oldest };
-    const o = await requestMore(context, symbol, before, before, ['refused']);
-    if (!o || o.received > 0) return null;
-  }
+  // Each day apart as well: markets pause, and some servers read no further than to a day without data.
+  const days = Array.from({ length: pauseDaysMax + 1 }, (_, n) => Math.floor(oldest / dayMs - n) * dayMs);
+  const before = { from: wanted, to: oldest };
+  const windows = [before, ...days.flatMap((to) => intersect([before], [{ from: to - dayMs, to }]))];
+  for (const symbol of byCount.slice(0, horizonSymbols))
+    for (const window of windows) {
+      const o = await requestMore(context, symbol, window, window, ['refused']);
+      if (!o || o.received > 0) return null;
+    }
   const latest = night.shown.reduce((max, { shown }) => Math.max(max, shown.last!), Number.NEGATIVE_INFINITY);
   return { from: Math.ceil(oldest / dayMs) * dayMs, oldest, latest };
 }

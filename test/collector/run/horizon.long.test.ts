@@ -201,6 +201,27 @@ test.each<[number, string, string]>([
   },
 );
 
+test('a weekend without ticks is no horizon of a service that reads back to the last day without data', async () => {
+  const { box, night } = await startKeeping(30 * dayMs);
+  const script = box.script.ticks!;
+  const isPause = (t: number): boolean => [0, 6].includes(new Date(t).getUTCDay());
+  box.script.ticks = (honest, request, ...rest) => {
+    const answer = script(honest, request, ...rest) as TicksBody;
+    let near = Math.min(request.to, box.nowMs);
+    const open = answer.ticks.filter(({ t }) => !isPause(t)).reverse();
+    const end = open.findIndex(({ t }) => {
+      const isAbsent = Math.floor(near / dayMs) - Math.floor(t / dayMs) > 1;
+      near = t;
+      return isAbsent;
+    });
+    const ticks = open.slice(0, end < 0 ? open.length : end).reverse();
+    return { ...answer, ticks, count: ticks.length };
+  };
+  // A Tuesday.
+  const { warnings } = await night(2);
+  expect(warnings.filter((text) => /seems to keep/.test(text))).toEqual([]);
+});
+
 test('days that no night proves are a warning with its cause, after a week', async () => {
   const { box, night } = await startKeeping(30 * dayMs);
   // It answers the first twelve hours of a request, and three of the symbols have a tick now and then.
