@@ -96,7 +96,7 @@ export function observePage(
     isFull: page.received >= limit,
     rejected: rejected.length,
     gaps: page.gaps,
-    shown: summarizeRequested(page, window, requested, times, futureMs),
+    shown: summarizeRequested(page, window, requested, times, futureMs, rejected.length > 0),
     rejectedReason: rejected[0]?.reason ?? '',
     generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
     isTruncatedLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,
@@ -113,17 +113,14 @@ function summarizeRequested(
   requested: Window,
   times: Float64Array,
   futureMs: number,
+  hasRejected: boolean,
 ): Shown {
   // Requests have a margin of a millisecond at each end.
   const sent = { from: Math.min(window.from, requested.from + 1), to: Math.max(window.to, requested.to) };
-  if (page.t.length === times.length) return summarizeShown(sent, times, page.received);
+  if (page.t.length === times.length && !hasRejected) return summarizeShown(sent, times, page.received);
   const all = listDistinctTimes(page.t.filter((t, i) => findTickFlaw(t, page.p[i]!, futureMs) === undefined));
-  return summarizeShown(
-    sent,
-    all.filter((t) => isWithin(t, sent)),
-    page.received,
-    all,
-  );
+  const inside = all.filter((t) => isWithin(t, sent));
+  return summarizeShown(sent, inside, page.received, hasRejected ? null : all);
 }
 
 /** Number of distinct prices at one time. */

@@ -44,13 +44,26 @@ const summarizeTicks = (times: Float64Array): Ticks => ({
   days: times.reduce((n, t, i) => (i > 0 && dayOf(times[i - 1]!) === dayOf(t) ? n : n + 1), 0),
 });
 
+const unknownTicks: Ticks = {
+  first: Number.NEGATIVE_INFINITY,
+  last: Number.POSITIVE_INFINITY,
+  hours: Number.POSITIVE_INFINITY,
+  days: Number.POSITIVE_INFINITY,
+};
+
 /**
  * Summarizes a response.
  * @param times inside the window, distinct and ascending
  * @param received its elements, usable or not
- * @param all its times, inside the window or not
+ * @param all its times, inside the window or not; null: some are not known, because elements are unusable. They may lie in any gap, and
+ * use up any budget
  */
-export function summarizeShown({ from, to }: Window, times: Float64Array, received: number, all = times): Shown {
+export function summarizeShown(
+  { from, to }: Window,
+  times: Float64Array,
+  received: number,
+  all: Float64Array | null = times,
+): Shown {
   let [ms, hours, days] = [0, 0, 0];
   let before: number | null = null;
   let gap: Window | null = null;
@@ -70,9 +83,9 @@ export function summarizeShown({ from, to }: Window, times: Float64Array, receiv
     ...ticks,
     count: times.length,
     received,
-    whole: all === times ? ticks : summarizeTicks(all),
-    bridge: { ms, hours, days },
-    gap,
+    whole: all === null ? unknownTicks : all === times ? ticks : summarizeTicks(all),
+    bridge: all === null ? { ms: 0, hours: 0, days: 0 } : { ms, hours, days },
+    gap: all === null ? null : gap,
   };
 }
 

@@ -1,6 +1,6 @@
 /** Compares what an archive claims with the truth, and measures what it proved. Own arithmetic, on purpose. */
 import { Archive, type Held, type NightResult } from './nights.ts';
-import { type Habit, openService, positionOf, type Service, showsAll } from './server.ts';
+import { type Habit, openService, positionOf, type Service, showAll } from './server.ts';
 import { day, drawWorld, midnightOf, type World } from './world.ts';
 
 /** A tick that a proven window lacks although it existed when the response of the window was generated. */
@@ -68,7 +68,7 @@ export async function runWorld(
     const from = listed.isOpeningListed ? listed.opensAt : facts.firstSeen - 7 * day;
     return sum + times.filter((t) => t >= from).length;
   }, 0);
-  const forgotten = nights.flatMap((night) => [...night.forgotten, ...(habits.every(showsAll) ? night.lost : [])]);
+  const forgotten = nights.flatMap((night) => [...night.forgotten, ...(showAll(habits) ? night.lost : [])]);
   return { claims, proven, provisional, nights, forgotten, ticks };
 }
 

@@ -547,9 +547,12 @@ export const habits: readonly Habit[] = [
   }),
 ];
 
-/** Whether requests that go on where a response ends bring all ticks: only rows are limited. */
-export const showsAll = ({ isSilent, narrows, budget }: Habit): boolean =>
-  isSilent === undefined && narrows === undefined && budget?.isOfRows !== false;
+/** Whether requests that go on where a response ends bring all ticks: only rows are limited, and from one end. */
+export const showAll = (set: readonly Habit[]): boolean =>
+  new Set(set.flatMap(({ budget }) => budget?.side ?? [])).size <= 1 &&
+  set.every(
+    ({ isSilent, narrows, budget }) => isSilent === undefined && narrows === undefined && budget?.isOfRows !== false,
+  );
 
 /**
  * Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, those of rows from one end too where
