@@ -4,11 +4,11 @@ import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { emptyTicks } from '../../base/ticks.ts';
-import { intersect, isEmpty, isWithin, type Window } from '../../base/window.ts';
+import { intersect, isEmpty, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Origin, TickRequestPurpose } from '../../contract/raw-page.ts';
 import type { Edge } from '../proof/proven.ts';
-import type { Night, Omission } from '../proof/shown.ts';
+import type { Night } from '../proof/shown.ts';
 import {
   type Emptiness,
   type FetchOptions,
@@ -44,10 +44,6 @@ export interface FetchContext {
   readonly signal: AbortSignal;
   /** What the responses of this run and source show. */
   readonly night: Night;
-  /** Times of the ticks that the archive has of this source and that a response of its time must show; absent: none. Epoch ms. */
-  loadKnownTimes?(symbol: string, window: Window, observedAt: number): Promise<Float64Array>;
-  /** Withdraws what the source has proven, as a response left out a known tick. */
-  onOmission?(omission: Omission): Promise<void>;
   /** The windows of which ticks and claims are kept; undefined: all. */
   keptOf?(symbol: string): readonly Window[] | undefined;
   /** Makes a response durable. Resolves when the next one may be appended. */
@@ -162,6 +158,7 @@ async function fetchOneWindow(
         continue;
       }
       const { observation, record, gaps } = response;
+      context.night.note(symbol, observation.shown, observation.times);
       if (isFirst && options.knownTick !== null) context.night.noteKnown(observation.times.length === 0);
       journal.hold(record);
       responses.responses++;
@@ -211,25 +208,8 @@ async function sendPageRequest(
   const futureMs = clock.nowMs() + context.futureSkewMs;
   const { observation, ticks, rejected } = observePage(page, window, { requested, limit, sentAt, futureMs });
   context.onPage(ticks.t.length);
-  context.night.note(symbol, observation.shown, observation.times);
-  await noteOmission(context, symbol, observation);
   const record = { ...createEmptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
   return { observation, record, gaps: intersect(page.gaps, [window]) };
-}
-
-/** Compares a response with what the archive knows between its first and last tick. */
-async function noteOmission(context: FetchContext, symbol: string, o: Observation): Promise<void> {
-  const { night } = context;
-  if (context.loadKnownTimes === undefined || o.times.length < 2 || night.omission !== null) return;
-  const between = { from: o.times[0]! + 1, to: o.times.at(-1)! };
-  const shown = new Set(o.times);
-  const omitted = (await context.loadKnownTimes(symbol, between, o.observedAt)).filter(
-    (t) => !shown.has(t) && !o.gaps.some((gap) => isWithin(t, gap)),
-  );
-  // Each rejected row may be one of them. Another response may have been compared meanwhile.
-  if (omitted.length <= o.rejected || night.omission !== null) return;
-  night.omission = { symbol, t: omitted[0]!, at: o.observedAt };
-  await context.onOmission?.(night.omission);
 }
 
 /**
@@ -247,6 +227,7 @@ export async function requestWindow(
   const limit = Math.min(context.pageLimit, context.behavior.limit);
   const response = await sendPageRequest(context, symbol, step, limit, sent);
   if (response instanceof UpstreamError) return null;
+  context.night.note(symbol, response.observation.shown, response.observation.times);
   await context.append(response.record);
   return response.observation;
 }

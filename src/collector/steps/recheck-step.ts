@@ -1,4 +1,7 @@
-import { readKnownPageCaps } from '../../archive/journal/coverage-store.ts';
+import type { CoveredWindow } from '../../archive/format/coverage.ts';
+import { precedenceRanks } from '../../archive/format/precedence.ts';
+import { readKnownPageCaps, readResponses } from '../../archive/journal/coverage-store.ts';
+import type { TickRecord } from '../../archive/journal/journal.ts';
 import {
   readLastNight,
   readRecheckHistory,
@@ -7,24 +10,30 @@ import {
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs, type RecheckHistory, recordLateness } from '../../archive/journal/recheck-results.ts';
 import type { RecheckCounts } from '../../archive/journal/run-summary.ts';
-import { concatTimes } from '../../archive/read/read-ticks.ts';
+import { readCollectedSymbols } from '../../archive/journal/symbol-subsets.ts';
+import { watchManifest } from '../../archive/read/manifest-watcher.ts';
+import { openTickReader } from '../../archive/read/read-ticks.ts';
+import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError, UpstreamError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { createRandom, hashText } from '../../base/random.ts';
-import { hourMs } from '../../base/window.ts';
+import { emptyTicks } from '../../base/ticks.ts';
+import { hourMs, type Window } from '../../base/window.ts';
 import { getFutureSkewMs, getOverlapMs } from '../../context/open-configured.ts';
 import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
 import { type JournalWriter, openJournalWriter, tickRecords } from '../paging/journal-writer.ts';
 import type { Observation } from '../paging/observation.ts';
 import { createServerBehavior, type KnownPages } from '../paging/server-behavior.ts';
-import { type RecheckNightContext, recheckNight } from '../rechecks/recheck.ts';
+import { createDemotion, type RecheckNightContext, recheckNight } from '../rechecks/recheck.ts';
 import { countRechecks, countRereadRequests } from '../rechecks/recheck-plan.ts';
 import type { Run } from '../run/run.ts';
-import { createCoverageAccess, distrustSource } from './distrust-step.ts';
 import { collectPlans } from './poll-steps.ts';
-import { createProofAccess, openTicks } from './proof-step.ts';
+import { noteRecordCoverage } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
+
+/** Size of the cache of published ticks that responses are compared with, in bytes. */
+const cacheBytesMax = 64 * 1024 * 1024;
 
 /**
  * Rechecks a sample of the proven coverage: fetches it again with different bounds, withdraws contradicted coverage
@@ -52,8 +61,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     origin: 'backfill',
     signal: context.signal,
     append: sink.append,
-    ...createProofAccess(run, 'backfill', null),
-    onOmission: (omission) => distrustSource(run, sink, omission),
+    night: run.night,
     behavior: createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source)),
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: getFutureSkewMs(context),
@@ -64,10 +72,7 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     rereadRequestsMax: countRereadRequests(requests),
     computeOverlapMs: (memory: RecheckHistory) => getOverlapMs(context, memory),
   };
-  const history = readRecheckHistory(db, run.source);
-  // What was fetched in a run that left out known ticks, of twelve hours at most, is doubtful as soon as one leaves none out.
-  const doubtfulTo = run.night.omission === null && history.omittedAt !== null ? history.omittedAt + 12 * hourMs : 0;
-  const known = { ...history, caughtAt: history.caughtAt && Math.max(history.caughtAt, doubtfulTo) };
+  const known = readRecheckHistory(db, run.source);
   try {
     const { memory, ...night } = await recheckNight(
       {
@@ -77,15 +82,12 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
       },
       known,
       limits,
-      known.caughtAt !== null && (run.nightCounters.isPagingContradicted || run.night.omission !== null),
+      known.caughtAt !== null && run.nightCounters.isPagingContradicted,
     );
     // A publish during the recheck may have measured lateness.
     updateRecheckHistory(
       db,
-      ({ lateness, caughtAt, omittedAt }) => {
-        const noted = omittedAt === history.omittedAt ? memory : { ...memory, caughtAt, omittedAt, cleanWindows: 0 };
-        return lateness.reduce((updated, { day, ms }) => recordLateness(updated, day, ms, night.at), noted);
-      },
+      ({ lateness }) => lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
       run.source,
     );
     run.rechecks = {
@@ -163,12 +165,36 @@ function createRecheckContext(
   end: number,
 ): Omit<RecheckNightContext, 'random' | 'countRequests'> {
   const { context, archive } = run;
-  const readTicks = openTicks(archive);
+  const { db } = archive.state;
+  const readTicks = openTickReader(
+    archive,
+    watchManifest(archive),
+    openVerifiedFiles(archive, cacheBytesMax),
+    cacheBytesMax,
+  );
+  const createRecord = (symbol: string, fields: Partial<TickRecord>): TickRecord => ({
+    runId: run.id,
+    symbol,
+    requestedWindow: { from: 0, to: 0 },
+    observedAt: context.clock.nowMs(),
+    origin: 'backfill',
+    rank: precedenceRanks.poll,
+    ticks: emptyTicks,
+    rejected: [],
+    covered: [],
+    ...fields,
+  });
+  async function write(record: TickRecord): Promise<void> {
+    noteRecordCoverage(run, record);
+    await sink.append(record);
+    await sink.drain();
+  }
   let hasFailed = false;
   return {
-    ...createCoverageAccess(run),
+    symbols: readCollectedSymbols(db, run.source),
     endMs: end,
     nowMs: () => context.clock.nowMs(),
+    getCoverage: (symbol) => readResponses(db, symbol),
     async loadTickTimes(symbol, { from, to }) {
       const page = await readTicks({ symbol, from, to, limit: Number.MAX_SAFE_INTEGER });
       return concatTimes(page?.slices ?? []);
@@ -188,8 +214,23 @@ function createRecheckContext(
         return null;
       }
     },
+    withdraw: (symbol, windows: readonly Window[]) => write(createRecord(symbol, { withdrawn: windows })),
+    demote: (symbol, windows: readonly CoveredWindow[]) =>
+      write(createRecord(symbol, { origin: windows[0]!.origin, ...createDemotion(windows) })),
     async refetch(plans) {
       await collectPlans(run, plans, 'backfill', { isRecheck: true });
     },
   };
+}
+
+function concatTimes(
+  slices: readonly { readonly t: Float64Array; readonly from: number; readonly to: number }[],
+): Float64Array {
+  const times = new Float64Array(slices.reduce((sum, { from, to }) => sum + to - from, 0));
+  let at = 0;
+  for (const { t, from, to } of slices) {
+    times.set(t.subarray(from, to), at);
+    at += to - from;
+  }
+  return times;
 }

@@ -46,8 +46,8 @@ function figure(value: number | undefined): string {
 }
 
 async function measureHabits(): Promise<void> {
-  process.stdout.write(`| habit | false (settled) | forgotten | servers | found in night | n2 | n3 | last | provisional | requests per symbol-night | of least | ticks |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+  process.stdout.write(`| habit | false (settled) | forgotten | servers | n2 | n3 | last | provisional | requests per symbol-night | of least | ticks |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `);
   for (const set of chosen.map((habit) => [habit])) {
     const all: Measured[] = [];
@@ -63,7 +63,6 @@ async function measureHabits(): Promise<void> {
       `${new Set(claims.map(({ seed, symbol, tick }) => `${seed} ${symbol} ${tick}`)).size} (${settled.length})`,
       all.reduce((n, one) => n + one.forgotten.length, 0),
       `${all.filter((one) => one.claims.length > 0).length} of ${all.length}`,
-      all.map(({ nights }) => nights.findIndex(({ omissions }) => omissions.length > 0) + 1 || '–').join(' '),
       ...[1, 2, -1].map(proven),
       `${(100 * mean(all.map((one) => one.provisional))).toFixed(1)} %`,
       figure(sum((night) => night.requests) / sum((night) => night.symbols)),
