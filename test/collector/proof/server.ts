@@ -547,11 +547,12 @@ export const habits: readonly Habit[] = [
   }),
 ];
 
-/** Whether requests that go on where a response ends bring all ticks: only rows are limited, and from one end. */
+/** Whether requests that go on where a response ends bring all ticks: only rows are limited, and from one end. Late ticks alone do too. */
 export const showAll = (set: readonly Habit[]): boolean =>
   new Set(set.flatMap(({ budget }) => budget?.side ?? [])).size <= 1 &&
   set.every(
-    ({ isSilent, narrows, budget }) => isSilent === undefined && narrows === undefined && budget?.isOfRows !== false,
+    ({ isSilent, narrows, appears, budget }) =>
+      (isSilent ?? narrows ?? (set.length > 1 ? appears : undefined)) === undefined && budget?.isOfRows !== false,
   );
 
 /**
@@ -566,7 +567,9 @@ export function arePromised(set: readonly Habit[]): boolean {
   const isRowStore = set.some((habit) => habit.isRowStore === true);
   const hidesRows =
     hasDataCut ||
-    set.some((one) => one.isRowStore !== true && (one.appears ?? one.widens ?? one.narrows) !== undefined);
+    set.some(
+      (one) => one.isRowStore !== true && (one.hasTick ?? one.appears ?? one.widens ?? one.narrows) !== undefined,
+    );
   const areBudgetsPromised = isOneSided || !(hasDataCut || hasCrowds);
   return set.every(({ isPromised }) => isPromised) && areBudgetsPromised && !(isRowStore && hidesRows);
 }
