@@ -28,6 +28,8 @@ export interface ProxyRules {
   readonly answer?: (request: SeenRequest, headers: IncomingMessage['headers']) => number | null;
   /** Called before a request is forwarded; it waits for the result. */
   readonly hold?: (request: SeenRequest) => Promise<void> | void;
+  /** Called when the server has answered, before the client sees it. */
+  readonly answered?: () => void;
   /** Headers that are removed from responses. */
   readonly hides?: RegExp;
 }
@@ -61,6 +63,7 @@ export async function startFaultProxy(target: string, rules: ProxyRules): Promis
       async (response) => {
         entry.status = response.statusCode!;
         const bytes = await readBody(response);
+        rules.answered?.();
         if (fault === 'time-out') return;
         if (fault === 'killed after') {
           rules.kill?.();

@@ -1,7 +1,10 @@
-import { globSync, utimesSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { dayMs } from '../../src/base/window.ts';
 import { parseRemoteManifest, readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
@@ -13,8 +16,8 @@ import { type Fault, type FaultProxy, faults, startFaultProxy } from './fault-pr
 import { hashesOf, publishedArchive, publishMore, pushNow, readGeneration } from './pushed.ts';
 import { type ObjectServer, openStore, startServer } from './server.ts';
 
-// Every request of a push meets every fault, while a reader polls. SWEEP=all takes every pair; otherwise each request meets
-// some of the faults, and each fault some of the requests.
+// Every request of a push meets every fault, and a reader comes before and after each. SWEEP=all takes every pair; otherwise
+// each request meets some of the faults, and each fault some of the requests.
 
 /** One of so many pairs: with as many as there are faults, every request meets one, and each fault another request. */
 const every = process.env.SWEEP === 'all' ? 1 : faults.length;
@@ -68,30 +71,34 @@ describe('a push that meets a fault', needsObjectStorage(), () => {
   }
 
   interface Case {
-    /** Generations that are there, the oldest first, and long since. */
+    /** Generations that are in the bucket, the oldest first, and long since. */
     readonly before: readonly Archive[];
+    /** The prefix that has them. */
+    readonly start: string;
     readonly archive: Archive;
     readonly index: number;
     readonly fault: Fault | null;
   }
 
   /** Runs one case; returns the number of requests of the push. */
-  async function runCase({ before, archive, index, fault }: Case): Promise<number> {
+  async function runCase({ before, start, archive, index, fault }: Case): Promise<number> {
     const prefix = `f${++prefixes}`;
     const direct = await openStore({ endpoint: server.endpoint, prefix });
-    for (const one of before) {
-      await pushNow(one, direct);
-      age(prefix);
-    }
+    // With the attributes of the files, in which the server keeps those of the objects.
+    if (before.length > 0) execFileSync('cp', ['-a', join(server.folder, start), join(server.folder, prefix)]);
     const stop = new AbortController();
+    const last = before.at(-1);
+    const reader = createReader(join(server.folder, prefix), [
+      last === undefined ? null : hashesOf(last),
+      hashesOf(archive),
+    ]);
     const proxy = await startFaultProxy(server.endpoint, {
       choose: (at) => (at === index ? fault : null),
       kill: () => stop.abort(new Error('killed')),
+      hold: reader.read,
+      answered: reader.read,
     });
     try {
-      const last = before.at(-1);
-      const known = [last === undefined ? null : hashesOf(last), hashesOf(archive)];
-      const reader = startReader(direct, known);
       const open = (options = {}): Promise<ObjectStore> => openStore({ endpoint: proxy.endpoint, prefix, ...options });
       const limits = fault === 'time-out' ? { idleMsMax } : {};
       await pushNow(archive, await open({ limits, signal: stop.signal }), { retention }).catch(() => {});
@@ -100,7 +107,7 @@ describe('a push that meets a fault', needsObjectStorage(), () => {
       const requests = proxy.seen.length;
       // The next push ends it.
       await pushNow(archive, await open(), { retention });
-      await reader.stop();
+      reader.end();
       expect(await readGeneration(direct)).toEqual(hashesOf(archive));
       expect(listUploadedTwice(proxy)).toEqual([]);
       const remote = (await readRemoteManifest(direct))!;
@@ -121,7 +128,13 @@ describe('a push that meets a fault', needsObjectStorage(), () => {
     ['a push that removes objects', 2],
   ])('every request of %s: readers see one whole generation, and the next push ends it', async (_, earlier) => {
     const generations = await listGenerations(earlier + 1);
-    const setting = { before: generations.slice(0, -1), archive: generations.at(-1)! };
+    const start = `start${earlier}`;
+    const setting = { before: generations.slice(0, -1), start, archive: generations.at(-1)! };
+    const store = await openStore({ endpoint: server.endpoint, prefix: start });
+    for (const one of setting.before) {
+      await pushNow(one, store);
+      age(start);
+    }
     const requests = await runCase({ ...setting, index: -1, fault: null });
     expect(requests).toBeGreaterThan(8);
     let cases = 0;
@@ -138,31 +151,45 @@ describe('a push that meets a fault', needsObjectStorage(), () => {
   });
 });
 
-/** Polls the bucket until it is stopped, and then fails if it saw anything but one of the generations, in their order. */
-function startReader(store: ObjectStore, known: readonly (Record<string, string> | null)[]) {
-  let isStopped = false;
+/**
+ * A reader that comes before and after every request, and finds the objects as the server has them in its folder: one of the
+ * two generations whole, and never the first one again after the second.
+ */
+function createReader(folder: string, known: readonly (Record<string, string> | null)[]) {
+  const faults: string[] = [];
   const seen: number[] = [];
-  const loop = (async () => {
-    while (!isStopped) {
-      const read = JSON.stringify(sortKeys(await readGeneration(store)));
-      const index = known.findIndex((one) => JSON.stringify(sortKeys(one)) === read);
-      if (index < 0) throw new Error(`a reader saw another generation: ${read}`);
-      if (index < (seen.at(-1) ?? 0)) throw new Error('a reader saw the generation go back');
-      seen.push(index);
-    }
-  })();
-  loop.catch(() => {});
+  const manifests = new Set<string | null>();
+  const readObjects = (manifest: string | null): number => {
+    const read =
+      manifest === null
+        ? null
+        : Object.fromEntries(
+            parseRemoteManifest(manifest, folder).files.map(({ path, key }) => [
+              path,
+              existsSync(join(folder, key)) ? sha256(readFileSync(join(folder, key))) : 'missing',
+            ]),
+          );
+    return known.findIndex((one) => isDeepStrictEqual(one, read));
+  };
   return {
-    async stop(): Promise<void> {
-      isStopped = true;
-      await loop;
-      expect(seen.length).toBeGreaterThan(0);
+    read(): void {
+      const path = join(folder, 'manifest.json');
+      const manifest = existsSync(path) ? readFileSync(path, 'utf8') : null;
+      manifests.add(manifest);
+      const index = readObjects(manifest);
+      if (index < 0) faults.push(`a reader saw another generation: ${manifest}`);
+      if (index < (seen.at(-1) ?? 0)) faults.push('a reader saw the generation go back');
+      seen.push(index);
+    },
+    /** One that has read the manifest at any time still finds all its objects. */
+    end(): void {
+      for (const manifest of manifests)
+        if (readObjects(manifest) < 0) faults.push(`a reader lost its generation: ${manifest}`);
+      expect(faults).toEqual([]);
+      expect(new Set(seen)).toEqual(new Set([0, 1]));
     },
   };
 }
-
-const sortKeys = (record: Record<string, string> | null): object | null =>
-  record === null ? null : Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /** Objects that were stored more than once. */
 function listUploadedTwice({ seen }: FaultProxy): string[] {
