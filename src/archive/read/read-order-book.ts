@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { entriesMax } from '../../base/entries-max.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
@@ -35,7 +36,7 @@ const cacheBytesMax = 64 * 1024 ** 2;
 const levelBytes = 80;
 const symbolBytes = 200;
 /** Cache of symbols without a published book. */
-const booklessCacheOptions = { max: 100_000 };
+const booklessCacheOptions = entriesMax(100_000);
 
 /** Opens a reader for the latest order books. Other processes may write the archive meanwhile. */
 export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, files: VerifiedFiles) {

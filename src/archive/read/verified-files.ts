@@ -3,6 +3,7 @@ import { constants, fstatSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
+import { entriesMax } from '../../base/entries-max.ts';
 import { DamageError } from '../../base/errors.ts';
 import type { Archive } from '../archive.ts';
 import type { PublishedFile } from '../format/manifest.ts';
@@ -42,7 +43,7 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number) {
     sizeCalculation: ({ bytes }) => bytes.length || 1,
   });
   const lentBytes = createByteBudget(bytesMax);
-  const checkedFiles = new LRUCache<string, true>({ max: checkedFilesMax });
+  const checkedFiles = new LRUCache<string, true>(entriesMax(checkedFilesMax));
   const limitChecks: LimitConcurrency = createConcurrencyLimiter(checksConcurrentMax);
   const loading = new Map<string, Promise<FileBytes>>();
   const checking = new Map<string, Promise<void>>();

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { entriesMax } from '../../base/entries-max.ts';
 import type { Clock } from '../../base/ports.ts';
 import { ProblemError } from '../http/problem-details.ts';
 
@@ -20,7 +21,7 @@ interface WindowCount {
 
 /** Counters start with the first request and reset when their window ends. Keeps them for at most `namesMax` names; beyond that, the least recently used counter is discarded. */
 export function createFixedWindowLimiter(clock: Clock, namesMax: number) {
-  const counts = new LRUCache<string, WindowCount>({ max: namesMax });
+  const counts = new LRUCache<string, WindowCount>(entriesMax(namesMax));
   return {
     /** Takes one of `quota` permits in the window of `name`. If it returns `isAllowed` false, it takes none. */
     acquire(name: string, quota: number): RateLimitDecision {

@@ -6,6 +6,7 @@ import { linkOrCopy, sha256 } from '../../archive/disk/file-system.ts';
 import { listManifestFiles, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
 import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { locateFile } from '../../archive/read-published-file.ts';
+import { entriesMax } from '../../base/entries-max.ts';
 import { DamageError } from '../../base/errors.ts';
 
 export interface PooledPin {
@@ -57,7 +58,7 @@ export class PinPool {
   readonly close: () => void;
   private readonly archive: Archive;
   private readonly links = new Map<string, Promise<PinLink>>();
-  private readonly checked = new LRUCache<string, true>({ max: checkedMax });
+  private readonly checked = new LRUCache<string, true>(entriesMax(checkedMax));
   private readonly idle = new LRUCache<string, PinLink>({
     max: idleMax,
     dispose: (link, key, reason) => {

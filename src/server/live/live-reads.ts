@@ -10,6 +10,7 @@ import { readPollBytes } from '../../archive/journal/journal-markets.ts';
 import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { requireSameOwner } from '../../archive/open-archive.ts';
+import { entriesMax } from '../../base/entries-max.ts';
 import { UpstreamError, UsageError } from '../../base/errors.ts';
 import { addLogFields } from '../../base/ports.ts';
 import { findSource } from '../../base/source-name.ts';
@@ -177,7 +178,7 @@ class SourceLiveReads implements LiveReads {
   private readonly behavior: ServerBehavior;
   private readonly journal: JournalRoom;
   private readonly failing: FailingRoutes;
-  private readonly coveredTo = new LRUCache<string, number>({ max: symbolsMax });
+  private readonly coveredTo = new LRUCache<string, number>(entriesMax(symbolsMax));
 
   constructor(outer: Context, archive: Archive) {
     const { settings, clock, log } = outer;

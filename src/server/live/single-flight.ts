@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { entriesMax } from '../../base/entries-max.ts';
 import type { Clock } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
 import type { LiveOutcome } from '../http/service-context.ts';
@@ -36,7 +37,7 @@ export type SingleFlight = ReturnType<typeof createSingleFlight>;
 /** Shares the requests of one route, and pauses them while the upstream fails. */
 export function createSingleFlight(rules: FlightRules, clock: Clock) {
   const flights = new Map<string, Flight>();
-  const notBefore = new LRUCache<string, number>({ max: keysMax });
+  const notBefore = new LRUCache<string, number>(entriesMax(keysMax));
   let failures = 0;
   let failedAt = Number.NEGATIVE_INFINITY;
   let pausedUntil = Number.NEGATIVE_INFINITY;

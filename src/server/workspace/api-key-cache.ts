@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { entriesMax } from '../../base/entries-max.ts';
 import type { Clock } from '../../base/ports.ts';
 import { minuteMs } from '../../base/window.ts';
 import {
@@ -25,9 +26,9 @@ const noSecret = { digest: '00'.repeat(32), expires_at: null };
 export class ApiKeyCache {
   private readonly db: WorkspaceDatabase;
   private readonly clock: Clock;
-  private readonly keys = new LRUCache<string, CachedRead<StoredApiKey | undefined>>({ max: keysMax });
+  private readonly keys = new LRUCache<string, CachedRead<StoredApiKey | undefined>>(entriesMax(keysMax));
   /** When keys were last used, epoch ms; this may not be stored yet. */
-  private readonly usedAt = new LRUCache<string, number>({ max: keysMax });
+  private readonly usedAt = new LRUCache<string, number>(entriesMax(keysMax));
   private readonly pendingWrites = new Set<Promise<unknown>>();
 
   constructor(db: WorkspaceDatabase, clock: Clock) {

@@ -11,6 +11,7 @@ import {
   SignJWT,
 } from 'jose';
 import { LRUCache } from 'lru-cache';
+import { entriesMax } from '../../base/entries-max.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import { dayMs, minuteMs } from '../../base/window.ts';
@@ -64,7 +65,7 @@ export async function openUserTokenVerifier(
 ) {
   const verification = await openTokenVerification(settings, clock, log);
   const cache = new LRUCache<string, VerifiedToken>({
-    max: verifiedTokensMax,
+    ...entriesMax(verifiedTokensMax),
     ttl: verifiedForMs,
     ttlResolution: 0,
     perf: { now: () => clock.monotonicMs() },
