@@ -145,7 +145,7 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
     const provable = findProvable(edge, context.settleMs);
     const isWhole = proven.from <= provable.from && proven.to >= provable.to;
     if (!isEmpty(provable) && !isWhole) open.push(edge);
-    if (isEmpty(proven) || (await hasKnownTick(context, edge, proven))) continue;
+    if (isEmpty(proven) || (await hasKnownTick(context, edge, intersectTwo(proven, provable)))) continue;
     await claimWindow(context, edge.symbol, proven, edge.observedAt, 'confirmed');
   }
   return open;
@@ -168,9 +168,12 @@ function bound(context: ProofContext, edge: Edge): ReturnType<typeof boundEdge> 
   return boundEdge(edge, night.witness(symbol, shown), knownCount, hasGrown);
 }
 
-/** Whether the archive has a tick that the response did not show beyond its edge. */
+/** Whether the archive has a tick that the response did not show beyond its edge, in a window before the cut. */
 async function hasKnownTick(context: ProofContext, { symbol, side, shown }: Edge, window: Window): Promise<boolean> {
-  const beyond = side === 'after' ? { from: shown.last! + 1, to: window.to } : { from: window.from, to: shown.first! };
+  const beyond =
+    side === 'after'
+      ? { from: shown.last! + 1, to: window.to }
+      : { from: window.from, to: Math.min(window.to, shown.first!) };
   const { last } = context.getSymbol(symbol);
   if (last === null || last < beyond.from) return false;
   const tick = await context.findTick(symbol, beyond.to - 1);
@@ -336,17 +339,22 @@ export function findSupports(
 ): EmptyWindow[] {
   const { night, getSymbol, settleMs } = context;
   if (night.isSick()) return [];
+  // The answers to a symbol of which one lacks a known tick are false.
+  const denied = new Set(
+    empties.flatMap(({ symbol, from, to, lacksKnownTick }) => {
+      const { first, last } = getSymbol(symbol);
+      return lacksKnownTick || (last !== null && last >= from && (first ?? last) < to) ? symbol : [];
+    }),
+  );
   return empties.flatMap(({ symbol, observedAt, from, to, hasOthers }) => {
-    if (hasOthers) return [];
-    const known = getSymbol(symbol);
+    if (hasOthers || denied.has(symbol)) return [];
+    const { first, count } = getSymbol(symbol);
     const witnessed = night.witness(symbol, { from, to });
     // A store of each symbol's last rows has nothing before the oldest one.
     const isKnown = isCounted(context, symbol, { from: to, to: observedAt });
-    const isKept = isKnown && (known.first === null || witnessed.mostTicks >= 2 * known.count);
-    const since = isKept ? from : Math.max(from, known.first ?? to);
+    const isKept = isKnown && (first === null || witnessed.mostTicks >= 2 * count);
+    const since = isKept ? from : Math.max(from, first ?? to);
     const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, observedAt, witnessed);
-    const hasKnown =
-      support !== null && known.last !== null && known.last >= support.from && (known.first ?? known.last) < support.to;
-    return support === null || hasKnown ? [] : [{ symbol, observedAt, ...support }];
+    return support === null ? [] : [{ symbol, observedAt, ...support }];
   });
 }

@@ -76,6 +76,10 @@ test('what follows a last tick is not proven if the archive has a tick there tha
   expect(claimed).toMatchObject([rest]);
   const later = startNight([tick], { first: tick, last: start + 15 * dayMs, count: 2 });
   expect(await later.prove('after', rest)).toEqual([]);
+  // After the cut, nothing is proven in any case: a server may show ticks for some hours, and later again.
+  const live = startNight([tick], { first: tick, last: start + 15 * dayMs, count: 2 });
+  Object.assign(live.context, { settleMs: 20 * dayMs });
+  expect(await live.prove('after', rest)).toMatchObject([rest]);
 });
 
 test('what precedes the first known tick is proven only by a response with a tick from after the run before it', async () => {
@@ -136,6 +140,9 @@ test('an empty response of a night in which known ticks came back empty supports
     { symbol: 'E', from: start + dayMs, to: start + 4 * dayMs, observedAt, lacksKnownTick: false, hasOthers: false },
   ];
   expect(findSupports(context, empties)).toHaveLength(1);
+  // Nor does any empty response to a symbol if another one lacks its known tick.
+  const later = [{ ...empties[0]!, from: start + 5 * dayMs, to: start + 9 * dayMs, lacksKnownTick: true }];
+  expect(findSupports(context, [...later, ...empties])).toEqual([]);
   for (let i = 0; i < 2; i++) night.noteKnown(true);
   expect(findSupports(context, empties)).toEqual([]);
 });

@@ -122,5 +122,5 @@ export const describeClaim = (c: FalseClaim): string => {
 export const listErrors = ({ claims, forgotten }: Measured): string[] => [...claims.map(describeClaim), ...forgotten];
 
 /** Draws and runs a world. */
-export const runSeed = (seed: number, habits: readonly Habit[], size: { symbols?: number; nights?: number }) =>
+export const runSeed = (seed: number, habits: readonly Habit[], size: Parameters<typeof drawWorld>[1]) =>
   runWorld(drawWorld(seed, size), habits);

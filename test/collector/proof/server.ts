@@ -386,6 +386,8 @@ export const habits: readonly Habit[] = [
   ...[1, 2].flatMap((n) => [files('first', n, day, 'day'), files('last', n, day, 'day')]),
   files('first', 12, hour, 'hour'),
   files('last', 12, hour, 'hour'),
+  files('first', 2, hour, 'hour'),
+  files('last', 2, hour, 'hour'),
   ...[8, 24, 60].flatMap((hours) => [untilGap('first', hours), untilGap('last', hours)]),
   ...[
     [day, 'day'],
@@ -407,6 +409,11 @@ export const habits: readonly Habit[] = [
   silent('source A empty in night 1', ({ night, listed }) => night === 0 && listed.source === 'A'),
   silent('source A empty in night 3', ({ night, listed }) => night === 2 && listed.source === 'A'),
   silent('a busy symbol empty in nights 1, 2', ({ night, listed }) => night < 2 && listed.nth === 0),
+  // Its requests reach known ticks all the time.
+  silent(
+    'a busy symbol empty from 20 to 24 June',
+    ({ now, listed }) => listed.nth === 0 && Math.abs(now - Date.UTC(2026, 5, 22, 12)) < 2.2 * day,
+  ),
   silent(
     'a sparse symbol empty in nights 2, 4',
     ({ night, listed: { kind, nth } }) => kind === 'sparse' && nth % 9 === 0 && night % 2 === 1,
@@ -511,6 +518,17 @@ export const habits: readonly Habit[] = [
   },
   { ...capped('first 40 rows, dated 700 ms ago', 'first', () => 40), dates: (now) => now - 700 },
   { ...capped('last 40 rows, dated to the minute', 'last', () => 40), dates: (now) => now - (now % 60_000) },
+  // Bounds that stay where they are for some nights (A2).
+  {
+    name: 'has nothing from before 13 June, 15:00',
+    isPromised: true,
+    narrows: ({ from, to }) => ({ from: Math.max(from, Date.UTC(2026, 5, 13, 15)), to }),
+  },
+  {
+    name: 'has nothing from 18 June, 9:00, on, until night 5',
+    isPromised: true,
+    narrows: ({ from, to, night }) => ({ from, to: night < 4 ? Math.min(to, Date.UTC(2026, 5, 18, 9) - 1) : to }),
+  },
   // What PROOF.md does not promise.
   {
     name: '24 h around the middle tick',

@@ -61,10 +61,11 @@ const firstNight = Date.UTC(2026, 5, 20, 3);
 /** Ticks begin this long before the first night. */
 const history = 36 * day;
 
-export function drawWorld(seed: number, { symbols = 40, nights = 6 } = {}): World {
+/** @param isQuiet whether most symbols tick once in weeks */
+export function drawWorld(seed: number, { symbols = 40, nights = 6, isQuiet = false } = {}): World {
   const dice = createDice(seed);
-  // Some poll several times a day.
-  const every = seed % 4 === 0 ? 7 * hour : day;
+  // Some poll several times a day, and some run on every third day only.
+  const every = seed % 4 === 0 ? 7 * hour : seed % 8 === 7 ? 3 * day : day;
   const starts = Array.from({ length: nights }, (_, i) => firstNight + i * every);
   // In every second world most markets live for hours or days, as they do at venues.
   const lasting = seed % 2 === 0 ? 0.4 : 1;
@@ -72,7 +73,7 @@ export function drawWorld(seed: number, { symbols = 40, nights = 6 } = {}): Worl
     seed,
     nights: starts,
     symbols: Array.from({ length: symbols }, (_, nth) =>
-      drawSymbol(dice, nth, (nth + 0.5) / symbols / lasting, starts),
+      drawSymbol(dice, nth, isQuiet && nth >= 10 ? quietShare : (nth + 0.5) / symbols / lasting, starts),
     ),
   };
 }
@@ -88,6 +89,8 @@ const kinds: readonly (readonly [number, Kind])[] = [
   [1, 'ending'],
   [Number.POSITIVE_INFINITY, 'brief'],
 ];
+
+const quietShare = 0.7;
 
 function drawSymbol(dice: Dice, nth: number, share: number, nights: readonly number[]): Listed {
   const [kind] = kinds.filter(([limit]) => share < limit).map(([, name]) => name) as [Kind];
