@@ -10,6 +10,7 @@ import {
   encodeRowsWithArrow,
 } from '../../src/archive/parquet/rows.ts';
 import { drawFrom } from '../faults/seeds.ts';
+import { expectSame } from '../harness/expect-same.ts';
 import { checkProperty, printSeed } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { day0 } from './scratch.ts';
@@ -54,25 +55,25 @@ describe('rows without lists', () => {
     checkProperty([arbitraryRows, fc.subarray([...columns], { minLength: 1 })], share * 20, (of, some) => {
       const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
       const bytes = encodeRows(columns, rows, of.group);
-      expect(decodeFlatRows(columns, bytes)).toEqual(rows);
-      expect(decodeFlatRows(some, bytes)).toEqual(decodeRowsWithArrow(some, bytes));
+      expectSame(decodeFlatRows(columns, bytes), rows);
+      expectSame(decodeFlatRows(some, bytes), decodeRowsWithArrow(some, bytes));
       const last = Math.ceil(of.count / of.group) - 1;
       for (const groups of [[], ...(last < 0 ? [] : [[0], [last], [0, last]])])
-        expect(decodeFlatRows(columns, bytes, groups)).toEqual(decodeRowsWithArrow(columns, bytes, groups));
+        expectSame(decodeFlatRows(columns, bytes, groups), decodeRowsWithArrow(columns, bytes, groups));
     });
   });
 
   test('from parquet-wasm decode to the same values', () => {
     checkProperty([arbitraryRows], share * 20, (of) => {
       const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
-      expect(decodeRows(columns, encodeRowsWithArrow(columns, rows, of.group))).toEqual(rows);
+      expectSame(decodeRows(columns, encodeRowsWithArrow(columns, rows, of.group)), rows);
     });
   });
 
   test('decode from more than one page', () => {
     for (const distinct of [50, 100_000]) {
       const rows = rowsOf(25_000, distinct, false, seed);
-      expect(decodeFlatRows(columns, encodeRows(columns, rows, 40_960))).toEqual(rows);
+      expectSame(decodeFlatRows(columns, encodeRows(columns, rows, 40_960)), rows);
     }
   });
 });
@@ -109,5 +110,5 @@ test('a day of coverage needs no Arrow', () => {
     i % 2 === 0 ? 'confirmed' : 'inferred',
     null,
   ]);
-  expect(decodeFlatRows(datasets.coverage.columns, encodeRows(datasets.coverage.columns, rows))).toEqual(rows);
+  expectSame(decodeFlatRows(datasets.coverage.columns, encodeRows(datasets.coverage.columns, rows)), rows);
 });

@@ -7,6 +7,7 @@ import { type Column, type ColumnType, datasets } from '../../src/archive/format
 import { type CellValue, decodeRows, encodeRows, encodeRowsWithArrow } from '../../src/archive/parquet/rows.ts';
 import { encodeCandles } from '../../src/archive/parquet/ticks-file.ts';
 import { drawFrom } from '../faults/seeds.ts';
+import { expectSame } from '../harness/expect-same.ts';
 import { checkAsyncProperty, checkProperty, printSeed } from '../harness/properties.ts';
 import { share } from '../harness/share.ts';
 import { day0, scratchFolder } from './scratch.ts';
@@ -65,7 +66,7 @@ describe('rows of every type but lists', () => {
     checkProperty([kind, counts, groupRows, fc.nat()], share * 50, (made, count, group, from) => {
       const rows = rowsOf(count, made, from);
       const bytes = encodeRows(columns, rows, group);
-      expect(decodeRows(columns, bytes)).toEqual(rows);
+      expectSame(decodeRows(columns, bytes), rows);
       expect(Buffer.compare(encodeRows(columns, rows, group), bytes)).toBe(0);
     });
   });
@@ -73,7 +74,7 @@ describe('rows of every type but lists', () => {
   test.each(share === 1 ? [20_480, 20_481] : [20_481])('decode from more than one page: %i', (count) => {
     for (const nulls of share === 1 ? (['none', 'some', 'all'] as const) : (['some'] as const)) {
       const rows = rowsOf(count, { nulls, distinct: nulls === 'some' ? 100_000 : 50, wide: false }, seed);
-      expect(decodeRows(columns, encodeRows(columns, rows, 40_960))).toEqual(rows);
+      expectSame(decodeRows(columns, encodeRows(columns, rows, 40_960)), rows);
     }
   });
 
@@ -81,7 +82,7 @@ describe('rows of every type but lists', () => {
     const rows = rowsOf(42_100, { nulls: 'none', distinct: 50, wide: false }, seed).map((row, i) =>
       row.map((value, c) => (columns[c]!.nullable && i >= 20_000 && i < 42_000 ? null : value)),
     );
-    expect(decodeRows(columns, encodeRows(columns, rows))).toEqual(rows);
+    expectSame(decodeRows(columns, encodeRows(columns, rows)), rows);
   });
 
   test('are the same in DuckDB as by parquet-wasm, with correct bounds', async () => {
@@ -152,7 +153,7 @@ test('candles decode as written in any row groups', () => {
   );
   for (const group of [1, 59, 60, 61, 122_880]) {
     const bytes = encodeCandles(candles, group);
-    expect(decodeRows(datasets.candles_1h.columns, bytes)).toEqual(rows);
+    expectSame(decodeRows(datasets.candles_1h.columns, bytes), rows);
     expect(
       decodeRows(datasets.candles_1h.columns, encodeRowsWithArrow(datasets.candles_1h.columns, rows, group)),
     ).toEqual(rows);

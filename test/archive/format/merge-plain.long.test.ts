@@ -5,6 +5,7 @@ import { createMergeScratch, sortTicksInPlace } from '../../../src/archive/forma
 import type { PrecedenceWindow } from '../../../src/archive/format/precedence.ts';
 import { type KnownPrecedence, precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { emptyPart, type TickChunk } from '../../../src/archive/format/tick-columns.ts';
+import { expectSame } from '../../harness/expect-same.ts';
 import { checkProperty } from '../../harness/properties.ts';
 import { plainMergePart } from './plain-merge.ts';
 import { rowsOf } from './publishing.ts';
@@ -147,7 +148,7 @@ describe('a merge in runs', () => {
       const rows = rowsOf(old);
       const ticks = fresh.map(({ t, p }) => [[...t], [...p]]);
       mergePart(old, fresh, precedence);
-      expect(rowsOf(old)).toEqual(rows);
+      expectSame(rowsOf(old), rows);
       expect(fresh.map(({ t, p }) => [[...t], [...p]])).toEqual(ticks);
     });
   });
@@ -170,7 +171,7 @@ describe('a merge in runs', () => {
     const { columns, isChanged } = mergePart(old, [of('B')], { ...noPrecedence, getWindows: windows });
     expect(requested).toEqual(['B']);
     expect(isChanged).toBe(false);
-    expect(rowsOf(columns)).toEqual(rowsOf(old));
+    expectSame(rowsOf(columns), rowsOf(old));
   });
 });
 
