@@ -1,7 +1,7 @@
 import type { Archive } from '../../src/archive/archive.ts';
 import { resolveStrategy } from '../../src/backtest/resolve-strategy.ts';
 import { runBacktest } from '../../src/backtest/run/run-backtest.ts';
-import { systemRandom } from '../../src/base/system.ts';
+import { systemClock, systemRandom } from '../../src/base/system.ts';
 import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
 import type { BacktestResult } from '../../src/contract/backtests.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
@@ -128,8 +128,12 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
         (await service.ask(`${backtestPath}/${id}`, { method: 'DELETE', headers: { authorization } })).status,
       /** Waits until the backtest is in one of these states. */
       async becomes({ id }: Pick<Kept, 'id'>, ...states: string[]): Promise<Kept> {
+        // Less and less often: the requests take the time of the backtest.
+        let pauseMs = 0;
         return await waitFor(
           async () => {
+            await systemClock.sleep(pauseMs);
+            pauseMs = Math.min(pauseMs + 5, 50);
             const { body } = await json<Kept>(`${backtestPath}/${id}`);
             return states.includes(body.state) && body;
           },
