@@ -20,6 +20,8 @@ import { runJob as job, run } from './run-program.ts';
 import { keyOf, serve } from './served-archive.ts';
 
 const few = set(
+  // What the service thins out is not expected from it.
+  'source.downsampled_after_days=1',
   'source.first_lookback_days=2',
   'archive.candles=[]',
   'archive.parts=1',

@@ -1,4 +1,4 @@
-import { dayMs, findFirstEndingAfter, floorToDay, isWithin, type Window } from '../../base/window.ts';
+import { dayMs, findFirstEndingAfter, floorToDay, isWithin, splitByDay, type Window } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
 import type { BookObservation, BookObservedAtLookup } from '../format/order-book.ts';
 import {
@@ -187,6 +187,12 @@ function readPrecedenceWindows(
   );
   return row === undefined ? [] : unpackPrecedence(row.windows, symbol, day);
 }
+
+/** Reads the windows of which the published ticks are from responses, not from files, sorted. */
+export const readPolledWindows = (db: Database, symbol: string, window: Window): PrecedenceWindow[] =>
+  splitByDay(window)
+    .flatMap(({ from }) => readPrecedenceWindows(db, 'ticks', symbol, floorToDay(from)))
+    .filter(({ rank }) => rank === precedenceRanks.poll);
 
 /** Caches the value of the last symbol. */
 function cacheLatest<T>(read: (symbol: string) => T): (symbol: string) => T {

@@ -1,5 +1,5 @@
 import { dayMs, floorToDay, intersect, splitByDay, subtract, union, type Window } from '../../base/window.ts';
-import type { CoveredWindow } from '../format/coverage.ts';
+import { type CoveredWindow, isProven } from '../format/coverage.ts';
 
 /** Results of the rechecks of one night. Times are epoch ms. */
 export interface RecheckNight {
@@ -35,6 +35,8 @@ export interface RecheckHistory {
   readonly cleanWindows: number;
   /** When the lateness last grew. Coverage fetched earlier, and too soon after its time, is in doubt. Null: never. */
   readonly lateAt: number | null;
+  /** When a response last left out a tick that earlier ones showed. It may be gone, so that it is expected no more. Null: never. */
+  readonly omittedAt: number | null;
 }
 
 export const emptyRecheckHistory: RecheckHistory = {
@@ -43,6 +45,7 @@ export const emptyRecheckHistory: RecheckHistory = {
   caughtAt: null,
   cleanWindows: 0,
   lateAt: null,
+  omittedAt: null,
 };
 
 /** Maximum number of nights, and of days with lateness, in the history. */
@@ -126,7 +129,7 @@ export function recordRechecks(memory: RecheckHistory, outcome: RecheckOutcome):
  */
 export function findDoubtfulWindows(
   coverage: readonly CoveredWindow[],
-  { caughtAt, lateAt }: RecheckHistory,
+  { caughtAt, lateAt, omittedAt }: RecheckHistory,
   overlapMs: number,
 ): Window[] {
   const polled = coverage.filter(({ origin }) => origin !== 'import');
@@ -135,7 +138,8 @@ export function findDoubtfulWindows(
     caughtAt === null
       ? []
       : subtract(
-          polled.filter(({ fetchedAt }) => fetchedAt < caughtAt),
+          // After an omission, only recent claims were withdrawn.
+          polled.filter((w) => w.fetchedAt < caughtAt && (omittedAt === null || !isProven(w))),
           getFetchedSince(caughtAt),
         );
   const toLatePart = (w: CoveredWindow): Window => ({ from: Math.max(w.from, w.fetchedAt - overlapMs), to: w.to });
@@ -155,13 +159,11 @@ export function findDoubtfulWindows(
 
 /** Joins the histories of several sources, to sum them up: the nights of all, and the greatest lateness. */
 export function joinRecheckHistories(histories: readonly RecheckHistory[]): RecheckHistory {
-  const findFirst = (times: readonly (number | null)[]): number | null => times.find((time) => time !== null) ?? null;
   return {
+    ...emptyRecheckHistory,
     nights: histories.flatMap(({ nights }) => nights),
     lateness: histories.flatMap(({ lateness }) => lateness),
-    caughtAt: findFirst(histories.map(({ caughtAt }) => caughtAt)),
-    cleanWindows: histories.reduce((least, one) => Math.min(least, one.cleanWindows), Number.POSITIVE_INFINITY),
-    lateAt: findFirst(histories.map(({ lateAt }) => lateAt)),
+    caughtAt: histories.find(({ caughtAt }) => caughtAt !== null)?.caughtAt ?? null,
   };
 }
 

@@ -191,6 +191,10 @@ interface KeyedColumns extends TickColumns {
   readonly key: string;
 }
 
+/** The times of a result, ascending and distinct. */
+export const concatTimes = (slices: TickRangeResult['slices']): Float64Array =>
+  Float64Array.from(slices.flatMap(({ t, from, to }) => [...t.subarray(from, to)]));
+
 const sliceColumns = (columns: KeyedColumns, { from, to }: Window): TickSlice => ({
   ...columns,
   from: findFirstAtOrAfter(columns.t, from),

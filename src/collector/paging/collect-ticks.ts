@@ -8,7 +8,14 @@ import type { StatedCoverage, Upstream } from '../../client/upstream.ts';
 import type { Edge } from '../proof/proven.ts';
 import { noSilences, pickLonger, type Silences } from '../proof/shown.ts';
 import { createCircuitBreaker } from './circuit-breaker.ts';
-import { defaultFetchOptions, joinUnservedWindows, staleReason, statedGapReason, toStatedGap } from './fetch-steps.ts';
+import {
+  contradictionReason,
+  defaultFetchOptions,
+  joinUnservedWindows,
+  staleReason,
+  statedGapReason,
+  toStatedGap,
+} from './fetch-steps.ts';
 import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
 import { cutClaim, findHorizon, findSupports, type Horizon, type ProofContext, proveEdges } from './prove-coverage.ts';
@@ -127,7 +134,11 @@ class TickCollection {
         const { covered, ...rest } = keepInside(record, this.#kept.get(record.symbol));
         const mirrored = this.#mirrored.get(record.symbol);
         const own = mirrored && mirrorClaims(mirrored, covered);
-        return context.append({ ...rest, covered: own ?? covered.flatMap((w) => cutClaim(w, context.settleMs)) });
+        // A run in which a response left out a known tick proves nothing.
+        const settleMs = context.night.omission === null ? context.settleMs : Number.POSITIVE_INFINITY;
+        const isStated = own !== undefined && context.night.omission === null;
+        const claims = isStated ? own : (own ?? covered).flatMap((w) => cutClaim(w, settleMs));
+        return context.append({ ...rest, covered: claims });
       },
       upstream: {
         ticks: async (query, signal) => {
@@ -281,7 +292,8 @@ class TickCollection {
     );
     const from = wanted.reduce((min, [, windows]) => Math.min(min, windows[0]!.from), Number.POSITIVE_INFINITY);
     const horizon = wanted.length === 0 ? null : await findHorizon(context, from, this.#oldestKnown);
-    if (horizon === null) return;
+    if (horizon !== null && context.night.omission !== null) this.#horizonError = contradictionReason;
+    if (horizon === null || this.#horizonError !== null) return;
     this.#horizon = horizon;
     for (const [symbol, windows] of wanted) {
       const withdrawn = intersect(windows, [{ from: Number.NEGATIVE_INFINITY, to: horizon.from }]);
@@ -385,7 +397,7 @@ export const outageReason = 'the service returns no ticks for many symbols that 
  */
 function isBeforeServedHistory(context: TickCollectContext, plan: SymbolPlan, lost: FetchFailure): boolean {
   const [covered] = context.getCoverage(plan.symbol);
-  const isBeforeAll = covered !== undefined && lost.to <= covered.from;
+  const isBeforeAll = covered !== undefined && lost.to <= covered.from && context.night.omission === null;
   return isBeforeAll && (plan.isFirst || lost.isTooOld === true) && lost.from <= plan.windows[0]!.from;
 }
 

@@ -71,6 +71,7 @@ export function* fetchSide(
     const window = toSideWindow(w, side, tick);
     const next = yield* requestPage(progress, window, side);
     if (next === null) return end('refused');
+    if (next.isThinned) return end('broken');
     const hasTick = next.times.includes(tick);
     if (!hasTick || next.times.length === 1) {
       if (ignoresWindow(next)) return end('unheeded', next);

@@ -18,6 +18,8 @@ export type FetchStep =
   | { readonly kind: 'withdraw'; readonly window: Window }
   /** `isTooOld`: the server states, or shows by a refusal, that its history starts at or after the end of the window. */
   | { readonly kind: 'gap'; readonly window: Window; readonly reason: string; readonly isTooOld?: boolean }
+  /** A response for a short window left out a tick that another one showed. */
+  | { readonly kind: 'omission'; readonly t: number; readonly at: number }
   /** An end of what a response showed. Whether it is proven is judged when all symbols of the run were requested. */
   | ({ readonly kind: 'edge' } & Omit<Edge, 'symbol'>);
 
@@ -56,6 +58,9 @@ export const noResponseReason = 'the service does not serve this window';
 /** If a larger share of a response's elements is unusable, its window becomes a gap. */
 const rejectedShareMax = 0.01;
 export const noGap: Window = { from: 0, to: 0 };
+
+/** A server that thins out wide windows shows all ticks of such a short one. In ms. */
+export const thinnedMsMin = hourMs;
 
 /** Maximum number of consecutive requests without progress. */
 export const idleRequestsMax = 30;

@@ -4,17 +4,18 @@ import type { TickRecord } from '../../archive/journal/journal.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { emptyTicks } from '../../base/ticks.ts';
-import { intersect, isEmpty, type Window } from '../../base/window.ts';
+import { intersect, isEmpty, isWithin, type Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import type { Origin, TickRequestPurpose } from '../../contract/raw-page.ts';
 import type { Edge } from '../proof/proven.ts';
-import type { Night } from '../proof/shown.ts';
+import type { Night, Omission } from '../proof/shown.ts';
 import {
   type Emptiness,
   type FetchOptions,
   type FetchStep,
   findStalePart,
   joinUnservedWindows,
+  thinnedMsMin,
   toStatedGap,
   type UnservedWindow,
 } from './fetch-steps.ts';
@@ -44,6 +45,10 @@ export interface FetchContext {
   readonly signal: AbortSignal;
   /** What the responses of this run and source show. */
   readonly night: Night;
+  /** Times of the ticks that the archive has of this source and that a response of its time must show; absent: none. Epoch ms. */
+  loadKnownTimes?(symbol: string, window: Window, observedAt: number): Promise<Float64Array>;
+  /** Withdraws what the source has proven, as a response left out a known tick. */
+  onOmission?(omission: Omission): Promise<void>;
   /** The windows of which ticks and claims are kept; undefined: all. */
   keptOf?(symbol: string): readonly Window[] | undefined;
   /** Makes a response durable. Resolves when the next one may be appended. */
@@ -139,6 +144,7 @@ async function fetchOneWindow(
     if (done === true) break;
     if (step.kind === 'claim')
       await journal.claim({ ...step.window, fetchedAt: step.observedAt, evidence: step.evidence });
+    else if (step.kind === 'omission') await noteOmission(context, { symbol, t: step.t, at: step.at });
     else if (step.kind === 'withdraw') await journal.withdraw(step.window);
     else if (step.kind === 'gap')
       outcome.lost.push({ ...step.window, reason: step.reason, ...(step.isTooOld && { isTooOld: true }) });
@@ -158,7 +164,6 @@ async function fetchOneWindow(
         continue;
       }
       const { observation, record, gaps } = response;
-      context.night.note(symbol, observation.shown, observation.times);
       if (isFirst && options.knownTick !== null) context.night.noteKnown(observation.times.length === 0);
       journal.hold(record);
       responses.responses++;
@@ -206,10 +211,48 @@ async function sendPageRequest(
   if (page instanceof UpstreamError) return page;
   noteEdges(behavior, requested, page.t);
   const futureMs = clock.nowMs() + context.futureSkewMs;
-  const { observation, ticks, rejected } = observePage(page, window, { requested, limit, sentAt, futureMs });
+  const observed = observePage(page, window, { requested, limit, sentAt, futureMs });
+  const { ticks, rejected } = observed;
   context.onPage(ticks.t.length);
+  const observation = { ...observed.observation, isThinned: await noteShown(context, symbol, observed.observation) };
   const record = { ...createEmptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
   return { observation, record, gaps: intersect(page.gaps, [window]) };
+}
+
+/**
+ * Notes what a response shows, unless it leaves out a tick that the archive knows between its first and last one: then the run proves
+ * nothing. A server that was caught before may only thin out wide windows: then true, and a narrower one is to be requested, so that in
+ * the end each known tick was shown.
+ */
+async function noteShown(context: FetchContext, symbol: string, o: Observation): Promise<boolean> {
+  const { night, behavior } = context;
+  const isHalved = behavior.omitsTicks && o.requested.to - o.requested.from > thinnedMsMin;
+  const omitted = await findOmitted(context, symbol, o, isHalved ? o.claimableWindow : null);
+  // Another response may have been compared meanwhile.
+  if (omitted === null || night.omission !== null) night.note(symbol, o.shown, o.times);
+  else if (isHalved) return true;
+  else await noteOmission(context, { symbol, t: omitted, at: o.observedAt });
+  return false;
+}
+
+async function noteOmission({ night, behavior, onOmission }: FetchContext, omission: Omission): Promise<void> {
+  if (night.omission !== null) return;
+  night.omission = omission;
+  // The run proves nothing, however responses compare.
+  behavior.omitsTicks = false;
+  await onOmission?.(omission);
+}
+
+/** The first known tick that a response leaves out in a window, or between its first and last tick; epoch ms. */
+async function findOmitted({ night, loadKnownTimes }: FetchContext, symbol: string, o: Observation, w: Window | null) {
+  if (loadKnownTimes === undefined || o.times.length < 2 || night.omission !== null) return null;
+  const between = w ?? { from: o.times[0]! + 1, to: o.times.at(-1)! };
+  const shown = new Set(o.times);
+  const omitted = (await loadKnownTimes(symbol, between, o.observedAt)).filter(
+    (t) => !shown.has(t) && !o.gaps.some((gap) => isWithin(t, gap)),
+  );
+  // Each rejected row may be one of them.
+  return omitted.length > o.rejected ? omitted[0]! : null;
 }
 
 /**
@@ -227,7 +270,6 @@ export async function requestWindow(
   const limit = Math.min(context.pageLimit, context.behavior.limit);
   const response = await sendPageRequest(context, symbol, step, limit, sent);
   if (response instanceof UpstreamError) return null;
-  context.night.note(symbol, response.observation.shown, response.observation.times);
   await context.append(response.record);
   return response.observation;
 }

@@ -22,6 +22,7 @@ import {
   noResponseReason,
   type PendingWindow,
   requestPage,
+  thinnedMsMin,
 } from './fetch-steps.ts';
 import type { Observation } from './observation.ts';
 import { looksTruncated, noteComplete, type ServerBehavior, smallPageShare } from './server-behavior.ts';
@@ -90,6 +91,7 @@ function* fetchPending(progress: FetchProgress, w: PendingWindow): FetchSteps {
     yield createGapStep({ from: w.from, to: Math.min(w.to, o.observedAt) }, noResponseReason);
     return;
   }
+  if (o.isThinned) return fetchHalves(progress, w);
   if (hasTooManyRejected(o)) yield* excludePage(progress, o, requestedWindow);
   if (o.times.length > 0) {
     const isAnchored = knownTick !== null && o.times.includes(knownTick);
@@ -136,6 +138,13 @@ function* processPage(progress: FetchProgress, w: PendingWindow, o: Observation,
   if (behavior.omitsTicks) yield* checkWidestGap(progress, w);
 }
 
+/** Fetches a window in two parts, before all else, as a response for it left out known ticks: narrower ones may not. */
+function fetchHalves({ behavior, pending }: FetchProgress, { from, to }: Window): void {
+  behavior.contradictions++;
+  const middle = Math.floor((from + to) / 2);
+  pending.unshift({ from, to: middle, isPart: true }, { from: middle, to, isPart: true });
+}
+
 /** Whether a second page, or what was known before, shows that the page was not truncated at this side. */
 const isWhole = ({ outcome }: SideResult): boolean => outcome === 'known' || outcome === 'repeated';
 
@@ -146,8 +155,14 @@ const isWhole = ({ outcome }: SideResult): boolean => outcome === 'known' || out
 function* checkWidestGap(progress: FetchProgress, w: PendingWindow): FetchSteps {
   const { behavior, pending, widestGap } = progress;
   if (widestGap.to <= widestGap.from + 1) return;
-  const between = yield* requestPage(progress, { from: widestGap.from, to: widestGap.to + 1 }, 'whole');
-  if (between === null || between.times.length === 2) return;
+  // Without its first tick, so that a server that shows every second one shows others.
+  const rest = { from: widestGap.from + 1, to: widestGap.to + 1 };
+  const between = yield* requestPage(progress, rest, 'whole', true);
+  if (between === null || (between.times.length === 1 && between.times[0] === widestGap.to)) return;
+  if (w.to - w.from <= thinnedMsMin) {
+    yield { kind: 'omission', t: between.times[0] ?? widestGap.to, at: between.observedAt };
+    return;
+  }
   behavior.contradictions++;
   // There may be several such gaps: halves keep the parts small.
   const middle = Math.floor((w.from + w.to) / 2);

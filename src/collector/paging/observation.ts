@@ -48,6 +48,8 @@ export interface Observation {
   readonly gaps: readonly Window[];
   /** What it shows as a witness, and of its own edges. */
   readonly shown: Shown;
+  /** Whether it leaves out, between its first and last tick, one that the server returned before. */
+  readonly isThinned?: boolean;
 }
 
 /** The parameters of a request, and its time. Times are epoch milliseconds. */

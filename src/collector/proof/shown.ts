@@ -181,6 +181,9 @@ const sickShare = 0.01;
 /** With fewer symbols, none may have as few ticks or as long a silence as another. */
 const witnessesMin = 20;
 
+/** A known tick that a response left out, and when that was generated. Epoch ms. */
+export type Omission = Readonly<Record<'t' | 'at', number>> & { readonly symbol: string };
+
 /** What the responses of one source showed in one run, in which each is a witness for all others. */
 export class Night {
   /** All responses with ticks, in the order in which they came. */
@@ -194,6 +197,8 @@ export class Night {
   /** The windows that were requested of each symbol, with or without ticks. */
   readonly requested = new Map<string, readonly Window[]>();
   readonly #known = { requests: 0, empty: 0 };
+  /** The first known tick that a response left out between its first and last tick: then the run proves nothing. */
+  omission: Omission | null = null;
   #silences: Silences | null = null;
   #latest: Reach | null = null;
   #earliest: Reach | null = null;
@@ -262,7 +267,7 @@ export class Night {
   /** Whether so many requests that reach a known tick came back empty that no empty response means anything. */
   isSick(): boolean {
     const { requests, empty } = this.#known;
-    return empty > 1 && empty > sickShare * requests;
+    return this.omission !== null || (empty > 1 && empty > sickShare * requests);
   }
 
   /**
@@ -287,6 +292,7 @@ export class Night {
    */
   describeLimit({ windowMsMax, reachMs }: { readonly windowMsMax: number; readonly reachMs: number }): string | null {
     if (Number.isFinite(windowMsMax)) return `requests of more than ${formatDuration(windowMsMax)} are refused`;
+    if (this.omission !== null) return 'responses left out ticks that earlier ones showed';
     const { requests, empty } = this.#known;
     if (this.isSick()) return `${empty} of ${requests} requests that reach a known tick came back empty`;
     if (Number.isFinite(reachMs)) return `answers reach ${formatDuration(reachMs)} only`;

@@ -224,8 +224,8 @@ export function classifyNewTicks(
 export interface RecheckNightContext extends RecheckContext {
   /** Requests of the run so far. */
   countRequests(): number;
-  /** Records durably that windows of one origin are only inferred. */
-  demote(symbol: string, windows: readonly CoveredWindow[]): Promise<void>;
+  /** Records that windows of one origin are only inferred. They are durable when it returns. */
+  demote(symbol: string, windows: readonly CoveredWindow[]): void;
 }
 
 interface RecheckLimits {
@@ -283,7 +283,7 @@ export async function recheckNight(
   let withdrawn = contradictions.reduce((count, contradiction) => count + contradiction.withdrawn.length, 0);
   if (updatedMemory.caughtAt !== memory.caughtAt) {
     updatedMemory = { ...updatedMemory, caughtAt: Math.max(at, findNewestFetchedAt(context, contradictions) + 1) };
-    withdrawn += await demoteAll(context, updatedMemory.caughtAt!);
+    withdrawn += demoteAll(context, updatedMemory.caughtAt!);
   }
   const { reread, doubtful } = await rereadDoubtful(context, updatedMemory, limits);
   const isTrusted = updatedMemory.cleanWindows >= cleanWindowsMin && doubtful === 0;
@@ -310,14 +310,20 @@ function findNewestFetchedAt(context: RecheckNightContext, contradictions: reado
   return newest;
 }
 
-/** Demotes coverage from before the server was found to omit ticks to inferred. Resolves to the number of windows. */
-async function demoteAll(context: RecheckNightContext, caughtAt: number): Promise<number> {
+/** Demotes coverage by responses before `caughtAt` to inferred, but not what is older than `since`. Returns the number of windows. */
+export function demoteAll(
+  context: Pick<RecheckNightContext, 'symbols' | 'getCoverage' | 'demote'>,
+  caughtAt: number,
+  since = Number.NEGATIVE_INFINITY,
+): number {
   let count = 0;
   for (const { symbol } of context.symbols) {
     const proven = context
       .getCoverage(symbol)
-      .filter((w) => isProven(w) && w.origin !== 'import' && w.fetchedAt < caughtAt);
-    for (const ofOrigin of Map.groupBy(proven, ({ origin }) => origin).values()) await context.demote(symbol, ofOrigin);
+      .filter((w) => isProven(w) && w.origin !== 'import' && w.fetchedAt < caughtAt)
+      .map((w) => ({ ...w, from: w.fetchedAt >= since ? w.from : Math.max(w.from, since) }))
+      .filter((w) => !isEmpty(w));
+    for (const ofOrigin of Map.groupBy(proven, ({ origin }) => origin).values()) context.demote(symbol, ofOrigin);
     count += proven.length;
   }
   return count;

@@ -54,6 +54,7 @@ import { createServerBehavior, getKnownPages, type KnownPages } from '../paging/
 import { measureCoveredShare } from '../run/covered-share.ts';
 import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
+import { distrustSource } from './distrust-step.ts';
 import { type CollectedFor, formatSymbolList, recordOwedWindows } from './owed-windows-step.ts';
 import { planTickPolls } from './poll-plans.ts';
 import {
@@ -317,6 +318,7 @@ export async function collectPlans(
         concurrency: settings.upstream.concurrency,
         getCoverage: (symbol) => readSymbolCoverage(db, symbol),
         ...createProofAccess(run, origin, unfinishedSince),
+        onOmission: (omission) => distrustSource(run, sink, omission),
         onPage(count) {
           run.hasUpstreamResponded = true;
           run.pages++;

@@ -1,3 +1,4 @@
+import type { Archive } from '../../archive/archive.ts';
 import { findProvenEnd } from '../../archive/completeness/symbol-lifetime.ts';
 import { createUnknownSymbol } from '../../archive/format/market.ts';
 import {
@@ -8,20 +9,22 @@ import {
 } from '../../archive/journal/coverage-store.ts';
 import { readEmptyWindows, readNight, recordEmptyWindows, recordNight } from '../../archive/journal/empty-responses.ts';
 import { includeJournaledTicks } from '../../archive/journal/journal.ts';
+import { readRecheckHistory } from '../../archive/journal/nightly-memory.ts';
+import { readPolledWindows } from '../../archive/journal/precedence-store.ts';
 import { readSymbol } from '../../archive/journal/symbol-store.ts';
 import { watchManifest } from '../../archive/read/manifest-watcher.ts';
-import { openTickReader, type ReadTicks } from '../../archive/read/read-ticks.ts';
+import { concatTimes, openTickReader, type ReadTicks } from '../../archive/read/read-ticks.ts';
 import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
 import { computePartNumber } from '../../base/symbol-name.ts';
-import { dayMs, floorToDay } from '../../base/window.ts';
+import { dayMs, findFirstEndingAfter, floorToDay, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { TickCollectOutcome } from '../paging/collect-ticks.ts';
 import { createEmptyRecord } from '../paging/fetch-symbol.ts';
 import type { JournalWriter } from '../paging/journal-writer.ts';
 import { beginAtAnchor, computeProofStart, findUnprovenStart, type SymbolPlan } from '../paging/plan.ts';
-import { cutClaim, type ProofContext } from '../paging/prove-coverage.ts';
+import { computeCut, cutClaim, type KnownSymbol } from '../paging/prove-coverage.ts';
 import { createServerBehavior, type KnownPages, type ServerBehavior } from '../paging/server-behavior.ts';
 import { findRepeated } from '../proof/proven.ts';
 import { noSilences, type Silences } from '../proof/shown.ts';
@@ -30,31 +33,21 @@ import type { Run } from '../run/run.ts';
 /** Size of the cache of published ticks among which earlier ones are looked up, in bytes. */
 const cacheBytesMax = 64 * 1024 * 1024;
 
-/** Reads the last tick of a symbol at or before a time, epoch ms; null if none is found. */
-type FindLastTick = (symbol: string, at: number) => Promise<number | null>;
+/** Opens a reader of ticks of the archive and the journal. */
+export const openTicks = (archive: Archive): ReadTicks =>
+  openTickReader(archive, watchManifest(archive), openVerifiedFiles(archive, cacheBytesMax), cacheBytesMax);
 
-/**
- * Reads ticks of the archive and the journal, back to `reachMs` before the given time. Ticks of damaged files are not found: the
- * publish reports the damage.
- */
-function openLastTickFinder({ archive }: Pick<Run, 'archive'>, reachMs: number): FindLastTick {
-  const readTicks = openTickReader(
-    archive,
-    watchManifest(archive),
-    openVerifiedFiles(archive, cacheBytesMax),
-    cacheBytesMax,
-  );
-  return async (symbol, at) => {
-    try {
-      return await findLastTick(readTicks, symbol, at, at - reachMs);
-    } catch (error) {
+/** The same, but ticks of damaged files are not found: the publish reports the damage. */
+function openKnownTicks({ archive }: Pick<Run, 'archive'>): ReadTicks {
+  const readTicks = openTicks(archive);
+  return (query) =>
+    readTicks(query).catch((error: unknown) => {
       if (error instanceof DamageError) return null;
       throw error;
-    }
-  };
+    });
 }
 
-/** Reads one UTC day after the other, because the tick is usually close. */
+/** Finds the last tick of a symbol from `since` up to a time. Reads one UTC day after the other, because it is usually close. */
 async function findLastTick(readTicks: ReadTicks, symbol: string, at: number, since: number): Promise<number | null> {
   for (let day = floorToDay(at); day + dayMs > since; day -= dayMs) {
     const window = { from: Math.max(day, since), to: Math.min(day + dayMs, at + 1) };
@@ -77,24 +70,25 @@ export async function coverUnprovenTails(
   const nowMs = run.context.clock.nowMs();
   const rules = { lookbackMs, settleMs: getSettleMs(run.context) };
   const behavior = createServerBehavior(readKnownPageCaps<KnownPages>(state.db, run.source));
-  const findTick = openLastTickFinder(run, lookbackMs);
-  const starts = plans.flatMap((plan, i) => {
-    const responses = readCurrentCoverageOf(state.db, [plan.symbol]).get(plan.symbol) ?? [];
-    const firstSeen = readSymbol(state.db, plan.symbol)?.firstSeen ?? nowMs;
-    const since = computeProofStart(nowMs, rules, behavior, firstSeen);
-    const end = findUnprovenStart(plan, responses, since, firstSeen);
-    return end === null ? [] : [{ i, plan, end, part: computePartNumber(plan.symbol, state.identity.parts) }];
-  });
-  const out = [...plans];
+  const readTicks = openKnownTicks(run);
   const { bridge } = readSilences(run);
   const bridgeMs = bridge === null ? 0 : bridge.to - bridge.from;
   const findAnchor = async ({ symbol, tail }: SymbolPlan, start: number): Promise<number | null> => {
     const { lastTick } = tail!;
-    return lastTick !== null && lastTick <= start ? lastTick : await findTick(symbol, start);
+    return lastTick !== null && lastTick <= start
+      ? lastTick
+      : await findLastTick(readTicks, symbol, start, start - lookbackMs);
   };
-  // The symbols of a part file one after the other, so that it is read once.
-  for (const { i, plan, end } of starts.sort((a, b) => a.part - b.part))
-    out[i] = beginAtAnchor(plan, end, await findAnchor(plan, end.start), bridgeMs);
+  const partOf = ({ symbol }: SymbolPlan): number => computePartNumber(symbol, state.identity.parts);
+  const out: SymbolPlan[] = [];
+  // The symbols of a part file one after the other, so that it is read once: here, and to compare their responses with it.
+  for (const plan of plans.toSorted((a, b) => partOf(a) - partOf(b))) {
+    const responses = readCurrentCoverageOf(state.db, [plan.symbol]).get(plan.symbol) ?? [];
+    const firstSeen = readSymbol(state.db, plan.symbol)?.firstSeen ?? nowMs;
+    const since = computeProofStart(nowMs, rules, behavior, firstSeen);
+    const end = findUnprovenStart(plan, responses, since, firstSeen);
+    out.push(end === null ? plan : beginAtAnchor(plan, end, await findAnchor(plan, end.start), bridgeMs));
+  }
   return out;
 }
 
@@ -105,18 +99,21 @@ function readSilences({ archive, source }: Pick<Run, 'archive' | 'source'>): Sil
 
 /** What proofs read of the archive. @param unfinishedSince see `readUnfinished` */
 export function createProofAccess(
-  run: Pick<Run, 'context' | 'archive' | 'night' | 'source'>,
+  run: Pick<Run, 'context' | 'archive' | 'night' | 'source' | 'usesOtherUpstream'>,
   origin: Origin,
   unfinishedSince: number | null,
-): Pick<ProofContext, 'night' | 'settleMs' | 'knownSilences' | 'getSymbol' | 'findTick' | 'getUnjudged'> {
+) {
   const { db } = run.archive.state;
   const { lookbackMs } = getLingerRules(run.context);
-  let findTick: FindLastTick | undefined;
+  const settleMs = getSettleMs(run.context);
+  const { downsampledAfterDays } = run.context.settings.source;
+  const { omittedAt } = readRecheckHistory(db, run.source);
+  const readTicks = openKnownTicks(run);
   return {
     night: run.night,
-    settleMs: getSettleMs(run.context),
+    settleMs,
     knownSilences: readSilences(run),
-    getSymbol(symbol) {
+    getSymbol(symbol: string): KnownSymbol {
       const facts = readSymbol(db, symbol) ?? createUnknownSymbol(symbol, run.context.clock.nowMs());
       const published = readPublishedCoverage(db, symbol);
       return {
@@ -129,13 +126,22 @@ export function createProofAccess(
         provenTo: findProvenEnd(facts, readCurrentCoverageOf(db, [symbol]).get(symbol) ?? []),
       };
     },
-    getUnjudged(symbol) {
+    getUnjudged(symbol: string) {
       if (unfinishedSince === null) return [];
       return readResponses(db, symbol).filter((w) => w.fetchedAt >= unfinishedSince && w.origin === origin);
     },
-    findTick(symbol, at) {
-      findTick ??= openLastTickFinder(run, lookbackMs);
-      return findTick(symbol, at);
+    findTick: (symbol: string, at: number) => findLastTick(readTicks, symbol, at, at - lookbackMs),
+    async loadKnownTimes(symbol: string, window: Window, observedAt: number): Promise<Float64Array> {
+      const thinnedTo = downsampledAfterDays === null ? 0 : observedAt - downsampledAfterDays * dayMs;
+      // What was left out before may be gone.
+      const goneTo = omittedAt === null ? 0 : computeCut(omittedAt, settleMs);
+      const cut = run.usesOtherUpstream ? 0 : computeCut(observedAt, settleMs);
+      const compared = intersectTwo(window, { from: Math.max(thinnedTo, goneTo), to: cut });
+      const polled = isEmpty(compared) ? [] : readPolledWindows(db, symbol, compared);
+      if (polled.length === 0) return new Float64Array();
+      const page = await readTicks({ symbol, ...compared, limit: Number.MAX_SAFE_INTEGER });
+      const isPolled = (t: number): boolean => (polled[findFirstEndingAfter(polled, t)]?.from ?? t + 1) <= t;
+      return page === null ? new Float64Array() : concatTimes(page.slices).filter(isPolled);
     },
   };
 }

@@ -1,7 +1,4 @@
-import type { CoveredWindow } from '../../archive/format/coverage.ts';
-import { precedenceRanks } from '../../archive/format/precedence.ts';
-import { readKnownPageCaps, readResponses } from '../../archive/journal/coverage-store.ts';
-import type { TickRecord } from '../../archive/journal/journal.ts';
+import { readKnownPageCaps } from '../../archive/journal/coverage-store.ts';
 import {
   readLastNight,
   readRecheckHistory,
@@ -10,30 +7,24 @@ import {
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs, type RecheckHistory, recordLateness } from '../../archive/journal/recheck-results.ts';
 import type { RecheckCounts } from '../../archive/journal/run-summary.ts';
-import { readCollectedSymbols } from '../../archive/journal/symbol-subsets.ts';
-import { watchManifest } from '../../archive/read/manifest-watcher.ts';
-import { openTickReader } from '../../archive/read/read-ticks.ts';
-import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
+import { concatTimes } from '../../archive/read/read-ticks.ts';
 import { DamageError, UpstreamError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { createRandom, hashText } from '../../base/random.ts';
-import { emptyTicks } from '../../base/ticks.ts';
-import { hourMs, type Window } from '../../base/window.ts';
+import { hourMs } from '../../base/window.ts';
 import { getFutureSkewMs, getOverlapMs } from '../../context/open-configured.ts';
 import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
 import { type JournalWriter, openJournalWriter, tickRecords } from '../paging/journal-writer.ts';
 import type { Observation } from '../paging/observation.ts';
 import { createServerBehavior, type KnownPages } from '../paging/server-behavior.ts';
-import { createDemotion, type RecheckNightContext, recheckNight } from '../rechecks/recheck.ts';
+import { type RecheckNightContext, recheckNight } from '../rechecks/recheck.ts';
 import { countRechecks, countRereadRequests } from '../rechecks/recheck-plan.ts';
 import type { Run } from '../run/run.ts';
+import { createCoverageAccess, distrustSource } from './distrust-step.ts';
 import { collectPlans } from './poll-steps.ts';
-import { noteRecordCoverage } from './polled-symbols.ts';
+import { createProofAccess, openTicks } from './proof-step.ts';
 import { publishJournal } from './publish-step.ts';
-
-/** Size of the cache of published ticks that responses are compared with, in bytes. */
-const cacheBytesMax = 64 * 1024 * 1024;
 
 /**
  * Rechecks a sample of the proven coverage: fetches it again with different bounds, withdraws contradicted coverage
@@ -45,12 +36,14 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
   const { context, archive } = run;
   const { settings, clock } = context;
   const { db } = archive.state;
-  if (settings.poll.recheckShare === 0 || !isNewNight(run, end)) return null;
+  // A run in which the service left out known ticks proves nothing, whatever it is asked.
+  if (settings.poll.recheckShare === 0 || !isNewNight(run, end) || run.night.omission !== null) return null;
   const upstream = await run.upstream();
   const { requests } = upstream.counters();
   const windows = countRechecks(settings.poll.recheckShare, requests);
   // The same night of the same archive selects the same windows.
   const seed = hashText(hashText(0, run.source ?? archive.state.identity.upstream), String(end));
+  const history = readRecheckHistory(db, run.source);
   const sink = openJournalWriter(tickRecords, archive.state, clock, settings.publish.journalTicksMax, () =>
     publishJournal(run),
   );
@@ -61,8 +54,12 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     origin: 'backfill',
     signal: context.signal,
     append: sink.append,
-    night: run.night,
-    behavior: createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source)),
+    ...createProofAccess(run, 'backfill', null),
+    onOmission: (omission) => distrustSource(run, sink, omission),
+    behavior: {
+      ...createServerBehavior(readKnownPageCaps<KnownPages>(db, run.source)),
+      omitsTicks: history.caughtAt !== null,
+    },
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: getFutureSkewMs(context),
     onPage: () => run.pages++,
@@ -72,7 +69,9 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     rereadRequestsMax: countRereadRequests(requests),
     computeOverlapMs: (memory: RecheckHistory) => getOverlapMs(context, memory),
   };
-  const known = readRecheckHistory(db, run.source);
+  // What was fetched in a run that left out known ticks, of twelve hours at most, is doubtful as soon as one leaves none out.
+  const doubtfulTo = history.omittedAt === null ? 0 : history.omittedAt + 12 * hourMs;
+  const known = { ...history, caughtAt: history.caughtAt && Math.max(history.caughtAt, doubtfulTo) };
   try {
     const { memory, ...night } = await recheckNight(
       {
@@ -87,7 +86,10 @@ export async function recheckCoverage(run: Run, end: number): Promise<DamageErro
     // A publish during the recheck may have measured lateness.
     updateRecheckHistory(
       db,
-      ({ lateness }) => lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
+      ({ lateness, caughtAt, omittedAt }) => {
+        const noted = omittedAt === history.omittedAt ? memory : { ...memory, caughtAt, omittedAt, cleanWindows: 0 };
+        return lateness.reduce((updated, { day, ms }) => recordLateness(updated, day, ms, night.at), noted);
+      },
       run.source,
     );
     run.rechecks = {
@@ -165,36 +167,12 @@ function createRecheckContext(
   end: number,
 ): Omit<RecheckNightContext, 'random' | 'countRequests'> {
   const { context, archive } = run;
-  const { db } = archive.state;
-  const readTicks = openTickReader(
-    archive,
-    watchManifest(archive),
-    openVerifiedFiles(archive, cacheBytesMax),
-    cacheBytesMax,
-  );
-  const createRecord = (symbol: string, fields: Partial<TickRecord>): TickRecord => ({
-    runId: run.id,
-    symbol,
-    requestedWindow: { from: 0, to: 0 },
-    observedAt: context.clock.nowMs(),
-    origin: 'backfill',
-    rank: precedenceRanks.poll,
-    ticks: emptyTicks,
-    rejected: [],
-    covered: [],
-    ...fields,
-  });
-  async function write(record: TickRecord): Promise<void> {
-    noteRecordCoverage(run, record);
-    await sink.append(record);
-    await sink.drain();
-  }
+  const readTicks = openTicks(archive);
   let hasFailed = false;
   return {
-    symbols: readCollectedSymbols(db, run.source),
+    ...createCoverageAccess(run),
     endMs: end,
     nowMs: () => context.clock.nowMs(),
-    getCoverage: (symbol) => readResponses(db, symbol),
     async loadTickTimes(symbol, { from, to }) {
       const page = await readTicks({ symbol, from, to, limit: Number.MAX_SAFE_INTEGER });
       return concatTimes(page?.slices ?? []);
@@ -214,23 +192,8 @@ function createRecheckContext(
         return null;
       }
     },
-    withdraw: (symbol, windows: readonly Window[]) => write(createRecord(symbol, { withdrawn: windows })),
-    demote: (symbol, windows: readonly CoveredWindow[]) =>
-      write(createRecord(symbol, { origin: windows[0]!.origin, ...createDemotion(windows) })),
     async refetch(plans) {
       await collectPlans(run, plans, 'backfill', { isRecheck: true });
     },
   };
-}
-
-function concatTimes(
-  slices: readonly { readonly t: Float64Array; readonly from: number; readonly to: number }[],
-): Float64Array {
-  const times = new Float64Array(slices.reduce((sum, { from, to }) => sum + to - from, 0));
-  let at = 0;
-  for (const { t, from, to } of slices) {
-    times.set(t.subarray(from, to), at);
-    at += to - from;
-  }
-  return times;
 }

@@ -25,9 +25,10 @@ function drive(
   respond: (request: Request, nth: number) => ScriptedResponse | null,
   options: Partial<FetchOptions> = {},
   known: Partial<ServerBehavior> = {},
+  asked = window,
 ) {
   const behavior = { ...createServerBehavior(), ...known };
-  const fetch = fetchWindow(behavior, window, { ...defaultFetchOptions, ...options });
+  const fetch = fetchWindow(behavior, asked, { ...defaultFetchOptions, ...options });
   const steps: FetchStep[] = [];
   let requests = 0;
   let observation: Observation | null | undefined;
@@ -43,9 +44,15 @@ function drive(
     const { times = [], ...rest } = response ?? {};
     const t = Float64Array.from(times);
     const columns = { t, p: t.map((_, i) => i / 1000), received: times.length, rejected: [], gaps: [] };
-    const page = { ...columns, from: null, to: null, generatedAt: later + requests * 1000, ...rest };
+    const page = {
+      ...columns,
+      from: null,
+      to: null,
+      generatedAt: asked.to + later - window.to + requests * 1000,
+      ...rest,
+    };
     const requested = toRequestedWindow(behavior, step.window, step.isExact);
-    const sent = { requested, limit: 5000, sentAt: later, futureMs: later + minute * 60 };
+    const sent = { requested, limit: 5000, sentAt: later, futureMs: asked.to + later - window.to + minute * 60 };
     observation = response === null ? null : observePage(page, step.window, sent).observation;
   }
   const of = <K extends FetchStep['kind']>(kind: K) =>
@@ -127,21 +134,33 @@ describe('a window', () => {
 
   test('of a server that omits ticks is compared with its widest gap, and fetched in parts', () => {
     const shown = new Set<number>();
+    const wide = { from: start, to: start + 12 * (window.to - start) };
+    const sparse = all.map((t) => start + 12 * (t - start));
     const sampled = ({ window: w }: Request): ScriptedResponse => {
-      const inside = selectTicks(all, w);
+      const inside = selectTicks(sparse, w);
       const times = inside.filter((_, i) => i % Math.ceil(inside.length / 5) === 0);
       for (const t of times) shown.add(t);
       return { times };
     };
-    const trusted = drive(sampled);
-    expect(shown.size).toBeLessThan(all.length);
-    const compared = drive(sampled, {}, { omitsTicks: true });
-    expect([...shown].sort((a, b) => a - b)).toEqual(all);
+    const trusted = drive(sampled, {}, {}, wide);
+    expect(shown.size).toBeLessThan(sparse.length);
+    const compared = drive(sampled, {}, { omitsTicks: true }, wide);
+    expect([...shown].sort((a, b) => a - b)).toEqual(sparse);
+    expect(compared.of('omission')).toEqual([]);
     expect(compared.behavior.contradictions).toBeGreaterThan(0);
     expect(compared.requests).toBeGreaterThan(trusted.requests);
     const honest = drive(whole, {}, { omitsTicks: true });
     expect(honest.behavior.contradictions).toBe(0);
     expect(honest.requests).toBe(4);
+  });
+
+  test('of a server that omits ticks of an hour too is an omission', () => {
+    const second = ({ window: w }: Request): ScriptedResponse => ({
+      times: selectTicks(all, w).filter((_, i) => i % 2 === 0),
+    });
+    const { of, requests } = drive(second, {}, { omitsTicks: true });
+    expect(of('omission')).toMatchObject([{ t: all[1] }]);
+    expect(requests).toBe(4);
   });
 
   test('keeps a crowded millisecond as a gap and continues after it', () => {

@@ -49,6 +49,24 @@ test('drawn servers with one to three habits, for one source or from a night on:
   expect(wrong).toEqual([]);
 });
 
+test.for([
+  ['every second tick', 8],
+  ['the first and the last 20 rows', 4],
+  ["live 2 h, a day's partition 36 h after it", 8],
+] as const)(
+  '%s: a night shows for each source that known ticks are left out, and then nothing recent is proven',
+  async ([name, last]) => {
+    const habit = habits.find((one) => one.name === name)!;
+    for (const seed of [first, first + 1]) {
+      const { nights, proven } = await runSeed(seed, [habit], { nights: last });
+      const found = nights.findIndex(({ omissions }) => omissions.length === 2);
+      expect(found).toBeGreaterThan(0);
+      expect(proven[found - 1]).toBeGreaterThan(0.3);
+      expect(proven[found]).toBeLessThan(0.05);
+    }
+  },
+);
+
 // A rule that proves nothing makes no false claim either.
 test.for(['honest', 'first 60 rows ± 50 %', 'rounds to seconds', 'replica 6 h behind'])(
   '%s: nearly all days are proven after six nights, of brief markets too',

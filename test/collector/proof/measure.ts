@@ -46,8 +46,8 @@ function figure(value: number | undefined): string {
 }
 
 async function measureHabits(): Promise<void> {
-  process.stdout.write(`| habit | false (settled) | forgotten | servers | n2 | n3 | last | provisional | requests per symbol-night | of least | ticks |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+  process.stdout.write(`| habit | false (settled; at the end) | forgotten | servers | found in night | n2 | n3 | last | provisional | requests per symbol-night | of least | ticks |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `);
   for (const set of chosen.map((habit) => [habit])) {
     const all: Measured[] = [];
@@ -60,9 +60,10 @@ async function measureHabits(): Promise<void> {
     const proven = (night: number): string => figure(mean(all.map((one) => one.proven.at(night) ?? Number.NaN)));
     const row = [
       `${set.map(({ name }) => name).join(' + ')}${arePromised(set) ? '' : ' *'}`,
-      `${new Set(claims.map(({ seed, symbol, tick }) => `${seed} ${symbol} ${tick}`)).size} (${settled.length})`,
+      `${new Set(claims.map(({ seed, symbol, tick }) => `${seed} ${symbol} ${tick}`)).size} (${settled.length}; ${all.reduce((n, one) => n + one.standing, 0)})`,
       all.reduce((n, one) => n + one.forgotten.length, 0),
       `${all.filter((one) => one.claims.length > 0).length} of ${all.length}`,
+      all.map(({ nights }) => nights.findIndex(({ omissions }) => omissions.length > 0) + 1 || '–').join(' '),
       ...[1, 2, -1].map(proven),
       `${(100 * mean(all.map((one) => one.provisional))).toFixed(1)} %`,
       figure(sum((night) => night.requests) / sum((night) => night.symbols)),

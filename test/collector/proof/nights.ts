@@ -14,10 +14,10 @@ import {
   planPoll,
   type SymbolPlan,
 } from '../../../src/collector/paging/plan.ts';
-import { cutClaim } from '../../../src/collector/paging/prove-coverage.ts';
+import { computeCut, cutClaim } from '../../../src/collector/paging/prove-coverage.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../../../src/collector/paging/server-behavior.ts';
 import { findRepeated } from '../../../src/collector/proof/proven.ts';
-import { Night, noSilences, type Silences } from '../../../src/collector/proof/shown.ts';
+import { Night, noSilences, type Omission, type Silences } from '../../../src/collector/proof/shown.ts';
 import { type Hand, positionOf, type Service } from './server.ts';
 import { day, hour, type Listed, midnightOf, type World } from './world.ts';
 
@@ -31,6 +31,8 @@ const settleMs = 24 * hour;
 const pageLimit = 5000;
 const concurrency = 4;
 const memoryMs = 9 * day;
+/** Claims of this time before an omission are withdrawn. */
+const recentMs = 8 * day;
 
 /** What the archive has of a symbol. */
 export interface Held {
@@ -42,6 +44,8 @@ export interface Held {
   empties: EmptyWindow[];
   owed: Window[];
   expired: Window[];
+  /** Those of them that earlier nights showed. */
+  published: Set<number>;
   /** When the last published response was generated. */
   observedAt: number | null;
 }
@@ -50,6 +54,8 @@ export interface Held {
 interface SourceMemory {
   silences: Silences;
   pages: Partial<KnownPages>;
+  /** When a response last left out a known tick, epoch ms. */
+  omittedAt: number | null;
 }
 
 export interface NightResult {
@@ -62,6 +68,8 @@ export interface NightResult {
   readonly forgotten: readonly string[];
   /** Planned ticks of before the cut that are not held, of symbols without a failed request. */
   readonly lost: readonly string[];
+  /** Known ticks that responses left out, the first one of each source. */
+  readonly omissions: readonly Omission[];
 }
 
 export class Archive {
@@ -89,14 +97,15 @@ export class Archive {
     this.#list(world, hand.now);
     const outcomes: TickCollectOutcome[] = [];
     let [symbols, requestsMin] = [0, 0];
-    const [forgotten, lost]: [string[], string[]] = [[], []];
+    const [forgotten, lost, omissions]: [string[], string[], Omission[]] = [[], [], []];
     for (const source of ['A', 'B']) {
       const all = [...this.held.values()].filter(({ listed }) => listed.source === source);
       const { silences, pages } = this.#memory.get(source) ?? { silences: noSilences, pages: {} };
       const gap = silences.bridge;
       const plans = this.#plan(all, hand.now, Math.min(end, hand.now), gap === null ? 0 : gap.to - gap.from, pages);
       symbols += plans.length;
-      const collected = await this.#collect(source, plans, service, hand);
+      const { collected, omission } = await this.#collect(source, plans, service, hand);
+      if (omission !== null) omissions.push(omission);
       outcomes.push(collected);
       for (const plan of plans) {
         requestsMin += this.#countPages(plan);
@@ -106,7 +115,7 @@ export class Archive {
       }
     }
     for (const held of this.held.values()) publish(held);
-    return { requests: service.requests - before, requestsMin, symbols, outcomes, forgotten, lost };
+    return { requests: service.requests - before, requestsMin, symbols, outcomes, forgotten, lost, omissions };
   }
 
   /** The market lists: new symbols appear, ended ones are no longer active. */
@@ -156,12 +165,14 @@ export class Archive {
     plans: readonly SymbolPlan[],
     service: Service,
     hand: Hand,
-  ): Promise<TickCollectOutcome> {
+  ): Promise<{ collected: TickCollectOutcome; omission: Omission | null }> {
     const memory = this.#memory.get(source) ?? {
       pages: {},
       silences: noSilences,
+      omittedAt: null,
     };
-    const behavior = createServerBehavior(memory.pages);
+    const knownFrom = memory.omittedAt === null ? 0 : computeCut(memory.omittedAt, settleMs);
+    const behavior = { ...createServerBehavior(memory.pages), omitsTicks: memory.omittedAt !== null };
     const night = new Night();
     const append = async (record: TickRecord): Promise<void> => this.append(record);
     const collected = await collectTicks(
@@ -192,16 +203,38 @@ export class Archive {
           return { first, last: times.at(-1) ?? null, count, observedAt, firstSeen, opensAt, provenTo };
         },
         findTick: async (symbol, at) => findTick(this.held.get(symbol)!, at),
+        loadKnownTimes: async (symbol, { from, to }, observedAt) => {
+          const { times, published } = this.held.get(symbol)!;
+          const compared = { from: Math.max(from, knownFrom), to: Math.min(to, computeCut(observedAt, settleMs)) };
+          const ends = [compared.from, compared.to].map((t) => positionIn(times, t));
+          return Float64Array.from(times.slice(...ends).filter((t) => published.has(t)));
+        },
+        onOmission: async ({ at }) => this.#distrust(source, memory.omittedAt === null ? at - recentMs : 0),
       },
       plans,
     );
+    const { omission } = night;
     this.#memory.set(source, {
       pages: getKnownPages(behavior) ?? {},
       silences: collected.silences,
+      omittedAt: omission?.at ?? memory.omittedAt,
     });
     this.#claimRepeated(collected, hand.now);
     this.#noteOwed(collected);
-    return collected;
+    return { collected, omission };
+  }
+
+  /** As distrustSource does. */
+  #distrust(source: string, since: number): void {
+    for (const held of this.held.values())
+      if (held.listed.source === source)
+        held.coverage = held.coverage.flatMap((w): CoveredWindow[] => {
+          const from = w.fetchedAt >= since ? w.from : Math.max(w.from, Math.min(w.to, since));
+          return [
+            { ...w, to: from },
+            { ...w, from, evidence: 'inferred' },
+          ];
+        });
   }
 
   /** As claimRepeated of the poll does. */
@@ -275,6 +308,7 @@ const createHeld = (listed: Listed, now: number): Held => ({
   empties: [],
   owed: [],
   expired: [],
+  published: new Set(),
   observedAt: null,
 });
 
@@ -289,6 +323,7 @@ function publish(held: Held): void {
   held.coverage = overlayCoverage(held.coverage);
   if (held.coverage.length > 0) held.observedAt = Math.max(...held.coverage.map(({ fetchedAt }) => fetchedAt));
   const { times } = held;
+  held.published = new Set(times);
   held.facts = {
     ...held.facts,
     firstTick: times[0] ?? null,

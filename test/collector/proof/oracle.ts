@@ -30,6 +30,8 @@ export interface Measured {
   readonly forgotten: readonly string[];
   /** Ticks that the archive has after the last night, of the time for which the symbols were to be collected. */
   readonly ticks: number;
+  /** False claims that stand after the last night. */
+  readonly standing: number;
 }
 
 const settle = day;
@@ -69,7 +71,8 @@ export async function runWorld(
     return sum + times.filter((t) => t >= from).length;
   }, 0);
   const forgotten = nights.flatMap((night) => [...night.forgotten, ...(showAll(habits) ? night.lost : [])]);
-  return { claims, proven, provisional, nights, forgotten, ticks };
+  const standing = [...archive.held.values()].reduce((sum, held) => sum + findFalse(held, service).length, 0);
+  return { claims, proven, provisional, nights, forgotten, ticks, standing };
 }
 
 type Found = Omit<FalseClaim, 'seed' | 'habit' | 'night'>;
@@ -118,8 +121,12 @@ export const describeClaim = (c: FalseClaim): string => {
   );
 };
 
-/** Errors of a run as text: false claims, and what was forgotten. */
-export const listErrors = ({ claims, forgotten }: Measured): string[] => [...claims.map(describeClaim), ...forgotten];
+/** Errors of a run whose server leaves nothing out, as text: false claims, what was forgotten, and ticks said to be left out. */
+export const listErrors = ({ claims, forgotten, nights }: Measured): string[] => [
+  ...claims.map(describeClaim),
+  ...forgotten,
+  ...nights.flatMap(({ omissions }) => omissions.map(({ symbol, t }) => `${symbol}: ${t} is said to be left out`)),
+];
 
 /** Draws and runs a world. */
 export const runSeed = (seed: number, habits: readonly Habit[], size: Parameters<typeof drawWorld>[1]) =>

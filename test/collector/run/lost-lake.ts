@@ -41,7 +41,10 @@ export async function withArchive<T>(
 
 /** Two nights of two symbols in one part file, and a repair that lost half a day. Without raw responses, unless `set` enables them. */
 export async function damaged(...set: string[]): Promise<Damaged> {
-  const nights = await startNights({ seed: 3, markets: 12, ticksPerDay: 150, lifetimeDaysMax: 60 });
+  // What the service thins out is not expected from it.
+  const nights = await startNights({ seed: 3, markets: 12, ticksPerDay: 150, lifetimeDaysMax: 60 }, [
+    'source.downsampled_after_days=1',
+  ]);
   const lost = { from: midnight(0) - 12 * hourMs, to: midnight(0) };
   const busy = nights
     .box()

@@ -83,7 +83,7 @@ describe('a service that answers wide windows with a coarser grid', () => {
     box.script = {
       ticks(honest, request, _, truth) {
         box.nowMs += 5;
-        const isWide = request.to - request.from > 1.5 * hourMs;
+        const isWide = request.to - request.from > 6 * hourMs;
         const ticks = truth(request.from, request.to).filter(
           ({ t }) => !isWide || Math.floor(t / (7 * 60_000)) % 2 === 0,
         );
