@@ -111,7 +111,7 @@ test('no function has more than 100 lines', () => {
  * - 103,606: before anything was cut
  * - 97,500: after the cuts, with the import of archives
  */
-const sourceLinesMax = 96_480;
+const sourceLinesMax = 96_490;
 /** With this many lines below the maximum, the test says that it can be lowered. */
 const spareLinesMax = 300;
 
