@@ -25,6 +25,8 @@ export interface Habit {
   readonly isPromised: boolean;
   /** The end from which it reads until a budget is used up (A3): of data, or of rows. `either`: now from one, now from the other. */
   readonly budget?: { readonly side: Side | 'either'; readonly isOfRows: boolean };
+  /** The end of the request to which it is bound (A2). */
+  readonly bound?: Side;
   /** Whether it stores the last rows of each symbol. */
   readonly isRowStore?: boolean;
   /** The request is refused with a status, or fails. */
@@ -221,6 +223,7 @@ const cappedByBytes = (side: Side, bytes: number): Habit => ({
 const clamped = (side: Side, hours: number): Habit => ({
   name: `${side} ${hours} h of the request`,
   isPromised: true,
+  bound: side,
   narrows: ({ from, to }) =>
     side === 'first'
       ? { from, to: Math.min(to, from + hours * hour) }
@@ -231,6 +234,7 @@ const clamped = (side: Side, hours: number): Habit => ({
 const calendar = (side: Side, n: number, unit: number, name: string): Habit => ({
   name: `${side} ${n} UTC ${name}`,
   isPromised: true,
+  bound: side,
   narrows({ from, to }) {
     const [first, last] = [from - (from % unit), to - (to % unit)];
     return side === 'first'
@@ -575,7 +579,8 @@ export const showAll = (set: readonly Habit[]): boolean =>
 
 /**
  * Whether the assumptions of PROOF.md hold for all habits together: cuts of data from one end, those of rows from one end too where
- * a millisecond has many (no cap hits the same tick twice), and a store of rows that shows all its rows.
+ * a millisecond has many (no cap hits the same tick twice), a store of rows that shows all its rows, and bounds of requests at one end:
+ * the latter half of the former half of a request ends with `to`, not as late as its `from` allows.
  */
 export function arePromised(set: readonly Habit[]): boolean {
   const budgets = set.flatMap(({ budget }) => budget ?? []);
@@ -589,7 +594,10 @@ export function arePromised(set: readonly Habit[]): boolean {
       (one) => one.isRowStore !== true && (one.hasTick ?? one.appears ?? one.widens ?? one.narrows) !== undefined,
     );
   const areBudgetsPromised = isOneSided || !(hasDataCut || hasCrowds);
-  return set.every(({ isPromised }) => isPromised) && areBudgetsPromised && !(isRowStore && hidesRows);
+  const areBoundsPromised = new Set(set.flatMap(({ bound }) => bound ?? [])).size <= 1;
+  return (
+    set.every(({ isPromised }) => isPromised) && areBudgetsPromised && areBoundsPromised && !(isRowStore && hidesRows)
+  );
 }
 
 /** A habit of one source only, or from a night on. */
@@ -601,6 +609,7 @@ export function limit(habit: Habit, { source, night = 0 }: { source?: 'A' | 'B';
     name: `${habit.name}${source === undefined ? '' : ` (source ${source})`}${night === 0 ? '' : ` from night ${night + 1}`}`,
     isPromised: habit.isPromised,
     ...(habit.budget && { budget: habit.budget }),
+    ...(habit.bound && { bound: habit.bound }),
     ...(habit.isRowStore && { isRowStore: true }),
     ...(refuses && { refuses: (asked) => isOn(asked) && refuses(asked) }),
     ...(fails && { fails: (asked) => isOn(asked) && fails(asked) }),
