@@ -1,5 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import { limitMs } from './test/harness/limits.ts';
+import { orderLongestFirst } from './test/harness/longest-first.ts';
 import { requireNode } from './test/harness/node-version.ts';
 import { listPassedFiles, passedVariable } from './test/harness/passed-files.ts';
 import { runEnvironment } from './test/harness/run-folder.ts';
@@ -42,6 +43,11 @@ const passed = listPassedFiles(process.env[passedVariable]).files;
 // Tests that start a run of their own mean all of it.
 delete process.env[passedVariable];
 
+/** Small files that take half a minute or more. */
+const longest = ['green-implies-whole', 'recheck-nights', 'pages', 'adversary', 'push-faults', 'backtests'].map(
+  (name) => `${name}.long.test.ts`,
+);
+
 // To start a process and to load the program takes about a second, as long as many a file takes: so the files share two
 // processes, and what one changes of its process it has to put back.
 const project = (name: string, include: string[], exclude: string[]) => ({
@@ -52,6 +58,7 @@ const project = (name: string, include: string[], exclude: string[]) => ({
 export default defineConfig({
   test: {
     ...common,
+    sequence: { sequencer: orderLongestFirst(longest) },
     projects: [project('quick', ['test/**/*.test.ts'], [...long, ...passed]), project('long', long, [])],
   },
 });

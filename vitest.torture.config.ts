@@ -1,8 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { defineConfig } from 'vitest/config';
-import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { drawFrom } from './test/faults/draw.ts';
+import { orderLongestFirst } from './test/harness/longest-first.ts';
 import { common } from './vitest.config.ts';
 
 // The search for faults, apart from the tests that every change waits for: `make torture`. With MINUTES it takes that long
@@ -33,20 +33,8 @@ function selectFiles(): string[] {
 
 /** These use the time that the others leave. */
 const last = ['kills.test.ts', 'simulation.test.ts'];
-/** Takes minutes each: begun late, one of them would run alone at the end, with a processor idle. */
+/** Takes minutes each. */
 const longest = ['sweep.test.ts', 'races.test.ts', ...(minutes > 0 ? [] : last)];
-
-class LongestFirst extends BaseSequencer {
-  override async sort(specifications: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId }: TestSpecification): number => {
-      const name = basename(moduleId);
-      const at = longest.indexOf(name);
-      if (at >= 0) return at;
-      return longest.length + (last.includes(name) ? 1 : 0);
-    };
-    return (await super.sort(specifications)).toSorted((a, b) => rank(a) - rank(b));
-  }
-}
 
 console.log(`search for faults: SEED=${seed}${minutes > 0 ? ` MINUTES=${minutes}` : ''}`);
 
@@ -60,6 +48,6 @@ export default defineConfig({
       SEARCH_SEED: `${seed}`,
       ...(minutes > 0 ? { SEARCH_END: `${Date.now() + minutes * 60_000}` } : {}),
     },
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: orderLongestFirst(longest, last) },
   },
 });
