@@ -8,7 +8,6 @@ import { type MergedPart, mergePart } from '../src/archive/format/merge.ts';
 import { type KnownPrecedence, precedenceRanks } from '../src/archive/format/precedence.ts';
 import { emptyPart, type TickChunk } from '../src/archive/format/tick-columns.ts';
 import { computeFileStatistics } from '../src/archive/publish/encode-partition.ts';
-import { computePartNumber } from '../src/base/symbol-name.ts';
 import { dayMs, floorToDay, union, type Window } from '../src/base/window.ts';
 import { decodeTickPage } from '../src/client/decode.ts';
 import type { DecodedTickPage } from '../src/client/upstream.ts';
@@ -46,11 +45,15 @@ const pages = bodies.map((body) => decodeTickPage(body));
 const ticks = pages.reduce((sum, { received }) => sum + received, 0);
 const coverage = coverageOf(pages);
 
-/** The chunks that the journal would return, by day and part file. */
+const symbolNames = [
+  ...new Set(pages.flatMap((page) => chunksOf(page, precedenceRanks.poll).map(({ symbol }) => symbol))),
+];
+
+/** The chunks that the journal would return, by day and some of the symbols. */
 const bins = (rank: number): readonly TickChunk[][] => [
   ...Map.groupBy(
     pages.flatMap((page) => chunksOf(page, rank)),
-    ({ symbol, t }) => `${floorToDay(t[0]!)} ${computePartNumber(symbol, parts)}`,
+    ({ symbol, t }) => `${floorToDay(t[0]!)} ${symbolNames.indexOf(symbol) % parts}`,
   ).values(),
 ];
 const polled = bins(precedenceRanks.poll);

@@ -97,7 +97,7 @@ async function measureUse(
 ) {
   const sandbox = await startSandbox({ markets: 2, requestsPerSecond: allowed, retryAfter: 'none', ...options });
   const folder = mkdtempSync(join(bench.folder, 'rate-'));
-  const state = openState(folder, { upstream: sandbox.url, parts: 1 });
+  const state = openState(folder, { upstream: sandbox.url });
   const rateStore = openSharedRateStore(state, folder);
   const upstream = openUpstream(
     {

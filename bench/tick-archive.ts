@@ -11,7 +11,7 @@ import { commitStage } from '../src/archive/publish/commit.ts';
 import { stageTable } from '../src/archive/publish/day-tables.ts';
 import { encodeTickFile } from '../src/archive/publish/encode-partition.ts';
 import { listNextFiles, type Stage, stageFile, startStage } from '../src/archive/publish/staging.ts';
-import { compareUtf8, computePartNumber } from '../src/base/symbol-name.ts';
+import { compareUtf8 } from '../src/base/symbol-name.ts';
 import { dayMs } from '../src/base/window.ts';
 import { createBenchKey } from './key.ts';
 
@@ -46,7 +46,7 @@ export async function createBenchArchive(
   const midnights = Array.from({ length: days }, (_, i) => firstDay + i * dayMs);
   const options = { root, create: true, upstream: 'https://bench.test', parts, writer: 'oddslake bench', settleMs: 0 };
   const archive = openArchive(options, systemDisk);
-  const byPart = Map.groupBy(symbols.toSorted(compareUtf8), (symbol) => computePartNumber(symbol, parts));
+  const byPart = Map.groupBy(symbols.toSorted(compareUtf8), (_, i) => Math.floor((i * parts) / count));
   const stage = startStage(archive, archive.readManifest(), readCommitState(archive.state.db));
   for (const day of midnights) {
     for (const [part, ofPart] of byPart) {

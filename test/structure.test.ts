@@ -110,8 +110,9 @@ test('no function has more than 100 lines', () => {
  * raised only by as much as an issue says, with a line here that says what the lines buy.
  * - 103,606: before anything was cut
  * - 97,500: after the cuts, with the import of archives
+ * - 96,660: parts by range of symbols, so that readers of a symbol's day open one file
  */
-const sourceLinesMax = 96_490;
+const sourceLinesMax = 96_660;
 /** With this many lines below the maximum, the test says that it can be lowered. */
 const spareLinesMax = 300;
 

@@ -7,7 +7,6 @@ only load them. Prints JSON: what was read, and for each query and folder the mi
 warm-up round. Exits with 1 if two folders give different results.
 """
 
-import hashlib
 import importlib.metadata
 import json
 import sys
@@ -133,10 +132,9 @@ def file_of(folder: str, date: str, symbol: str) -> str:
     manifest = Path(folder, "manifest.json")
     if not manifest.exists():
         return EVERYTHING
-    counts = json.loads(manifest.read_bytes())
-    parts = counts.get("day_parts", {}).get(date, counts["parts"])
-    part = int.from_bytes(hashlib.sha256(symbol.encode()).digest()[:4], "big") % parts
-    return f"ticks/date={date}/part-{part:02}.parquet"
+    files = json.loads(manifest.read_bytes())["datasets"]["ticks"]["files"]
+    of_day = [file for file in files if file["date"] == date and file["rows"] > 0]
+    return next(file["path"] for file in of_day if file["symbol_from"] <= symbol <= file["symbol_to"])
 
 
 def chosen(folder: str, count: int) -> tuple[str, list[str]]:

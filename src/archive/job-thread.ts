@@ -99,7 +99,7 @@ export async function serveThreadTask<Input, T>(
   const post = (message: JobThreadMessage<T, JobFailure>): void => port.postMessage(message);
   const stop = new AbortController();
   port.on('message', () => stop.abort(new Error('stopped')));
-  const archive = openArchive({ root, create: false, upstream: null, parts: 1, writer }, systemDisk);
+  const archive = openArchive({ root, create: false, upstream: null, writer }, systemDisk);
   try {
     const progress = (done: number, total: number): void => post({ kind: 'progress', done, total });
     post({ kind: 'done', result: await task(archive, input, { signal: stop.signal, progress }) });

@@ -1,11 +1,12 @@
 import { isSymbolOf } from '../base/source-name.ts';
-import { computePartNumber } from '../base/symbol-name.ts';
+import { isInRange, type SymbolRange } from '../base/symbol-range.ts';
 import { parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, subtract, type Window } from '../base/window.ts';
 import type { Archive } from './archive.ts';
 import type { CompletenessInput, CompletenessRules, KnownDamage } from './completeness/completeness.ts';
 import type { CoveredWindow, LostWindow } from './format/coverage.ts';
-import { getPartCount, type PartCounts } from './format/day-parts.ts';
+import { getFileRange } from './format/day-parts.ts';
+import { findManifestFile, type Manifest } from './format/manifest.ts';
 import type { SymbolFacts } from './format/market.ts';
 import type { PublishedWithdrawal } from './format/withdrawals.ts';
 import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage-store.ts';
@@ -63,7 +64,7 @@ export function readCurrentState(
     lost,
     ...readCommonState(
       db,
-      { counts: readManifest(), sources: listSourceNames(state.identity, sources) },
+      { manifest: readManifest(), sources: listSourceNames(state.identity, sources) },
       rules,
       nowMs,
       readRecordedDamage(db),
@@ -83,7 +84,7 @@ const subtractWindows = (covered: readonly CoveredWindow[], lostWindows: readonl
 /** The state after a stage is committed. */
 export const computeStateAfterCommit = (
   db: Database,
-  counts: PartCounts,
+  manifest: Manifest,
   identity: State['identity'],
   after: StateAfterCommit,
   rules: CompletenessRules,
@@ -93,14 +94,14 @@ export const computeStateAfterCommit = (
   symbols: after.symbols,
   coverage: after.coverage,
   lost: after.lost.filter(({ dataset }) => dataset === 'ticks'),
-  ...readCommonState(db, { counts, sources: listSourceNames(identity, []) }, rules, nowMs, damage),
+  ...readCommonState(db, { manifest, sources: listSourceNames(identity, []) }, rules, nowMs, damage),
 });
 
 type CommonState = Omit<CompletenessInput, 'symbols' | 'coverage' | 'lost'>;
 
 function readCommonState(
   db: Database,
-  { counts, sources }: { readonly counts: PartCounts; readonly sources: readonly string[] },
+  { manifest, sources }: { readonly manifest: Manifest; readonly sources: readonly string[] },
   { namedSymbols, lifetimeRules, views, viewsBySource }: CompletenessRules,
   nowMs: number,
   damage: readonly FileDamage[],
@@ -120,7 +121,7 @@ function readCommonState(
     nowMs,
     accepted: Map.groupBy(readAcceptedWindows(db), ({ symbol }) => symbol),
     owed: readAllOwedWindows(db),
-    damage: computeKnownDamage(damage, counts),
+    damage: computeKnownDamage(damage, manifest),
     ...(lists.length > 0 && {
       hasWholeLists: (day: number) => !isOneUnlisted && dayLists.every((read) => read(day).isComplete),
       getListDoubt: (day: number) => dayLists.map((read) => read(day).doubt).find((doubt) => doubt !== null) ?? null,
@@ -132,28 +133,26 @@ function readCommonState(
   };
 }
 
-const dayFilePattern = /^(ticks|coverage)\/date=(\d{4}-\d\d-\d\d)\/part-(\d+)\.parquet$/;
+const dayFilePattern = /^(ticks|coverage)\/date=(\d{4}-\d\d-\d\d)\//;
 
 /** The days and windows that known damage affects. An orphan affects none. */
-export function computeKnownDamage(damage: readonly FileDamage[], counts: PartCounts): KnownDamage {
+export function computeKnownDamage(damage: readonly FileDamage[], manifest: Manifest): KnownDamage {
   const days = new Set<number>();
-  const tickFiles: { readonly window: Window; readonly part: number; readonly count: number }[] = [];
+  const tickFiles: { readonly window: Window; readonly range: SymbolRange }[] = [];
   for (const { path, kind } of damage) {
-    const [, dataset, date, part] = dayFilePattern.exec(path) ?? [];
+    const [, dataset, date] = dayFilePattern.exec(path) ?? [];
     if (date === undefined || kind === 'orphan') continue;
     const from = parseDayStart(date);
     days.add(from);
     if (dataset !== 'ticks') continue;
-    tickFiles.push({ window: { from, to: from + dayMs }, part: Number(part), count: getPartCount(counts, date) });
+    const file = findManifestFile(manifest, dataset, path);
+    const range = file && getFileRange(file);
+    if (range !== undefined) tickFiles.push({ window: { from, to: from + dayMs }, range });
   }
   return {
     files: damage.length,
     days,
-    getWindows(symbol) {
-      if (tickFiles.length === 0) return [];
-      const partOfSymbol = computePartNumber(symbol, counts.parts);
-      return tickFiles.filter(({ part, count }) => partOfSymbol % count === part).map(({ window }) => window);
-    },
+    getWindows: (symbol) => tickFiles.filter(({ range }) => isInRange(range, symbol)).map(({ window }) => window),
   };
 }
 

@@ -4,8 +4,8 @@ import { systemRandomBytes } from '../base/system.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
 import type { Archive } from './archive.ts';
 import type { Disk } from './disk/file-system.ts';
-import { findDayPart } from './format/day-parts.ts';
-import { type ArchiveLayout, createLayout, listOtherFiles, toDayPath } from './format/layout.ts';
+import { findSymbolFile } from './format/day-parts.ts';
+import { type ArchiveLayout, createLayout, listOtherFiles } from './format/layout.ts';
 import {
   type ArchiveOwner,
   createEmptyManifest,
@@ -41,9 +41,8 @@ interface OpenArchiveOptions {
   readonly upstream: string | null;
   /** The sources of the caller, if it has several, whether it polls all of them or not. Default: none. */
   readonly sources?: readonly SourceIdentity[];
-  /** Part files per day, for a new archive. */
-  readonly parts: number;
-  /** Rows for which a day gets another part file, up to `parts`; default 0: every day has all parts. See `choosePartCount`. */
+  /** See `PartSizeRules`; default 4, and 0. */
+  readonly parts?: number;
   readonly partRows?: number;
   readonly writer: string;
   /** How long to wait for another process, in ms; see `openState`. */
@@ -100,7 +99,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   const owner = published === undefined ? undefined : readOwner(published);
   if (owner !== undefined) requireSameOwner(root, owner, caller);
   disk.makeFolder(layout.privateFolder);
-  const identity = { ...(owner ?? caller ?? noOwner), parts: published?.parts ?? options.parts };
+  const identity = owner ?? caller ?? noOwner;
   let addedSources: readonly string[] = [];
   // Without a manifest, the files of a published archive would be taken for none.
   const isRebuildable = published !== undefined || listOtherFiles(root, disk).length === 0;
@@ -121,9 +120,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     if (state.generation() === 0)
       return [
         Buffer.from(
-          formatManifest(
-            createEmptyManifest(options.writer, state.identity.upstream, state.identity.parts, state.identity.sources),
-          ),
+          formatManifest(createEmptyManifest(options.writer, state.identity.upstream, state.identity.sources)),
         ),
         'nothing',
       ];
@@ -139,7 +136,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     state,
     disk,
     writer: options.writer,
-    partRows: options.partRows ?? 0,
+    partRules: { parts: options.parts ?? 4, partRows: options.partRows ?? 0 },
     groupRows: options.groupRows ?? rowGroupRows,
     addedSources,
     damagedState,
@@ -172,12 +169,12 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
  */
 function claimIdentity(
   state: State,
-  { root, sources = [], parts, keepsIdentity = false }: OpenArchiveOptions,
+  { root, sources = [], keepsIdentity = false }: OpenArchiveOptions,
   caller: ArchiveOwner | null,
   published: ArchiveOwner | undefined,
 ): readonly string[] {
   // Nothing was collected yet: the first address may have been wrong.
-  if (caller !== null && published === undefined && !keepsIdentity) changeIdentity(state, { ...caller, parts });
+  if (caller !== null && published === undefined && !keepsIdentity) changeIdentity(state, caller);
   if (published !== undefined || !keepsIdentity) requireSameOwner(root, state.identity, caller);
   if (sources.length === 0) return [];
   if (!keepsIdentity) forgetUnusedSources(state, sources);
@@ -261,9 +258,9 @@ export function openPublishedTicks(archive: Archive): (symbol: string, day: numb
   });
   return (symbol, day) => {
     const manifest = archive.readManifest();
-    const path = toDayPath('ticks', day, findDayPart(manifest, symbol, day));
-    const file = manifest.datasets.ticks.files.find((one) => one.path === path);
+    const file = findSymbolFile(manifest, 'ticks', symbol, day);
     if (file === undefined) return emptyTicks;
+    const { path } = file;
     let cached = cache.get(file.sha256);
     if (cached === undefined) {
       const bytes = readPublishedFile(archive, file);

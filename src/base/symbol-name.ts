@@ -1,5 +1,3 @@
-import { hash } from 'node:crypto';
-
 /**
  * Whether a text is a valid symbol. Different symbols must stay different in every reader. Unpaired surrogates are
  * excluded because they would be stored as U+FFFD. A leading byte order mark is excluded because text decoders drop it,
@@ -26,10 +24,3 @@ export function compareUtf8(a: string, b: string): number {
   }
   return a.length - b.length;
 }
-
-/**
- * The part number of a symbol: the first four bytes, big-endian, of the sha256 of its UTF-8 text, modulo `parts`. A publish
- * calls this for every symbol of a day. A hash object would take four times as long as `hash`.
- */
-export const computePartNumber = (symbol: string, parts: number): number =>
-  Number.parseInt(hash('sha256', symbol, 'hex').slice(0, 8), 16) % parts;

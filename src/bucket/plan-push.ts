@@ -50,8 +50,6 @@ function describeForeign(remote: Manifest, local: Manifest): string | null {
       : theirs.sources.every(({ name }) => ours.sources.some((one) => one.name === name));
   if (!isSameOwner)
     return `it has the archive of the ${formatOwner(theirs)}, and this one is of the ${formatOwner(ours)}. Use another prefix.`;
-  if (remote.parts !== local.parts)
-    return `it has an archive with ${remote.parts} parts, and this one has ${local.parts}. Use another prefix.`;
   return null;
 }
 

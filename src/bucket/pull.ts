@@ -55,7 +55,6 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
       create: true,
       upstream: sources.length === 0 ? upstream : null,
       sources,
-      parts: manifest.parts,
       writer,
       waitMs,
     },

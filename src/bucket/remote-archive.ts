@@ -56,11 +56,7 @@ export async function openRemoteArchive(store: ObjectStore, options: RemoteArchi
     disk.makeVolatileFolder(root);
     const texts = { ...formatRootFiles(manifest), [manifestName]: restoreArchiveText(remote.text) };
     for (const [name, text] of Object.entries(texts)) disk.write(join(root, name), Buffer.from(text, 'utf8'));
-    const { parts } = manifest;
-    const archive = openArchive(
-      { root, create: false, upstream: null, parts, writer, name: store.url, fetchFiles },
-      disk,
-    );
+    const archive = openArchive({ root, create: false, upstream: null, writer, name: store.url, fetchFiles }, disk);
     return {
       archive,
       close() {

@@ -53,6 +53,8 @@ const fileFields = {
   t_min: nullable(epochMs, 'Earliest time of a row, epoch milliseconds; null if there are no rows.'),
   t_max: nullable(epochMs, 'Latest time of a row, epoch milliseconds; null if there are no rows.'),
   symbols: Count('Number of symbols.'),
+  symbol_from: nullable(text, 'Least symbol, in the order of UTF-8 bytes; null if there are no rows.'),
+  symbol_to: nullable(text, 'Greatest symbol, in the order of UTF-8 bytes; null if there are no rows.'),
   generation: Count('Generation that wrote the file.'),
 };
 
@@ -63,12 +65,6 @@ const ManifestResponse = described('Manifest', 'manifest.json as published, byte
   created_at: Type.Integer({ description: 'When it was published, epoch milliseconds.' }),
   writer: Type.String({ description: 'The program that wrote it.' }),
   upstream: Type.String({ description: 'Name of the upstream.' }),
-  parts: Type.Integer({ minimum: 1, description: 'Number of files that a day of a dataset is split into.' }),
-  day_parts: Type.Optional(
-    Type.Record(Type.String(), Type.Integer({ minimum: 1 }), {
-      description: 'The number of files of days that are split into fewer, by date.',
-    }),
-  ),
   previous_sha256: nullable(text, 'SHA-256 of the previous manifest.'),
   watermark: nullable(epochMs, 'Every live symbol is covered by proven windows up to this time, epoch milliseconds.'),
   reached: nullable(

@@ -208,7 +208,7 @@ export function probeArchive({ settings, disk, random, clock }: Context): Archiv
     const state = valueOrNull(inspection.state);
     if (state === null || isForeign(valueOrNull(inspection.manifest), state)) return null;
     const isUnpublished = inspection.manifest === null && state.manifestSha256 === null;
-    const manifest = isUnpublished ? createEmptyManifest('', '', 1) : valueOrNull(inspection.manifest)?.manifest;
+    const manifest = isUnpublished ? createEmptyManifest('', '') : valueOrNull(inspection.manifest)?.manifest;
     if (manifest === undefined) return null;
     const nowMs = clock.nowMs();
     const known = new Set(state.damaged.map(({ path }) => path));

@@ -63,10 +63,7 @@ export interface GapQuery {
  * @throws UsageError if there is no archive, or its format is newer; DamageError if its manifest cannot be read
  */
 export function openArchive(root: string, options: OpenOptions = {}): ArchiveReader {
-  const archive = openArchiveFolder(
-    { root, create: false, upstream: null, parts: 1, writer: 'oddslake/archive' },
-    systemDisk,
-  );
+  const archive = openArchiveFolder({ root, create: false, upstream: null, writer: 'oddslake/archive' }, systemDisk);
   return new FolderReader(archive, options);
 }
 
@@ -112,7 +109,7 @@ class FolderReader {
   async *ticks({ symbols = [], from, to, signal }: TickQuery = {}): AsyncGenerator<TickBatch, void, undefined> {
     const manifest = this.manifest();
     if (manifest.generation === 0) return;
-    const wanted = createFileFilter(manifest, 'ticks', symbols, { from: from ?? null, to: to ?? null });
+    const wanted = createFileFilter('ticks', symbols, { from: from ?? null, to: to ?? null });
     const chosen = symbols.length === 0 ? null : new Set(symbols);
     const pinId = Math.floor(systemRandom() * 36 ** 8).toString(36);
     const pin = pinGeneration(this.#archive, ['ticks'], pinId, wanted);

@@ -43,10 +43,7 @@ export async function runBacktest(
   const parsed = parseBacktestSpec(spec);
   if ('faults' in parsed) throw new InvalidBacktestError(parsed.faults);
   const resolved = await resolveStrategy(parsed.spec.entry_executable, async () => null);
-  using archive = openArchive(
-    { root, create: false, upstream: null, parts: 1, writer: 'oddslake/backtest' },
-    systemDisk,
-  );
+  using archive = openArchive({ root, create: false, upstream: null, writer: 'oddslake/backtest' }, systemDisk);
   const saveTrades = tradesFile === undefined ? undefined : createTradesWriter(archive, tradesFile);
   return await runResolvedBacktest(archive, parsed.spec, resolved, {
     ...(saveTrades !== undefined && { saveTrades }),

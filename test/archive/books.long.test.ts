@@ -180,7 +180,7 @@ describe('publishing order books', () => {
       );
     const published = async (batches: readonly (readonly BookRecord[])[]): Promise<object> => {
       const root = scratchFolder();
-      const archive = opened({ root, parts: 2 });
+      const archive = opened({ root, parts: 1 });
       for (const batch of batches) {
         appendAll(archive, ...batch);
         await publishNow(archive);

@@ -85,7 +85,7 @@ describe('the candles of a publish', () => {
       });
     const published = async (batches: readonly (readonly TickRecord[])[]) => {
       const root = scratchFolder();
-      const archive = opened({ root, parts: 2 });
+      const archive = opened({ root, parts: 1 });
       for (const batch of batches) {
         append(archive, ...batch);
         await publishNow(archive);

@@ -7,7 +7,6 @@ import { toDayPath } from '../../src/archive/format/layout.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { countJournaledTicks } from '../../src/archive/journal/journal-rows.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { flip } from './damaged.ts';
 import {
   answer,
@@ -17,13 +16,16 @@ import {
   market,
   now,
   opened,
+  pathOfSymbol,
   publishedTicks,
   publishNow,
   scratchFolder,
 } from './scratch.ts';
 
 const symbols = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];
-const pathOf = (symbol: string, day = day0): string => toDayPath('ticks', day, computePartNumber(symbol, 4));
+
+const pathOf = (symbol: string, day = day0): string =>
+  toDayPath('ticks', day, Math.floor((symbols.indexOf(symbol) * 4 + 2) / 6));
 
 /** Two days of six symbols, published. */
 async function filled(root: string): Promise<Archive> {
@@ -46,7 +48,7 @@ describe('damaged candles', () => {
   test.each(['damaged', 'missing'])('that are %s are rebuilt as soon as their day is merged again', async (how) => {
     const root = scratchFolder();
     const archive = await filled(root);
-    const path = toDayPath('candles_1h', day0, computePartNumber('AAA', 4));
+    const path = pathOfSymbol(archive, 'candles_1h', 'AAA');
     if (how === 'damaged') flip(join(root, path));
     else rmSync(join(root, path));
     expect((await verifyArchive(archive, null)).findings).toHaveLength(1);
@@ -61,7 +63,7 @@ describe('a damaged part', () => {
     const root = scratchFolder();
     const archive = await filled(root);
     const bad = join(root, pathOf('AAA'));
-    const good = symbols.find((symbol) => computePartNumber(symbol, 4) !== computePartNumber('AAA', 4))!;
+    const good = symbols.find((symbol) => pathOf(symbol) !== pathOf('AAA'))!;
     flip(bad);
     const damaged = readFileSync(bad);
     append(
@@ -96,7 +98,7 @@ describe('a damaged part', () => {
       const root = scratchFolder();
       const archive = await filled(root);
       const day = dataset === 'markets' ? now - (now % dayMs) : day0;
-      flip(join(root, toDayPath(dataset, day, dataset === 'markets' ? 0 : computePartNumber('AAA', 4))));
+      flip(join(root, dataset === 'markets' ? toDayPath(dataset, day, 0) : pathOfSymbol(archive, dataset, 'AAA', day)));
       append(
         archive,
         answer('AAA', [

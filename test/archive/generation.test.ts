@@ -11,6 +11,7 @@ import { archiveExists } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { countPublishedTicks } from '../../src/archive/publish/count-ticks.ts';
 import { locateFile, readFileNow, readPublishedFile } from '../../src/archive/read-published-file.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
@@ -49,6 +50,8 @@ const spans: Partial<Record<DatasetName, readonly [from: string, to: string]>> =
   symbols: ['first_seen', 'last_seen'],
 };
 
+const sortSymbols = (symbols: readonly unknown[]): string[] => (symbols as string[]).toSorted(compareUtf8);
+
 test('the manifest tells of each file its day, rows, bytes, span and symbols, as the file has them', async () => {
   const archive = opened({ parts: 1 });
   await filled(archive);
@@ -74,6 +77,8 @@ test('the manifest tells of each file its day, rows, bytes, span and symbols, as
       // A window's end is the first moment that it does not hold.
       t_max: rows.length === 0 ? null : Math.max(...(column(to) as number[])) - (dataset === 'coverage' ? 1 : 0),
       symbols: new Set(column('symbol')).size,
+      symbol_from: sortSymbols(column('symbol'))[0] ?? null,
+      symbol_to: sortSymbols(column('symbol')).at(-1) ?? null,
     });
   }
 });

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Archive } from '../../src/archive/archive.ts';
 import type { LostWindow } from '../../src/archive/format/coverage.ts';
-import { toDayPath } from '../../src/archive/format/layout.ts';
+import { listDayParts } from '../../src/archive/format/day-parts.ts';
 import { findManifestFile, toManifestLost } from '../../src/archive/format/manifest.ts';
 import { insertCoverage, readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { recordLost } from '../../src/archive/journal/gap-records.ts';
@@ -12,9 +12,8 @@ import { readPartCoverage, stageTable, toCoverageRows } from '../../src/archive/
 import { encodeTickFile } from '../../src/archive/publish/encode-partition.ts';
 import { listNextFiles, stageFile, startStage } from '../../src/archive/publish/staging.ts';
 import { readPublishedFile } from '../../src/archive/read-published-file.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { floorToDay, subtract, union, type Window } from '../../src/base/window.ts';
-import { answer, append, day0, hourMs, now, type Pairs, publishedRows, publishNow } from './scratch.ts';
+import { answer, append, day0, hourMs, now, type Pairs, pathOfSymbol, publishedRows, publishNow } from './scratch.ts';
 
 // Archives of which windows were lost, as a repair leaves them.
 
@@ -76,9 +75,7 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
   const windows: LostWindow[] = [];
   const isGone = (symbol: string, t: number): boolean =>
     gone.some((w) => w.symbol === symbol && w.from <= t && t < w.to);
-  for (const [path, ofPart] of Map.groupBy(gone, (w) =>
-    toDayPath('ticks', floorToDay(w.from), computePartNumber(w.symbol, base.parts)),
-  )) {
+  for (const [path, ofPart] of Map.groupBy(gone, (w) => pathOfSymbol(archive, 'ticks', w.symbol, floorToDay(w.from)))) {
     const part = decodeTicks(readPublishedFile(archive, findManifestFile(base, 'ticks', path)!));
     const left = part.symbols.map((symbol, i) => {
       const rows = [...part.t.subarray(part.offsets[i]!, part.offsets[i + 1]!)].map((t, k): [number, number] => [
@@ -105,14 +102,14 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
     stageFile(archive, stage, encodeTickFile(path, floorToDay(ofPart[0]!.from), columns, archive.groupRows));
   }
   for (const day of new Set(gone.map((w) => floorToDay(w.from)))) {
-    for (let part = 0; part < base.parts; part++) {
-      const coverage = readPartCoverage(archive, base, { day, part });
+    for (const part of listDayParts(base, day)) {
+      const coverage = readPartCoverage(archive, base, part);
       for (const [symbol, stretches] of coverage.ticks) {
         const mine = gone.filter((w) => w.symbol === symbol);
         const rest = stretches.flatMap((stretch) => subtract([stretch], mine).map((w) => ({ ...stretch, ...w })));
         coverage.ticks.set(symbol, rest);
       }
-      stageTable(archive, stage, 'coverage', { day, part }, toCoverageRows(coverage));
+      stageTable(archive, stage, 'coverage', part, toCoverageRows(coverage));
     }
   }
   const manifest = {

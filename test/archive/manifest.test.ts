@@ -26,13 +26,15 @@ const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile =>
   t_min: 0,
   t_max: 1,
   symbols: 1,
+  symbol_from: 'AAA',
+  symbol_to: 'ZZZ',
   generation: 1,
   ...rest,
 });
 
 /** A manifest of these files. */
 function manifestOf(files: Readonly<Record<string, readonly PublishedFile[]>>, rest: Partial<Manifest> = {}): Manifest {
-  const empty = createEmptyManifest('oddslake test', 'https://box.test', 4);
+  const empty = createEmptyManifest('oddslake test', 'https://box.test');
   const listed = Object.entries(files).map(([name, of]) => [name, { files: of }]);
   return { ...empty, generation: 3, ...rest, datasets: { ...empty.datasets, ...Object.fromEntries(listed) } };
 }
@@ -86,7 +88,6 @@ describe('manifest.json', () => {
     ['without a generation', { ...whole, generation: undefined }],
     ['with a generation in words', { ...whole, generation: '3' }],
     ['without an upstream', { ...whole, upstream: null }],
-    ['without its parts', { ...whole, parts: undefined }],
     ['without datasets', { ...whole, datasets: undefined }],
     ['with a dataset that is null', withDataset(null)],
     ['with a dataset without a list', withDataset({})],
@@ -94,6 +95,7 @@ describe('manifest.json', () => {
     ['with a file that is null', listing([file('a'), null])],
     ['with a file without a path', listing([{ ...file('a'), path: undefined }])],
     ['with a file without a hash', listing([{ ...file('a'), sha256: 5 }])],
+    ['with a file without its symbols', listing([{ ...file('a'), symbol_from: undefined }])],
     ['with a file without its bytes', listing([{ ...file('a'), bytes: undefined }, file('b')])],
   ])('%s is no manifest', (_, value) => {
     expect(() => parseManifest(JSON.stringify(value), 'manifest.json')).toThrow(

@@ -5,7 +5,6 @@ import { basename, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Archive, requirePublishedManifest } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { toDayPath } from '../../src/archive/format/layout.ts';
 import { formatVersion } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readSymbolCoverage } from '../../src/archive/journal/coverage-store.ts';
@@ -14,7 +13,6 @@ import { openArchive } from '../../src/archive/open-archive.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
 import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { locateFile } from '../../src/archive/read-published-file.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { systemClock } from '../../src/base/system.ts';
 import { hashTree } from '../harness/hash-tree.ts';
 import {
@@ -26,6 +24,7 @@ import {
   market,
   now,
   opened,
+  pathOfSymbol,
   publishedTicks,
   publishNow,
   scratchFolder,
@@ -95,7 +94,7 @@ describe('opening an archive', () => {
     expect(() => opened({ root, create: false })).toThrow(usage(/There is no archive/));
     expect(() => opened({ root, upstream: null })).toThrow(usage(/ODDSLAKE_BASE_URL/));
     expect(opened({ root }).readManifest().generation).toBe(0);
-    expect(opened({ root, create: false, upstream: null }).state.identity.parts).toBe(4);
+    expect(opened({ root, create: false, upstream: null }).state.generation()).toBe(0);
   });
 
   test('in a folder with other files fails; .gitkeep does not count', () => {
@@ -122,8 +121,8 @@ describe('opening an archive', () => {
 
   test('that never had a response takes the new upstream: the first address may have been wrong', () => {
     const root = scratchFolder();
-    opened({ root, upstream: 'https://wrong.test', parts: 2 }).close();
-    expect(opened({ root, parts: 3 }).state.identity).toEqual({ upstream: 'https://box.test', sources: [], parts: 3 });
+    opened({ root, upstream: 'https://wrong.test' }).close();
+    expect(opened({ root }).state.identity).toEqual({ upstream: 'https://box.test', sources: [] });
   });
 
   test('in place of a file fails with a message', () => {
@@ -175,7 +174,7 @@ describe('opening an archive', () => {
     expect(archive.readManifest().datasets.ticks.files[0]!.rows).toBe(2);
   });
 
-  test('keeps the number of parts it was created with', async () => {
+  test('keeps the parts of a day, whatever the number of parts is now', async () => {
     const root = scratchFolder();
     const archive = opened({ root, parts: 2 });
     append(archive, ...Array.from('ABCDEFGH', (symbol) => answer(symbol, [[day0, 0.5]])));
@@ -183,9 +182,11 @@ describe('opening an archive', () => {
     archive.close();
     rmSync(join(root, '.oddslake'), { recursive: true });
     const again = opened({ root, parts: 16 });
-    expect(again.state.identity.parts).toBe(2);
-    append(again, ...Array.from('IJKLMNOP', (symbol) => answer(symbol, [[day0, 0.5]])));
-    expect((await publishNow(again)).manifest.datasets.ticks.files).toHaveLength(2);
+    append(again, ...Array.from('ABCDEFGH', (symbol) => answer(symbol, [[day0 + 1, 0.5]])));
+    expect((await publishNow(again)).manifest.datasets.ticks.files).toMatchObject([
+      { symbol_from: 'A', symbol_to: 'D', rows: 8 },
+      { symbol_from: 'E', symbol_to: 'H', rows: 8 },
+    ]);
   });
 
   test.each([1, formatVersion - 1, formatVersion + 1])(
@@ -289,9 +290,9 @@ describe('opening an archive', () => {
       ),
     );
     await publishNow(archive);
+    const path = pathOfSymbol(archive, 'coverage', 'AAA');
     archive.close();
     rmSync(join(root, '.oddslake'), { recursive: true });
-    const path = toDayPath('coverage', day0, computePartNumber('AAA', 4));
     writeFileSync(join(root, path), 'PAR1');
     const again = opened({ root });
     expect(readSymbolCoverage(again.state.db, 'AAA')).toEqual([{ from: day0 + dayMs, to: day0 + 2 * dayMs }]);

@@ -4,13 +4,11 @@ import { expect, test } from 'vitest';
 import { packTexts, unpackTexts } from '../../src/archive/format/packed-texts.ts';
 import type { SeriesRows } from '../../src/archive/format/series.ts';
 import { encodeTexts } from '../../src/archive/format/text-columns.ts';
-import { indexJournal } from '../../src/archive/journal/journal-check.ts';
-import { readSeriesBin } from '../../src/archive/journal/journal-series.ts';
+import { readPartSeries } from '../../src/archive/journal/journal-series.ts';
 import { listSpilledDays, openSpillFile, openSpillReader } from '../../src/archive/publish/spill-file.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { checkProperty } from '../harness/properties.ts';
 import { appendQuotes } from './quotes.ts';
-import { day0, opened, scratchFolder } from './scratch.ts';
+import { day0, indexed, opened, scratchFolder } from './scratch.ts';
 import { listTexts } from './texts.ts';
 import { trade, tradeAnswer } from './trades.ts';
 
@@ -70,8 +68,8 @@ test('journaled trades are the same when they are read', () => {
   ];
   const record = tradeAnswer('A', trades);
   appendQuotes(archive, record);
-  const bin = { day: day0, part: computePartNumber('A', 2) };
-  const [read] = readSeriesBin(archive.state.db, bin, indexJournal(archive.state.db));
+  const part = { day: day0, part: 0, from: 'A', to: 'A' };
+  const [read] = readPartSeries(archive.state.db, part, indexed(archive));
   expect(read!.dataset).toBe('trades');
   const [{ t, values, texts }] = read!.chunks as unknown as [SeriesRows];
   expect(listRows({ t, values, texts })).toEqual(listRows(record.rows));

@@ -1,16 +1,13 @@
 import type { Archive } from '../../src/archive/archive.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 
 // An archive to be damaged, whose days have two parts.
 
 export const parts = 2;
 /** Three symbols of each part. */
-export const symbols = [0, 1].flatMap((part) =>
-  Array.from({ length: 30 }, (_, n) => `S${n}`)
-    .filter((symbol) => computePartNumber(symbol, parts) === part)
-    .slice(0, 3),
-);
+export const symbols = Array.from({ length: 6 }, (_, n) => `S${n}`);
+/** A symbol in the range of the first part that has no rows. */
+export const alien = 'S1 alien';
 export const mine = symbols.slice(0, 3);
 export const others = symbols.slice(3);
 export const minutes = 40;

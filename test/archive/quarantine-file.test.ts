@@ -113,6 +113,8 @@ const published = (text: string): PublishedFile => ({
   t_min: null,
   t_max: null,
   symbols: 0,
+  symbol_from: null,
+  symbol_to: null,
   generation: 1,
 });
 

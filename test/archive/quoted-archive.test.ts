@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { datasets, isDated } from '../../src/archive/format/datasets.ts';
-import { toDayPath } from '../../src/archive/format/layout.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
@@ -12,7 +11,6 @@ import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';
 import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { readStatus } from '../../src/archive/read/status.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { renderArchiveReport } from '../../src/report/archive-page.ts';
 import { readReportData } from '../../src/report/data/report-data.ts';
 import { computeTotals } from '../../src/server/web/document.ts';
@@ -25,6 +23,7 @@ import {
   judged,
   now,
   opened,
+  pathOfSymbol,
   publishedRows,
   publishNow,
   scratchFolder,
@@ -54,13 +53,13 @@ async function publishConflict(archive: Archive): Promise<void> {
 
 test('one file for each day and part has the quotes, and selections find them', async () => {
   const archive = await published();
-  const { parts, datasets: held } = archive.readManifest();
+  const { datasets: held } = archive.readManifest();
   const paths = globSync('quotes/**/*.parquet', { cwd: archive.layout.root }).sort();
   expect(held.quotes.files.map(({ path }) => path)).toEqual(paths);
   expect(held.quotes.files.reduce((sum, { rows }) => sum + rows, 0)).toBe(quotes.length);
   for (const symbol of symbols)
     for (const [day, from] of [day0, day0 + dayMs].entries()) {
-      const isWanted = createFileFilter({ parts }, 'quotes', [symbol], { from, to: from + 5 });
+      const isWanted = createFileFilter('quotes', [symbol], { from, to: from + 5 });
       const [file, ...others] = held.quotes.files.filter(isWanted);
       expect([file?.date, others]).toEqual([`2026-06-0${day + 1}`, []]);
       const rows = decodeRows(datasets.quotes.columns, readFileSync(join(archive.layout.root, file!.path)));
@@ -93,7 +92,7 @@ test('changes list the files of quotes and their conflicts, and only those of la
   await publishConflict(archive);
   expect(listed(1)).toEqual([
     expect.stringMatching(/^quotes\/date=2026-06-01\/part-\d\d\.parquet$/),
-    toDayPath('quote_conflicts', day0, computePartNumber('AAA', 4)),
+    pathOfSymbol(archive, 'quote_conflicts', 'AAA'),
   ]);
 });
 

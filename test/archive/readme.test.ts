@@ -71,7 +71,7 @@ describe("the archive's README", () => {
         },
       ]),
     );
-    const text = formatReadme({ ...createEmptyManifest('oddslake test', 'box', 4), generation: 3, days });
+    const text = formatReadme({ ...createEmptyManifest('oddslake test', 'box'), generation: 3, days });
     expect(text).toContain(
       'Incomplete days: 2 earlier ones, 2026-01-16 (15 of 100 symbols covered), 2026-01-17 (16 of 100 symbols covered), ',
     );

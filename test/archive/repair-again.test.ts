@@ -7,9 +7,8 @@ import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import { listRemovedPaths } from '../../src/archive/publish/prune-files.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { flip, repairNow } from './damaged.ts';
-import { mine, minutes, others, parts, published } from './parted.ts';
+import { alien, mine, minutes, others, published } from './parted.ts';
 import { answer, append, day0, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
 
 const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
@@ -60,7 +59,6 @@ test('lost ticks outside coverage are unrecoverable, whatever is lost in other p
   rmSync(at(archive, toDayPath('ticks', day0, 1)));
   const { lost } = await repairNow(archive);
   expect(lost.map(({ symbol }) => symbol)).toEqual([...others].sort());
-  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => computePartNumber(name, parts) === 0)!;
   append(archive, answer(alien, [[day0 + 7, 0.5]], { windows: [] }));
   await publishNow(archive, now + 7);
   rmSync(at(archive, ticks0));

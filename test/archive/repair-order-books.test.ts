@@ -16,14 +16,11 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { startStage } from '../../src/archive/publish/staging.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.ts';
 
 const parts = 2;
-const names = Array.from({ length: 20 }, (_, n) => `S${n}`);
 /** Two symbols of one part, and one of the other. */
-const [one, two] = names.filter((name) => computePartNumber(name, parts) === 0).sort();
-const elsewhere = names.find((name) => computePartNumber(name, parts) === 1)!;
+const [one, two, elsewhere] = ['S1', 'S2', 'S3'];
 const path = toDayPath('orderbooks', day0, 0);
 /** Times of each symbol's snapshots, in ms of the day. */
 const moments = [1000, 5000, 9000];
@@ -31,7 +28,9 @@ const moments = [1000, 5000, 9000];
 /** An archive of these books, each with one bid and one ask, and one row group per book. */
 async function published(at: readonly number[] = moments, groupRows = 2): Promise<Archive> {
   const archive = opened({ parts, groupRows });
-  append(archive, answer(one!, [[day0, 0.5]]));
+  // As many rows as the books of the other two have.
+  const others = Array.from({ length: 4 * at.length }, (_, i) => [day0 + i, 0.5] as const);
+  append(archive, answer(one!, [[day0, 0.5]]), answer(elsewhere!, others));
   for (const symbol of [one!, two!, elsewhere]) {
     const books = at.map((ms) => ({
       t: day0 + ms,
@@ -73,7 +72,7 @@ function mended(
     file,
     salvage: () => salvaged ?? salvageRowGroups(bytes, record, file.rows),
   };
-  repairRows(archive, stage, day0, 'orderbooks', broken, coverage, losses);
+  repairRows(archive, stage, { day: day0, part: 0, from: one!, to: two! }, 'orderbooks', broken, coverage, losses);
   const staged = stage.moves.find(({ to }) => to === path)?.from;
   const remaining = staged == null ? null : decodeBooks(readFileSync(join(archive.layout.root, staged)));
   return { losses, coverage, left: remaining, isGone: stage.removedPaths.has(path), record };

@@ -8,10 +8,21 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { readPublishedCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import { readSymbol } from '../../src/archive/journal/symbol-store.ts';
-import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { repairNow } from './damaged.ts';
-import { mine, minutes, others, parts, published, symbols } from './parted.ts';
-import { answer, append, day0, dayMs, hashes, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
+import { alien, mine, minutes, others, published, symbols } from './parted.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  now,
+  opened,
+  pathOfSymbol,
+  publishedRows,
+  publishNow,
+} from './scratch.ts';
 
 const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
 const ticks0 = toDayPath('ticks', day0, 0);
@@ -101,8 +112,7 @@ test('restores coverage that the state joined with later days without a later fe
     await publishNow(archive, answeredAt(day));
   }
   expect(readPublishedCoverage(archive.state.db, 'JOINED').length).toBeLessThan(8);
-  for (const day of [0, 7])
-    rmSync(at(archive, toDayPath('coverage', day0 + day * dayMs, computePartNumber('JOINED', 4))));
+  for (const day of [0, 7]) rmSync(at(archive, pathOfSymbol(archive, 'coverage', 'JOINED', day0 + day * dayMs)));
   await repairNow(archive);
   const times = coverageOf(archive, ['JOINED']).map((row) => row[5] as number);
   expect(times.map((fetchedAt, day) => fetchedAt <= answeredAt(day))).toEqual(Array(8).fill(true));
@@ -165,7 +175,6 @@ test('ticks of a lost window that are lost again stay lost; others are unrecover
   const { lost } = await repairNow(archive);
   const [symbol] = mine;
   const { from } = lost.find((one) => one.symbol === symbol)!;
-  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => computePartNumber(name, parts) === 0)!;
   append(
     archive,
     answer(symbol!, [[from, 0.5]], { windows: [] }),

@@ -4,17 +4,20 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { datasets } from '../../src/archive/format/datasets.ts';
+import { type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
+import { findSymbolFile } from '../../src/archive/format/day-parts.ts';
 import type { SourceIdentity } from '../../src/archive/format/manifest.ts';
 import type { MarketFacts } from '../../src/archive/format/market.ts';
 import { unknownDetails } from '../../src/archive/format/market-details.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/archive/journal/journal.ts';
+import { indexJournal, type JournalIndex } from '../../src/archive/journal/journal-check.ts';
 import { startRun } from '../../src/archive/journal/runs.ts';
 import { recordPolledFrom } from '../../src/archive/journal/symbol-store.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { chooseDayParts } from '../../src/archive/publish/day-part-choice.ts';
 import { type PublishOptions, type PublishResult, publish } from '../../src/archive/publish/publish.ts';
 import type { Clock } from '../../src/base/ports.ts';
 import { systemClock } from '../../src/base/system.ts';
@@ -40,6 +43,16 @@ export function scratchFolder(): string {
 
 /** A wall clock that stands; sleeping is real. */
 export const clockAt = (nowMs: number): Clock => ({ ...systemClock, nowMs: () => nowMs });
+
+/** The index of the journal, with the parts that a publish would choose. */
+export const indexed = (archive: Archive): JournalIndex =>
+  indexJournal(archive.state.db, (journaled) =>
+    chooseDayParts(archive.readManifest(), { journaled, sources: [], rules: archive.partRules, nowMs: now }),
+  );
+
+/** The path of the file with the rows of a symbol on a day. */
+export const pathOfSymbol = (archive: Archive, dataset: DatasetName, symbol: string, day = day0): string =>
+  findSymbolFile(archive.readManifest(), dataset, symbol, day)!.path;
 
 export interface Opening {
   readonly root?: string;

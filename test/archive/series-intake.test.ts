@@ -30,8 +30,8 @@ import { clockAt, day0, dayMs, hashes, hourMs, now, opened, publishNow, scratchF
 // Quotes of an import, which a publish takes from scratch files instead of the journal.
 
 /** The input of a publish with these quotes, all of them of one run and with the rank of an import. */
-function createIntake({ state }: Archive, records: readonly SeriesRecord[], runId = 'run'): ImportBuffer {
-  const intake = openImportBuffer(runId, precedenceRanks.import, state.identity.parts);
+function createIntake(records: readonly SeriesRecord[], runId = 'run'): ImportBuffer {
+  const intake = openImportBuffer(runId, precedenceRanks.import);
   const file = openSpillFile(join(scratchFolder(), 'quotes'));
   for (const { symbol, observedAt, rows, covered } of records) {
     intake.series.add('quotes', { symbol, observedAt, spilled: file.append(rows) });
@@ -45,7 +45,7 @@ async function publishIntake(archive: Archive, records: readonly SeriesRecord[],
   const { db } = archive.state;
   if (db.one('select 1 from runs where run_id = ?', runId) === undefined)
     startRun(db, runId, 'import', process.pid, now);
-  return publishNow(archive, now, runId, { candles: [], intake: createIntake(archive, records, runId) });
+  return publishNow(archive, now, runId, { candles: [], intake: createIntake(records, runId) });
 }
 
 const anyNumber = fc.constantFrom(Number.NaN, 0, -0, 0.1, 0.5);
@@ -99,7 +99,7 @@ describe('quotes of an import', () => {
 
   test('are in the state only once they are published', () => {
     const archive = opened();
-    createIntake(archive, [quoteAnswer('A', [quote(day0, 0.5)], { windows: [{ from: day0, to: day0 + 1 }] })]);
+    createIntake([quoteAnswer('A', [quote(day0, 0.5)], { windows: [{ from: day0, to: day0 + 1 }] })]);
     for (const table of ['journal', 'journal_series', 'journal_series_coverage', 'series_counts', 'symbols'])
       expect(archive.state.db.one(`select count(*) as n from ${table}`), table).toEqual({ n: 0 });
   });
@@ -173,7 +173,7 @@ describe('quotes of an import', () => {
     const archive = opened({ parts: 1 });
     const { db } = archive.state;
     startRun(db, 'run', 'import', process.pid, now);
-    const intake = createIntake(archive, [quoteAnswer('A', [quote(day0, 0.5)], { observedAt: now - 7 })]);
+    const intake = createIntake([quoteAnswer('A', [quote(day0, 0.5)], { observedAt: now - 7 })]);
     const file = openSpillFile(join(scratchFolder(), 'ticks'));
     const spilled = file.append({ t: Float64Array.of(day0), values: [Float64Array.of(0.5)], texts: [] });
     intake.ticks.add('ticks', { symbol: 'A', observedAt: now - 5, spilled });
@@ -191,8 +191,8 @@ describe('quotes of an import', () => {
     const archive = opened({ parts: 1 });
     startRun(archive.state.db, 'run', 'import', process.pid, now);
     for (const damage of [(at: string) => rmSync(at), (at: string) => writeFileSync(at, new Uint8Array(9))]) {
-      const intake = createIntake(archive, twoDays);
-      const [chunk] = intake.series.readBin({ day: day0, part: 0 })[0]!.chunks;
+      const intake = createIntake(twoDays);
+      const [chunk] = intake.series.readPart({ day: day0, part: 0, from: 'A', to: 'Z' })[0]!.chunks;
       damage(chunk!.spilled.path);
       await expect(publishNow(archive, now, 'run', { intake })).rejects.toThrow();
       expect(archive.readManifest().generation).toBe(0);

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { toDayPath } from '../../src/archive/format/layout.ts';
 import { toBookSide } from '../../src/archive/format/order-book.ts';
 import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { conflictDatasets, seriesDatasets } from '../../src/archive/format/series-datasets.ts';
@@ -16,7 +15,7 @@ import { startRun } from '../../src/archive/journal/runs.ts';
 import { readSeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import type { CellValue } from '../../src/archive/parquet/rows.ts';
 import { decodeSeries } from '../../src/archive/parquet/series-file.ts';
-import { compareUtf8, computePartNumber } from '../../src/base/symbol-name.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { floorToDay } from '../../src/base/window.ts';
 import { listCounted, pickWinningRow } from '../faults/simulation/series-model.ts';
 import { createRow, keyRows, seqColumn, toSeriesRow } from '../faults/simulation/series-rows.ts';
@@ -31,7 +30,9 @@ import {
   hourMs,
   now,
   opened,
+  pathOfSymbol,
   publishedRows,
+  publishedTicks,
   publishNow,
   rowHashes,
   scratchFolder,
@@ -135,10 +136,13 @@ const datasetOf = (record: AnyRecord): string => ('series' in record ? record.se
 
 const rejected = [{ reason: 'bad', raw: '{}' }];
 
-/** Publishes batches, each as a run of its own whose counts are checked. Returns the hashes of the files with rows. */
-async function publishBatches(batches: readonly (readonly AnyRecord[])[]): Promise<object> {
+/**
+ * Publishes batches, each as a run of its own whose counts are checked. Returns the hashes of the files with rows or, with several
+ * parts, whose ranges depend on the batches, the rows.
+ */
+async function publishBatches(batches: readonly (readonly AnyRecord[])[], parts: number): Promise<object> {
   const root = scratchFolder();
-  const archive = opened({ root, parts: 2, groupRows: 8 });
+  const archive = opened({ root, parts, groupRows: 8 });
   const { db } = archive.state;
   const countRows = () => seriesDatasets.map((dataset) => publishedRows(root, dataset).length);
   for (const [i, batch] of batches.entries()) {
@@ -164,7 +168,11 @@ async function publishBatches(batches: readonly (readonly AnyRecord[])[]): Promi
   expect(db.one('select count(*) as n from journal')).toEqual({ n: 0 });
   await checkFiles(archive);
   archive.close();
-  return rowHashes(root, '{ticks,orderbooks,quotes,trades,coverage}/**/*.parquet');
+  if (parts === 1) return rowHashes(root, '{ticks,orderbooks,quotes,trades,coverage}/**/*.parquet');
+  const names = ['orderbooks', 'quotes', 'trades', 'coverage'] as const;
+  return [publishedTicks(root), ...names.map((name) => publishedRows(root, name).map(String))].map((rows) =>
+    rows.sort(),
+  );
 }
 
 /** Each key is there once, in order and in the file of its day and symbol; coverage counts the rows in its windows. */
@@ -188,7 +196,7 @@ async function checkFiles(archive: Archive): Promise<void> {
       expect(names).toEqual([...new Set(names)].sort(compareUtf8));
       names.forEach((symbol, i) => {
         for (const time of t.subarray(offsets[i]!, offsets[i + 1]!))
-          expect(toDayPath(dataset, floorToDay(time), computePartNumber(symbol, 2))).toBe(path);
+          expect(pathOfSymbol(archive, dataset, symbol, floorToDay(time))).toBe(path);
       });
     }
     for (const [of, symbol, from, to, count] of publishedRows(root, 'coverage'))
@@ -198,16 +206,18 @@ async function checkFiles(archive: Archive): Promise<void> {
   expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
 }
 
-test('any records give the same bytes for any batching and order, and counts that add up', async () => {
+test('any records give the same rows for any batching and order, the same bytes in equal parts, and counts that add up', async () => {
   const cases = fc.array(fc.tuple(anyRecord, fc.integer({ min: 0, max: 3 }), fc.nat()), { minLength: 1, maxLength: 8 });
   await checkAsyncProperty([cases], share * 20, async (drawn) => {
-    const atOnce = await publishBatches([drawn.map(([record]) => record)]);
+    const parts = 1 + (drawn.length % 3);
+    const publishAll = (all: readonly (readonly AnyRecord[])[]): Promise<object> => publishBatches(all, parts);
+    const atOnce = await publishAll([drawn.map(([record]) => record)]);
     const shuffled = drawn.toSorted(([, , a], [, , b]) => a - b);
     const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
-    expect(await publishBatches(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+    expect(await publishAll(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
     // Dataset after dataset.
     const byDataset = [...Map.groupBy(shuffled, ([record]) => datasetOf(record)).values()];
-    expect(await publishBatches(byDataset.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+    expect(await publishAll(byDataset.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
   });
 });
 
@@ -262,11 +272,11 @@ test.each(seriesDatasets)(
 test('publishes that are stopped, and records that are journaled meanwhile, give the files of one publish', async () => {
   const files = '{quotes,trades,coverage,candles_1h}/**/*.parquet';
   const records = [...fc.sample(anyQuotes, { seed, numRuns: 10 }), ...fc.sample(anyTrades, { seed, numRuns: 6 })];
-  const once = opened({ parts: 2 });
+  const once = opened({ parts: 1 });
   appendQuotes(once, ...records);
   await publishNow(once);
   const root = scratchFolder();
-  const archive = opened({ root, parts: 2 });
+  const archive = opened({ root, parts: 1 });
   startRun(archive.state.db, 'run', 'test', process.pid, now);
   let stopped = 0;
   for (const [turns, record] of records.entries()) {

@@ -12,12 +12,14 @@ const file = (path: string, rows: number): PublishedFile => ({
   t_min: rows === 0 ? null : 0,
   t_max: rows === 0 ? null : 1,
   symbols: rows,
+  symbol_from: null,
+  symbol_to: null,
   generation: 1,
 });
 
 /** A manifest with these files, by path, and their rows. */
 function manifestOf(rows: Readonly<Record<string, number>>): Manifest {
-  const empty = createEmptyManifest('oddslake test', 'https://box.test', 4);
+  const empty = createEmptyManifest('oddslake test', 'https://box.test');
   const byDataset = Map.groupBy(Object.entries(rows), ([path]) => path.split('/')[0] as DatasetName);
   const listed = [...byDataset].map(([name, of]) => [name, { files: of.map(([path, count]) => file(path, count)) }]);
   return { ...empty, datasets: { ...empty.datasets, ...Object.fromEntries(listed) } };

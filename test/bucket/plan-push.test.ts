@@ -27,11 +27,23 @@ const keepMs = 24 * hourMs;
 function createFile(date: string, content: string, generation: number): PublishedFile {
   const path = `ticks/date=${date}/part-00.parquet`;
   const hash = sha256(Buffer.from(content));
-  return { path, date, rows: 1, bytes: 10, sha256: hash, t_min: 0, t_max: 0, symbols: 1, generation };
+  return {
+    path,
+    date,
+    rows: 1,
+    bytes: 10,
+    sha256: hash,
+    t_min: 0,
+    t_max: 0,
+    symbols: 1,
+    symbol_from: 'A',
+    symbol_to: 'A',
+    generation,
+  };
 }
 
 function createManifest(generation: number, files: PublishedFile[], more: Partial<Manifest> = {}): Manifest {
-  const empty = createEmptyManifest('test', 'https://box.test', 4);
+  const empty = createEmptyManifest('test', 'https://box.test');
   return { ...empty, generation, datasets: { ...empty.datasets, ticks: { files } }, ...more };
 }
 
@@ -116,7 +128,6 @@ describe('a plan of a push', () => {
 
   test.each<[string, Partial<Manifest>]>([
     ['another upstream', { upstream: 'https://other.test' }],
-    ['another number of parts', { parts: 8 }],
     ['sources instead of a service', { upstream: undefined as never, sources: [{ name: 'a', upstream: '' }] }],
   ])('refuses %s, even as a restore', (_, more) => {
     const local = toLocal(createManifest(2, [], { previous_sha256: toLocal(first).sha256, ...more }));

@@ -351,7 +351,6 @@ export const manifestFields = [
   'created_at',
   'writer',
   'upstream',
-  'parts',
   'previous_sha256',
   'watermark',
   'reached',
@@ -363,10 +362,10 @@ export const manifestFields = [
 ] as const;
 
 /**
- * Optional fields of the manifest: windows with lost ticks; days with fewer parts; several sources, in place of `upstream`;
+ * Optional fields of the manifest: windows with lost ticks; several sources, in place of `upstream`;
  * which symbols are collected.
  */
-export const manifestFieldsAtTimes = ['lost', 'day_parts', 'sources', 'selection'] as const;
+export const manifestFieldsAtTimes = ['lost', 'sources', 'selection'] as const;
 
 /** Fields of a day and of a file in the manifest. */
 export const dayFields = ['state', 'expected', 'covered', 'missing', 'exceptions'] as const;
@@ -381,6 +380,8 @@ export const fileFields = [
   't_min',
   't_max',
   'symbols',
+  'symbol_from',
+  'symbol_to',
   'generation',
 ] as const;
 

@@ -7,6 +7,7 @@ import { limitMs, waitFor } from '../harness/limits.ts';
 import {
   access,
   addsUp,
+  dayRows,
   expectDone,
   expectSentence,
   findWrongWindows,
@@ -177,7 +178,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     expect(ended.summary.ticks.accepted + next.summary.ticks.accepted).toBe(totalTicks(output));
     const calm = folder();
     await runJob('nightly', box.url, calm, '--date', fixedDay);
-    expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
+    expect(dayRows(output, 'ticks')).toEqual(dayRows(calm, 'ticks'));
     rmSync(calm, { recursive: true, force: true });
   },
 );

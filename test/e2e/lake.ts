@@ -16,6 +16,7 @@ import type { Window } from '../../src/base/window.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
+import { dayHashes } from '../harness/day-hashes.ts';
 import { filterFilesWithRows } from '../harness/files-with-rows.ts';
 import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { compileCache } from '../harness/run-folder.ts';
@@ -212,6 +213,10 @@ export function rowHashes(output: string, ...names: string[]): Record<string, st
   const all = hashes(output, ...names);
   return Object.fromEntries(filterFilesWithRows(output, Object.keys(all)).map((path) => [path, all[path]!]));
 }
+
+/** The rows of a day, however they are split over its parts. */
+export const dayRows = (output: string, ...names: string[]): Record<string, string> =>
+  dayHashes(output, Object.keys(rowHashes(output, ...names)));
 
 export const manifestOf = (output: string): Manifest =>
   JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;

@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { type CellValue, decodeRows } from '../../src/archive/parquet/rows.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { limitMs, waitFor } from '../harness/limits.ts';
 import {
   access,
@@ -225,22 +225,19 @@ test('publish.journal_ticks_max is where a running job publishes', async () => {
 });
 
 describe('archive', () => {
-  test('parts is the number of files of a day, and a symbol is in the one that its hash names', async () => {
+  test('parts is the number of files of a day, each with a range of symbols', async () => {
     const box = await sandbox({ nowMs: now, markets: 20, ticksPerDay: 50 });
     const output = folder();
     await job('nightly', box.url, output, ...briefly, ...set('archive.parts=3', 'archive.part_rows=0'));
-    expect(manifestOf(output).parts).toBe(3);
-    const names = new Set(globSync('ticks/*/*.parquet', { cwd: output }).map((path) => path.slice(-15)));
-    expect(names).toEqual(new Set(['part-00.parquet', 'part-01.parquet', 'part-02.parquet']));
-    for (const path of globSync('ticks/*/*.parquet', { cwd: output })) {
-      for (const [symbol] of decodeRows(datasets.ticks.columns, readFileSync(join(output, path)))) {
-        const hash = createHash('sha256')
-          .update(symbol as string)
-          .digest()
-          .readUInt32BE(0);
-        expect(path).toContain(`part-0${hash % 3}`);
+    const { files } = manifestOf(output).datasets.ticks;
+    const byDay = [...Map.groupBy(files, ({ date }) => date).values()];
+    expect(Math.max(...byDay.map(({ length }) => length))).toBe(3);
+    for (const ofDay of byDay)
+      for (const [i, { path, symbol_from, symbol_to }] of ofDay.entries()) {
+        const rows = decodeRows(datasets.ticks.columns, readFileSync(join(output, path)));
+        expect([rows[0]![0], rows.at(-1)![0]]).toEqual([symbol_from, symbol_to]);
+        if (i > 0) expect(compareUtf8(ofDay[i - 1]!.symbol_to!, symbol_from!)).toBeLessThan(0);
       }
-    }
   });
 
   test('part_rows is how many rows a part file of a new day may be expected to have', async () => {

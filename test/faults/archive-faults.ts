@@ -11,7 +11,7 @@ import type { SeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { findWrongWindows, manifestOf, rowHashes, ticksOf, totalTicks } from '../e2e/lake.ts';
+import { dayRows, findWrongWindows, manifestOf, ticksOf, totalTicks } from '../e2e/lake.ts';
 
 // Checks an archive for errors, as far as possible without the program's own `verify`. An empty list means no error.
 
@@ -163,11 +163,11 @@ export async function runVerify(archive: string): Promise<string[]> {
 }
 
 /**
- * What must not depend on faults: the bytes of files with rows, and the days. Whether a day is complete does: it depends on
+ * What must not depend on faults: the rows, and the days. Whether a day is complete does: it depends on
  * the windows that the last run asked for, and `findArchiveErrors` holds what is covered against the service.
  */
 export const readContents = (archive: string): Contents => ({
-  files: rowHashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades'),
+  files: dayRows(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades'),
   ticks: totalTicks(archive),
   days: Object.keys(manifestOf(archive).days),
 });

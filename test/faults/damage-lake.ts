@@ -63,7 +63,7 @@ export function journalDay(archive: Archive, day: number, round: number): void {
   const ticks = symbols.map((symbol, s) => {
     const draw = drawFrom(1000 * day + s);
     // Enough random doubles for a part file of several disk pages.
-    const rows = Array.from({ length: 700 }, (_, i) => [start + i * 60_000 + s, draw()] as const);
+    const rows = Array.from({ length: 800 }, (_, i) => [start + i * 60_000 + s, draw()] as const);
     const drawRevised = drawFrom(1_000_000 * round + 1000 * day + s);
     const revised = rows.slice(0, 3).map(([t]) => [t, drawRevised()] as const);
     const more = [start + 23 * hourMs + round, 0.5] as const;

@@ -9,6 +9,7 @@ import { readSeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { dayMs, union } from '../../src/base/window.ts';
+import { dayHashes } from '../harness/day-hashes.ts';
 import { filterFilesWithRows } from '../harness/files-with-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
@@ -73,9 +74,8 @@ export async function outcomeOf(
     (path) => !path.startsWith('archive/.oddslake/') && !path.startsWith('input/'),
   );
   const differs = (path: string): boolean => texts.test(path) || (asks && path.startsWith('archive/coverage/'));
-  const files = Object.fromEntries(
-    filterFilesWithRows(place, paths).map((path) => [path, differs(path) ? '' : hashOf(join(place, path))]),
-  );
+  const hashed = dayHashes(place, filterFilesWithRows(place, paths));
+  const files = Object.fromEntries(Object.entries(hashed).map(([path, hash]) => [path, differs(path) ? '' : hash]));
   const root = archiveOf(place);
   const given = { root, create: false, upstream: null, parts: 2, writer: 'oddslake test' };
   const archive = openArchive(given, systemDisk);

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 DAY_MS = 86_400_000
 INTERVALS = {"candles_1h": 3_600_000, "candles_1d": DAY_MS}
 PARTED = ("ticks", "candles_1h", "candles_1d", "orderbooks", "quotes", "trades", "coverage", "conflicts", "quote_conflicts", "trade_conflicts")
@@ -93,10 +93,6 @@ class Changed(Exception):
 
 class Refused(Exception):
     """No manifest that this reader can read."""
-
-
-def part_of(symbol: str, parts: int) -> int:
-    return int.from_bytes(hashlib.sha256(symbol.encode()).digest()[:4], "big") % parts
 
 
 def day_start(date: str) -> int:
@@ -201,6 +197,7 @@ class Checker:
             paths = [file["path"] for file in m["datasets"][dataset]["files"]]
             if paths != sorted(paths):
                 self.fault("I2", dataset, "files are not sorted by path")
+        self.check_ranges()
         lists = m["datasets"]["markets"].get("lists", [])
         keys = [(entry["date"], entry["view"].encode()) for entry in lists]
         if keys != sorted(set(keys)):
@@ -262,8 +259,6 @@ class Checker:
             "writer": text,
             "upstream": text,
             "sources": array("sources", {"name": text, "upstream": lambda value: type(value) is str}),
-            "parts": lambda value: whole(value, 1) and value <= 1024,
-            "day_parts": lambda value: type(value) is dict and all(map(self.is_day_part, value.items())),
             "previous_sha256": nullable(sha),
             "watermark": nullable(whole),
             "reached": nullable(whole),
@@ -281,7 +276,7 @@ class Checker:
         owners = ["upstream", "sources"]
         if sum(name in self.manifest for name in owners) != 1:
             self.fault("I1", "manifest.json", "has not exactly one of upstream and sources")
-        absent = (*owners, "day_parts", "verified_through", "commit_id", "completeness", "lost", "accepted", "selection", "removed")
+        absent = (*owners, "verified_through", "commit_id", "completeness", "lost", "accepted", "selection", "removed")
         record(self.manifest, "manifest.json", top, absent)
         if self.faults:
             return
@@ -316,6 +311,7 @@ class Checker:
             record(completeness.get("damaged"), "completeness damaged", damaged)
         file = {"path": text, "date": nullable(date), "rows": whole, "bytes": whole}
         file |= {"sha256": sha, "t_min": nullable(whole), "t_max": nullable(whole), "symbols": whole, "generation": whole}
+        file |= {"symbol_from": nullable(text), "symbol_to": nullable(text)}
         for dataset in COLUMNS:
             lists = {"files": array(dataset, file)}
             if dataset == "coverage":
@@ -326,13 +322,16 @@ class Checker:
                 lists["lists"] = array("lists", entry)
             record(self.manifest["datasets"][dataset], dataset, lists, ("withdrawn", "lists"))
 
-    def is_day_part(self, entry: tuple) -> bool:
-        date, count = entry
-        parts = self.manifest["parts"]
-        return re.fullmatch(r"\d{4}-\d\d-\d\d", date) is not None and 0 < count < parts and parts % count == 0
-
-    def parts_of(self, date: str) -> int:
-        return self.manifest.get("day_parts", {}).get(date, self.manifest["parts"])
+    def check_ranges(self) -> None:
+        ranges: dict[tuple[str, int], list[str]] = {}
+        for dataset, file in self.files():
+            if self.is_parted(dataset) and file["symbol_from"] is not None:
+                ends = ranges.setdefault((file["date"], part_number(file["path"])), [])
+                ends += [file["symbol_from"], file["symbol_to"]]
+        spans = sorted((date, min(ends), max(ends), part) for (date, part), ends in ranges.items())
+        for (date, _, end, part), (other, start, _, next_part) in zip(spans, spans[1:]):
+            if date == other and end >= start:
+                self.fault("I12", date, f"parts {part} and {next_part} have symbols of the same range")
 
     def is_parted(self, dataset: str) -> bool:
         return dataset in PARTED
@@ -343,7 +342,7 @@ class Checker:
         found = re.fullmatch(rf"{folder}/part-(?P<part>\d\d|[1-9]\d{{2,}})\.parquet", path)
         if found is None or found.groupdict().get("date") != file["date"]:
             return self.fault("I2", path, f"is no path of {dataset} and {file['date']}")
-        if int(found["part"]) >= (self.parts_of(file["date"]) if self.is_parted(dataset) else 1):
+        if int(found["part"]) > 0 and not self.is_parted(dataset):
             self.fault("I7", path, "no such part")
         if file["generation"] > self.manifest["generation"]:
             self.fault("I7", path, "is of a later generation than the manifest")
@@ -416,7 +415,10 @@ class Checker:
         if dataset == "coverage" and end is not None:
             end -= 1
         symbols = table["symbol"].unique().to_pylist()
-        told = {"rows": table.num_rows, "t_min": t_min, "t_max": end, "symbols": len(symbols)}
+        # Python compares code points, whose order is that of the bytes of UTF-8.
+        named = [symbol for symbol in symbols if symbol is not None]
+        ends = {"symbol_from": min(named, default=None), "symbol_to": max(named, default=None)}
+        told = {"rows": table.num_rows, "t_min": t_min, "t_max": end, "symbols": len(symbols), **ends}
         for name, value in told.items():
             if file[name] != value:
                 self.fault("I6", path, f"{name} is {value}, and the manifest says {file[name]}")
@@ -424,12 +426,6 @@ class Checker:
             day = day_start(file["date"])
             if t_min < day or end >= day + DAY_MS:
                 self.fault("I11", path, "has rows of another day")
-        if self.is_parted(dataset):
-            part = part_number(path)
-            for symbol in symbols:
-                own = part_of(symbol, self.parts_of(file["date"]))
-                if own != part:
-                    self.fault("I12", path, f"{symbol!r} belongs to part {own}")
         for symbol in symbols:
             if symbol == "" or "\0" in (symbol or "") or (symbol or "").startswith("\ufeff"):
                 self.fault("I13", path, f"{symbol!r} is no symbol")

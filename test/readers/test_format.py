@@ -192,19 +192,6 @@ def test_the_page_has_the_columns_of_the_contract():
         assert f"Key: `{', '.join(DATASETS[dataset].key)}`." in text
 
 
-def test_the_worked_examples_of_parts_are_right():
-    heading = r"\| symbol \| first four bytes \| as a number \|" + 3 * r" parts = (\d+) \|" + r"\n.+\n"
-    table = re.search(rf"{heading}((?:\|.*\n)+)", PAGE)
-    counts, rows = table.groups()[:3], table[4].splitlines()
-    assert len(rows) == 3
-    for row in rows:
-        symbol, first, number, *parts = re.search(
-            r"`(.+?)`.*?\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", row
-        ).groups()
-        assert int(first, 16) == int(number)
-        assert [format_reader.part_of(symbol, int(n)) for n in counts] == [int(part) for part in parts]
-
-
 def test_the_checker_knows_each_invariant_of_the_page():
     told = re.findall(r"^\| (I\d+) \|", PAGE, re.M)
     known = set(re.findall(r'"(I\d+)', Path(format_reader.__file__).read_text()))
@@ -242,19 +229,30 @@ def rewrite(archive: Archive, dataset: str, edit, at: int = 0) -> None:
     pq.write_table(table, archive.root / file["path"])
     first, last = (table[name].cast(pa.int64()) for name in (told.first, told.last))
     file |= {"rows": table.num_rows, "symbols": len(table["symbol"].unique())}
+    file |= ends_of(table["symbol"].to_pylist())
     t_max = pc.max(last).as_py()
     file |= {"t_min": pc.min(first).as_py(), "t_max": None if t_max is None else t_max + told.shift}
     describe(archive, file)
 
 
-def with_value(name: str, value, row: int = 0):
+def ends_of(symbols) -> dict:
+    named = [symbol for symbol in symbols if symbol is not None]
+    return {"symbol_from": min(named, default=None), "symbol_to": max(named, default=None)}
+
+
+def first_of_ticks(coverage: pa.Table) -> int:
+    return coverage["dataset"].to_pylist().index("ticks")
+
+
+def with_value(name: str, value, row=0):
     """The rows with another value in one of them; `value` may be a function of the old one, times being numbers."""
 
     def edit(table: pa.Table) -> pa.Table:
         at, kind = table.schema.get_field_index(name), table.schema.field(name)
         plain = table[name].cast(pa.int64()) if pa.types.is_timestamp(kind.type) else table[name]
         values = plain.to_pylist()
-        values[row] = value(values[row]) if callable(value) else value
+        at_row = row(table) if callable(row) else row
+        values[at_row] = value(values[at_row]) if callable(value) else value
         return table.set_column(at, kind, pa.array(values, plain.type).cast(kind.type))
 
     return edit
@@ -313,8 +311,8 @@ def first(archive: Archive, dataset: str = "ticks") -> Path:
 
 
 def add_book(archive: Archive, rows: list) -> None:
-    part = format_reader.part_of("KX-A", 4)
-    path = f"orderbooks/{DATE}/part-{part:02}.parquet"
+    ticks = next(f for f in archive.files("ticks") if f["date"] == DATE[5:] and f["symbol_from"] <= "KX-A" <= f["symbol_to"])
+    path = ticks["path"].replace("ticks/", "orderbooks/")
     names = ("symbol", "t", "side", "level", "price", "quantity")
     kinds = (pa.string(), pa.timestamp("ms", "UTC"), pa.string(), pa.int32(), pa.float64(), pa.float64())
     schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in zip(names, kinds)])
@@ -323,7 +321,7 @@ def add_book(archive: Archive, rows: list) -> None:
     (archive.root / path).parent.mkdir(exist_ok=True)
     pq.write_table(pa.table(columns, schema=schema), archive.root / path)
     file = {"path": path, "date": "2025-06-20", "rows": len(rows), "bytes": 0, "sha256": ""}
-    file |= {"t_min": DAY, "t_max": DAY, "symbols": 1, "generation": 1}
+    file |= {"t_min": DAY, "t_max": DAY, "symbols": 1, "symbol_from": "KX-A", "symbol_to": "KX-A", "generation": 1}
     archive.files("orderbooks")[:] = [file]
     describe(archive, file)
 
@@ -366,8 +364,12 @@ DAMAGES = {
     "an edited count": ("I6", lambda a: set_of_file(a, rows=a.files("ticks")[0]["rows"] + 1)),
     "an edited t_max": ("I6", lambda a: set_of_file(a, t_max=a.files("ticks")[0]["t_max"] + 1)),
     "an edited number of symbols": ("I6", lambda a: set_of_file(a, symbols=9)),
+    "an edited range": ("I6", lambda a: set_of_file(a, symbol_from="A")),
     "a file from the future": ("I7", lambda a: set_of_file(a, generation=99)),
-    "fewer parts than there are": ("I7", lambda a: set_in(a, parts=1)),
+    "a second part of markets": (
+        "I7",
+        lambda a: (a.files("markets")[0].update(path=a.files("markets")[0]["path"].replace("-00", "-01")), save(a)),
+    ),
     "no manifest before": ("I7", lambda a: set_in(a, previous_sha256=None)),
     "a market list of another day": ("I8", lambda a: set_lists(a, DAY - 1)),
     "a market list twice": ("I8", lambda a: set_lists(a, DAY, DAY + 1)),
@@ -406,7 +408,7 @@ DAMAGES = {
         ),
     ),
     "a count of coverage of quotes": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1))),
-    "a count of coverage": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1, len(SYMBOLS)))),
+    "a count of coverage": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1, first_of_ticks))),
     "a count of coverage of trades": ("I15", lambda a: rewrite(a, "coverage", with_value("ticks", lambda n: n + 1, -1))),
     "coverage of what is lost": (
         "I16",
@@ -489,7 +491,7 @@ def write_archive(root: Path, ticks: list) -> Archive:
     """An archive as the page says that one can be written: ticks, symbols, and coverage of the day."""
     datasets = {name: {"files": []} for name in DATASETS}
     manifest = {"format_version": format_reader.FORMAT_VERSION, "generation": 1, "created_at": DAY, "writer": "test", "upstream": "format"}
-    manifest |= {"parts": 4, "previous_sha256": None, "watermark": None, "reached": None, "days": {}}
+    manifest |= {"previous_sha256": None, "watermark": None, "reached": None, "days": {}}
     archive = Archive(root)
     archive.__dict__["manifest"] = manifest | {"datasets": datasets}
 
@@ -499,6 +501,7 @@ def write_archive(root: Path, ticks: list) -> Archive:
         pq.write_table(pa.table(columns, schema=schema_of(dataset)), root / path, compression="zstd")
         file = {"path": path, "date": "2025-06-20" if "date=" in path else None, "rows": len(rows)}
         symbols = {row[1 if dataset == "coverage" else 0] for row in rows}
+        file |= ends_of(symbols)
         file |= {"t_min": t_min, "t_max": t_max, "symbols": len(symbols), "generation": 1}
         datasets[dataset]["files"].append(file | {"sha256": ""})
         describe(archive, datasets[dataset]["files"][-1])
@@ -506,7 +509,7 @@ def write_archive(root: Path, ticks: list) -> Archive:
     by_symbol, by_part = defaultdict(list), defaultdict(list)
     for symbol, t, p in sorted(ticks, key=lambda tick: (tick[0].encode(), tick[1])):
         by_symbol[symbol].append(t)
-        by_part[format_reader.part_of(symbol, 4)].append((symbol, t, p))
+        by_part[len(by_symbol) // 2].append((symbol, t, p))
     for part, rows in sorted(by_part.items()):
         times = [t for _, t, _ in rows]
         add("ticks", f"ticks/{DATE}/part-{part:02}.parquet", rows, min(times), max(times))

@@ -22,7 +22,7 @@ async function large() {
   const bytes = randomFillSync(Buffer.alloc(size));
   mkdirSync(dirname(at), { recursive: true });
   writeFileSync(at, bytes);
-  const facts = { rows: 0, t_min: null, t_max: null, symbols: 0, generation: 1 };
+  const facts = { rows: 0, t_min: null, t_max: null, symbols: 0, symbol_from: null, symbol_to: null, generation: 1 };
   const file = { path, date: '2026-06-01', bytes: size, sha256: sha256(bytes), ...facts };
   const manifest = archive.readManifest();
   const datasets = { ...manifest.datasets, ticks: { files: [file] } };

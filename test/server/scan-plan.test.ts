@@ -7,7 +7,7 @@ const page = { symbols: [], from: null, to: null, after: null, limit: 1000 };
 
 /** A manifest with one file of a dataset. */
 function listRows(dataset: 'ticks' | 'quotes', rows: number): Manifest {
-  const manifest = createEmptyManifest('oddslake test', 'box', 4);
+  const manifest = createEmptyManifest('oddslake test', 'box');
   const path = `${dataset}/date=2026-06-01/part-00.parquet`;
   const file = {
     path,

@@ -9,7 +9,7 @@ import type { PublishedSelection } from './selection.ts';
 import type { PublishedWithdrawal } from './withdrawals.ts';
 
 /** The archive format of this program. An archive of any other format is refused. */
-export const formatVersion = 5;
+export const formatVersion = 6;
 
 /** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, inclusive. */
 export interface PublishedFile {
@@ -24,6 +24,9 @@ export interface PublishedFile {
   readonly t_max: number | null;
   /** The number of symbols in the file. */
   readonly symbols: number;
+  /** The least and the greatest symbol by their UTF-8 bytes, both included; null if there are no rows. */
+  readonly symbol_from: string | null;
+  readonly symbol_to: string | null;
   /** The generation that wrote it. */
   readonly generation: number;
 }
@@ -71,13 +74,6 @@ export interface Manifest {
   readonly upstream?: string;
   /** The sources, sorted by name; absent in an archive of one service. */
   readonly sources?: readonly SourceIdentity[];
-  /** The number of files that a day is split into, of the datasets that are split by symbol. */
-  readonly parts: number;
-  /**
-   * The days that are split into fewer files, with their number, by date; absent if there are none. It divides `parts`, and
-   * never changes once the day is published.
-   */
-  readonly day_parts?: Readonly<Record<string, number>>;
   /** SHA-256 of the previous manifest; null for the first. */
   readonly previous_sha256: string | null;
   /** Every live symbol is covered by proven windows up to here, epoch ms; null if no symbol is live. */
@@ -175,7 +171,6 @@ export const formatOwner = ({ upstream, sources }: ArchiveOwner): string =>
 export const createEmptyManifest = (
   writer: string,
   upstream: string,
-  parts: number,
   sources: readonly SourceIdentity[] = [],
 ): Manifest => ({
   format_version: formatVersion,
@@ -183,7 +178,6 @@ export const createEmptyManifest = (
   created_at: 0,
   writer,
   ...toManifestOwner({ upstream, sources }),
-  parts,
   previous_sha256: null,
   watermark: null,
   reached: null,
@@ -210,14 +204,13 @@ export function parseManifest(text: string, path: string): Manifest {
       cause: error,
     });
   }
-  const { format_version: format, generation, parts, datasets } = parsed ?? {};
+  const { format_version: format, generation, datasets } = parsed ?? {};
   if (typeof format === 'number' && format !== formatVersion) {
     throw new UsageError(
       `${path} has format ${format}, and this oddslake reads and writes only format ${formatVersion}: use the oddslake that wrote it, or another archive.`,
     );
   }
-  const isComplete =
-    typeof format === 'number' && typeof generation === 'number' && hasOwner(parsed) && typeof parts === 'number';
+  const isComplete = typeof format === 'number' && typeof generation === 'number' && hasOwner(parsed);
   if (!isComplete || !datasetNames.every((name) => isFileListing(datasets?.[name]))) {
     throw new OddslakeError(
       exitCodes.damaged,
@@ -234,12 +227,19 @@ function hasOwner({ upstream, sources }: Partial<Manifest>): boolean {
   return Array.isArray(sources) && sources.length > 0 && sources.every(isSource);
 }
 
+const isSymbolOrNull = (value: unknown): boolean => value === null || typeof value === 'string';
+
 /** Whether a dataset has a valid list of files. */
 function isFileListing(dataset: unknown): boolean {
   const { files } = (dataset ?? {}) as { files?: unknown };
   if (!Array.isArray(files)) return false;
   return (files as (Partial<PublishedFile> | null)[]).every(
-    (file) => typeof file?.path === 'string' && typeof file.sha256 === 'string' && typeof file.bytes === 'number',
+    (file) =>
+      typeof file?.path === 'string' &&
+      typeof file.sha256 === 'string' &&
+      typeof file.bytes === 'number' &&
+      isSymbolOrNull(file.symbol_from) &&
+      isSymbolOrNull(file.symbol_to),
   );
 }
 

@@ -1,4 +1,5 @@
-import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { isInRange, type SymbolRange } from '../../base/symbol-range.ts';
 import { dayMs, floorToDay, intersect, overlaps, subtract, type Window } from '../../base/window.ts';
 import { type CoveredWindow, isProven } from './coverage.ts';
 
@@ -70,15 +71,12 @@ export const flattenWithdrawals = (bySymbol: ReadonlyMap<string, readonly DatedW
     windows.filter(({ from, at }) => at > from).map(({ from, to, at }) => ({ symbol, from, to, at })),
   );
 
-/** The listed withdrawals of the symbols of a part of a day. @param parts the number of parts of the day */
+/** The listed withdrawals of the symbols of a part of a day. */
 export const listPartWithdrawals = (
   listed: readonly PublishedWithdrawal[] = [],
-  { day, part }: { readonly day: number; readonly part: number },
-  parts: number,
+  part: SymbolRange & { readonly day: number },
 ): PublishedWithdrawal[] =>
-  listed.filter(
-    ({ symbol, from }) => floorToDay(from) === day && symbol !== null && computePartNumber(symbol, parts) === part,
-  );
+  listed.filter(({ symbol, from }) => floorToDay(from) === part.day && symbol !== null && isInRange(part, symbol));
 
 /** Removes the withdrawals of one symbol that later proof has replaced. */
 const dropReproven = <D extends DatedWindow>(withdrawn: readonly D[], coverage: readonly CoveredWindow[]): D[] =>

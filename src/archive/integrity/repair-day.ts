@@ -1,5 +1,4 @@
-import { computePartNumber } from '../../base/symbol-name.ts';
-import { formatDay } from '../../base/time.ts';
+import { isInRange } from '../../base/symbol-range.ts';
 import { dayMs, intersect, intersectTwo, overlaps, subtract, union, type Window } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import {
@@ -11,8 +10,8 @@ import {
   type PublishedCoverage,
   subtractFromCoverage,
 } from '../format/coverage.ts';
-import { type CandleInterval, candleDatasets, datasets } from '../format/datasets.ts';
-import { getPartCount } from '../format/day-parts.ts';
+import { type CandleInterval, candleDatasets, type DatasetName, datasets } from '../format/datasets.ts';
+import { type DayPart, listDayParts } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { candleSeries, seriesDatasets } from '../format/series-datasets.ts';
@@ -51,8 +50,6 @@ interface DayRepair {
   readonly day: number;
   readonly damagedFiles: ReadonlyMap<string, DamagedFile>;
   readonly losses: RepairLosses;
-  /** The number of parts of the day. */
-  readonly parts: number;
   readonly coverage: DayCoverage;
   /** Symbols whose coverage was restored from the state, which does not record tick counts. */
   readonly restoredCoverage: RestoredCoverage;
@@ -70,43 +67,42 @@ export function repairDay(
   damaged: ReadonlyMap<string, DamagedFile>,
   losses: RepairLosses,
 ): void {
-  const parts = getPartCount(stage.base, formatDay(day));
+  const parts = listDayParts(stage.base, day);
   const coverage = parseCoverageRows([]);
-  const before = new Map<number, string>();
-  const damagedCoverage = new Map<number, DamagedFile>();
-  for (let part = 0; part < parts; part++) {
-    const file = damaged.get(toDayPath('coverage', day, part));
+  const before = new Map<DayPart, string>();
+  const damagedCoverage = new Map<DayPart, DamagedFile>();
+  for (const part of parts) {
+    const file = damaged.get(toDayPath('coverage', day, part.part));
     if (file !== undefined) damagedCoverage.set(part, file);
     else {
-      const published = readPartCoverage(archive, stage.base, { day, part });
+      const published = readPartCoverage(archive, stage.base, part);
       before.set(part, formatCoverage(published));
       addCoverage(coverage, published);
     }
   }
   const restoredCoverage: RestoredCoverage =
     damagedCoverage.size === 0 ? new Map() : restoreCoverage(archive, day, coverage, [...damagedCoverage.values()]);
-  for (const [part, file] of damagedCoverage) recordCoverageLoss(file, pickPartCoverage(coverage, part, parts), losses);
+  for (const [part, file] of damagedCoverage) recordCoverageLoss(file, pickPartCoverage(coverage, part), losses);
   const repair = {
     archive,
     stage,
     day,
     damagedFiles: damaged,
     losses,
-    parts,
     coverage,
     restoredCoverage,
     intervals: listCandleIntervals(stage.base, []),
   };
-  for (let part = 0; part < parts; part++) {
-    const isRestored = formatCoverage(pickPartCoverage(coverage, part, parts)) !== before.get(part);
+  for (const part of parts) {
+    const isRestored = formatCoverage(pickPartCoverage(coverage, part)) !== before.get(part);
     repairPartition(repair, part, isRestored);
   }
-  for (let part = 0; part < parts; part++) {
-    const ofPart = pickPartCoverage(coverage, part, parts);
+  for (const part of parts) {
+    const ofPart = pickPartCoverage(coverage, part);
     if (formatCoverage(ofPart) === before.get(part)) continue;
     const rows = toCoverageRows(ofPart);
-    if (rows.length > 0) stageTable(archive, stage, 'coverage', { day, part }, rows);
-    else stageRemoval(stage, toDayPath('coverage', day, part));
+    if (rows.length > 0) stageTable(archive, stage, 'coverage', part, rows);
+    else stageRemoval(stage, toDayPath('coverage', day, part.part));
   }
 }
 
@@ -125,31 +121,32 @@ function recordCoverageLoss({ file, salvage }: DamagedFile, coverage: DayCoverag
     });
 }
 
-function repairPartition(repair: DayRepair, part: number, isCoverageRestored: boolean): void {
-  const { archive, stage, day, damagedFiles, losses, coverage, intervals } = repair;
+function repairPartition(repair: DayRepair, part: DayPart, isCoverageRestored: boolean): void {
+  const { archive, stage, damagedFiles, losses, coverage, intervals } = repair;
+  const toPath = (dataset: DatasetName): string => toDayPath(dataset, part.day, part.part);
   for (const dataset of ['orderbooks', ...seriesDatasets] as const) {
-    const damaged = damagedFiles.get(toDayPath(dataset, day, part));
-    if (damaged !== undefined) repairRows(archive, stage, day, dataset, damaged, coverage[dataset], losses);
+    const damaged = damagedFiles.get(toPath(dataset));
+    if (damaged !== undefined) repairRows(archive, stage, part, dataset, damaged, coverage[dataset], losses);
   }
-  const path = toDayPath('ticks', day, part);
+  const path = toPath('ticks');
   const ticks = damagedFiles.get(path);
   // Candles depend on the series too.
   const related = [...intervals.map((interval) => candleDatasets[interval]), ...candleSeries];
-  const areCandlesAffected = related.some((dataset) => damagedFiles.has(toDayPath(dataset, day, part)));
+  const areCandlesAffected = related.some((dataset) => damagedFiles.has(toPath(dataset)));
   if (ticks === undefined && !isCoverageRestored && !areCandlesAffected) return;
   const file = findFileWithRows(stage.base, 'ticks', path);
   const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
   if (ticks === undefined && isCoverageRestored) {
     const getTimes = indexTickTimes(columns);
-    for (const [symbol, covered] of pickPartCoverage(coverage, part, repair.parts).ticks)
+    for (const [symbol, covered] of pickPartCoverage(coverage, part).ticks)
       coverage.ticks.set(symbol, countCoverageTicks(covered, getTimes(symbol)));
   }
   if (columns.t.length > 0) {
-    stageCandles(archive, stage, intervals, { day, part }, columns, coverage.ticks);
+    stageCandles(archive, stage, intervals, part, columns, coverage.ticks);
     return;
   }
   for (const interval of intervals) {
-    const candles = toDayPath(candleDatasets[interval], day, part);
+    const candles = toPath(candleDatasets[interval]);
     if (findFileWithRows(stage.base, candleDatasets[interval], candles) === undefined) continue;
     stageRemoval(stage, candles);
     const damaged = damagedFiles.get(candles);
@@ -158,13 +155,13 @@ function repairPartition(repair: DayRepair, part: number, isCoverageRestored: bo
 }
 
 /** Stages the intact ticks of a part, and withdraws the coverage of the lost ones. Returns the intact ticks. */
-function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): PartColumns {
+function repairTicks(repair: DayRepair, part: DayPart, damaged: DamagedFile): PartColumns {
   const { archive, stage, day, losses, coverage } = repair;
   const { path } = damaged.file;
   const { readableFile, intactGroups, lostRanges } = damaged.salvage();
   const intact = readableFile === null ? emptyPart : decodeTicks(readableFile, intactGroups);
   const getTimes = indexTickTimes(intact);
-  const partCoverage = pickPartCoverage(coverage, part, repair.parts).ticks;
+  const partCoverage = pickPartCoverage(coverage, part).ticks;
   const published = readPublishedCounts(repair, part);
   const restoredWindows: LostWindow[] = [];
   let restoredMissing = 0;
@@ -203,9 +200,9 @@ function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): Par
  * How many of the lost rows may belong to windows that were already lost. Their ticks are still missing, and these
  * windows are fetched again in any case.
  */
-function countAwaitedTicks({ archive, day, parts }: DayRepair, part: number, ranges: readonly LostRange[]): number {
+function countAwaitedTicks({ archive, day }: DayRepair, part: DayPart, ranges: readonly LostRange[]): number {
   return [...readLostTicksIn(archive.state.db, { from: day, to: day + dayMs })]
-    .filter(([symbol]) => computePartNumber(symbol, parts) === part)
+    .filter(([symbol]) => isInRange(part, symbol))
     .flatMap(([symbol, windows]) => {
       const spans = ranges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
       return windows.filter((window) => spans.some((span) => overlaps(span, window)));
@@ -221,8 +218,8 @@ const estimateLostTicksMin = ({ keys, rows }: LostRange): number =>
   keys !== null && keys.first[0] === keys.last[0] ? rows : 1;
 
 /** Published tick counts per symbol, from the daily candles; undefined if they are not needed or not available. */
-function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<string, number> | undefined {
-  const path = toDayPath('candles_1d', repair.day, part);
+function readPublishedCounts(repair: DayRepair, part: DayPart): ReadonlyMap<string, number> | undefined {
+  const path = toDayPath('candles_1d', part.day, part.part);
   const file = findFileWithRows(repair.stage.base, 'candles_1d', path);
   if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
   const columns = datasets.candles_1d.columns.filter(({ name }) => name === 'symbol' || name === 'ticks');

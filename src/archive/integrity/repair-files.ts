@@ -1,12 +1,13 @@
 import { join } from 'node:path';
-import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { isInRange, overlapsRange, type SymbolRange } from '../../base/symbol-range.ts';
 import { parseDayStart } from '../../base/time.ts';
 import type { Archive } from '../archive.ts';
 import { compareLostWindows, withdrawCoverage } from '../format/coverage.ts';
 import { type DatasetName, type DatasetsWith, datasets } from '../format/datasets.ts';
-import { getPartCount, type PartCounts } from '../format/day-parts.ts';
+import { getFileRange } from '../format/day-parts.ts';
 import { parsePartNumber, symbolsPath } from '../format/layout.ts';
-import { hasRows, listFilesWithRows, type Manifest, type PublishedFile, sumFileSizes } from '../format/manifest.ts';
+import { hasRows, listFilesWithRows, type Manifest, sumFileSizes } from '../format/manifest.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
 import { readAllPublishedCoverage, retractCoverage } from '../journal/coverage-store.ts';
 import { readLostWindows, recordLost } from '../journal/gap-records.ts';
@@ -50,7 +51,7 @@ export async function repairDamagedFiles(
   losses: RepairLosses,
   options: RepairFilesOptions,
 ): Promise<Manifest> {
-  const { db, identity } = archive.state;
+  const { db } = archive.state;
   const dated = damaged.filter(({ file }) => file.date !== null && hasRows(file));
   const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
   for (const [done, [day, dayFiles]] of days.entries()) {
@@ -63,10 +64,10 @@ export async function repairDamagedFiles(
   }
   losses.windows.sort(compareLostWindows);
   const known = readAllSymbols(db);
-  const parts = listPartsToCount(stage, damaged, known, identity.parts);
-  const counts = countStagedTicks(archive, stage, parts);
+  const ranges = listRangesToCount(stage, damaged, known);
+  const counts = countStagedTicks(archive, stage, ranges);
   const nowMs = options.clock.nowMs();
-  const { symbols, changed } = recountSymbols(known, counts, parts, identity.parts, nowMs);
+  const { symbols, changed } = recountSymbols(known, counts, ranges, nowMs);
   stageSymbols(archive, stage, symbols);
   if (symbols.length === 0 && damaged.some(({ dataset, file }) => dataset === 'symbols' && hasRows(file)))
     stageRemoval(stage, symbolsPath);
@@ -96,29 +97,26 @@ function stageDamagedEmptyFiles(archive: Archive, stage: Stage, damaged: RepairT
       stageFile(archive, stage, encodeEmptyFile({ dataset, path: file.path, date: file.date }));
 }
 
-/** Parts of the archive to recount: those with damaged ticks, or all if the tick counts in the state do not add up. */
-function listPartsToCount(
+/** The symbols to recount: those of damaged ticks, or all (null) if the tick counts in the state do not add up. */
+function listRangesToCount(
   { base }: Stage,
   damaged: RepairTriage['damaged'],
   known: readonly { readonly ticks: number }[],
-  parts: number,
-): Set<number> {
+): readonly SymbolRange[] | null {
   const published = sumFileSizes(base.datasets.ticks.files).rows;
   const all = known.reduce((sum, { ticks }) => sum + ticks, 0) !== published;
-  const damagedTicks = damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file);
-  const everyPart = Array.from({ length: parts }, (_, part) => part);
-  return new Set(everyPart.filter((part) => all || damagedTicks.some((file) => hasPart(base, file, part))));
+  if (all) return null;
+  return damaged.flatMap(({ dataset, file }) => (dataset === 'ticks' ? (getFileRange(file) ?? []) : []));
 }
 
-/** Whether a file has the symbols of a part of the archive. On a day with fewer parts it has those of several. */
-const hasPart = (counts: PartCounts, { path, date }: PublishedFile, part: number): boolean =>
-  part % getPartCount(counts, date!) === parsePartNumber(path);
+const hasSymbol = (ranges: readonly SymbolRange[] | null, symbol: string): boolean =>
+  ranges === null || ranges.some((range) => isInRange(range, symbol));
 
-/** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
-function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
+/** Counts the ticks of some symbols over all days, as of the staged generation; one entry per symbol. */
+function countStagedTicks(archive: Archive, stage: Stage, ranges: readonly SymbolRange[] | null): TickCount[] {
   const counts = new Map<string, TickCount>();
   for (const file of listFilesWithRows({ datasets: listNextFiles(stage) }, 'ticks')) {
-    if (![...parts].some((part) => hasPart(stage.base, file, part))) continue;
+    if (ranges?.some((range) => overlapsRange(range, getFileRange(file)!)) === false) continue;
     const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =
       staged === undefined
@@ -126,7 +124,7 @@ function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<num
         : archive.disk.read(join(archive.layout.root, staged.from!));
     const { symbols, offsets, t } = decodeTicks(bytes);
     symbols.forEach((symbol, i) => {
-      if (!parts.has(computePartNumber(symbol, stage.base.parts))) return;
+      if (!hasSymbol(ranges, symbol)) return;
       const before = counts.get(symbol);
       // Days are in order.
       counts.set(symbol, {
@@ -140,12 +138,11 @@ function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<num
   return [...counts.values()];
 }
 
-/** Updates the tick counts of the symbols of these parts. A symbol without ticks has no first or last tick. */
+/** Updates the tick counts of the symbols of these ranges; null: of all. A symbol without ticks has no first or last tick. */
 export function recountSymbols(
   symbols: readonly SymbolFacts[],
   counts: readonly TickCount[],
-  parts: ReadonlySet<number>,
-  partCount: number,
+  ranges: readonly SymbolRange[] | null,
   nowMs: number,
 ): { readonly symbols: SymbolFacts[]; readonly changed: TickCount[] } {
   const bySymbol = new Map(counts.map((count) => [count.symbol, count]));
@@ -157,7 +154,7 @@ export function recountSymbols(
   ];
   const out = all.map((facts) => {
     const { symbol } = facts;
-    if (!parts.has(computePartNumber(symbol, partCount))) return facts;
+    if (!hasSymbol(ranges, symbol)) return facts;
     const count = bySymbol.get(symbol) ?? { symbol, ticks: 0, firstTick: null, lastTick: null };
     if (facts.ticks === count.ticks && facts.firstTick === count.firstTick && facts.lastTick === count.lastTick)
       return facts;

@@ -1,8 +1,8 @@
+import { isInRange } from '../../base/symbol-range.ts';
 import { dayMs, subtract, type Window } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { type PublishedCoverage, subtractFromCoverage } from '../format/coverage.ts';
-import { findDayPart } from '../format/day-parts.ts';
-import { parsePartNumber } from '../format/layout.ts';
+import type { DayPart } from '../format/day-parts.ts';
 import { type BookColumns, emptyBooks } from '../format/order-book.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type TimedColumns } from '../format/tick-columns.ts';
@@ -21,19 +21,18 @@ import {
 /**
  * Stages the intact order books or series of a part, and withdraws the coverage of the lost rows: no request restores
  * them, an import can bring those of series again, and no window must look quiet.
- * @param day its UTC midnight, epoch ms
  * @param coverage coverage of the day by symbol; changed in place
  */
 export function repairRows(
   archive: Archive,
   stage: Stage,
-  day: number,
+  part: DayPart,
   dataset: 'orderbooks' | SeriesDataset,
   { file: { path, rows }, salvage }: DamagedFile,
   coverage: Map<string, readonly PublishedCoverage[]>,
   losses: RepairLosses,
 ): void {
-  const part = parsePartNumber(path);
+  const { day } = part;
   const { readableFile, intactGroups, lostRanges } = salvage();
   let intact: TimedColumns = emptyPart;
   let encoded: EncodedFile | undefined;
@@ -44,7 +43,7 @@ export function repairRows(
     intact = books;
   } else if (readableFile !== null) {
     const series = decodeSeries(dataset, readableFile, intactGroups);
-    const writer = openSeriesPartitionWriter(dataset, { day, part }, archive.groupRows);
+    const writer = openSeriesPartitionWriter(dataset, part, archive.groupRows);
     writer.add(series);
     encoded = writer.finish();
     intact = series;
@@ -57,7 +56,7 @@ export function repairRows(
   const getTimes = indexTickTimes(intact);
   const subtractLost = dataset === 'orderbooks' ? subtractLostBooks : subtractLostRows;
   for (const [symbol, covered] of coverage) {
-    if (findDayPart(stage.base, symbol, day) !== part) continue;
+    if (!isInRange(part, symbol)) continue;
     const spans = lostRanges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
     const remaining = subtractLost(covered, spans, getTimes(symbol), day + dayMs);
     if (remaining.length > 0) coverage.set(symbol, remaining);

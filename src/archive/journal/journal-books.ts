@@ -1,9 +1,9 @@
-import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import { floorToDay } from '../../base/window.ts';
+import type { DayPart } from '../format/day-parts.ts';
 import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapshot } from '../format/order-book.ts';
 import type { Database } from './database.ts';
-import { appendHeader, deleteBins, type JournalBin, ticksPerCoveredDay, ticksPerRejected } from './journal.ts';
+import { appendHeader, deleteParts, ticksPerCoveredDay, ticksPerRejected } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
 import {
   countJournaledTicks,
@@ -41,9 +41,8 @@ export function appendBooks(state: State, records: readonly BookRecord[]): void 
   });
 }
 
-function appendBookRecord({ db, identity }: State, record: BookRecord): void {
+function appendBookRecord({ db }: State, record: BookRecord): void {
   const { runId, symbol, observedAt } = record;
-  const part = computePartNumber(symbol, identity.parts);
   const head = { run_id: runId, kind: 'books', symbol, requested_from: observedAt, requested_to: observedAt + 1 };
   const rows = record.snapshots.length + Number(record.understood);
   const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, rows);
@@ -53,7 +52,6 @@ function appendBookRecord({ db, identity }: State, record: BookRecord): void {
       id,
       symbol,
       floorToDay(t),
-      part,
       t,
       observedAt,
       bids.prices.length,
@@ -89,16 +87,9 @@ export function readBookLoad(db: Database): number {
   return (books.levels ?? 0) + ticksPerSnapshot * (books.n + responses);
 }
 
-/** Lists the (day, part) pairs of snapshots in records up to `end`, sorted. */
-const listBookBins = (db: Database, end: number): JournalBin[] =>
-  db.all<JournalBin & Record<string, number>>(
-    'select distinct day, part from journal_books where record_id <= ? order by day, part',
-    end,
-  );
-
-/** Reads the snapshots of one bin in the order of acceptance. @throws JournalDamageError */
-export const readBookBin = (db: Database, { day, part }: JournalBin, end: number): ObservedSnapshot[] =>
-  Array.from(readJournalRows(db, 'journal_books', { day, part }, end), toObservedSnapshot);
+/** Reads the snapshots of one part, those of each symbol in the order of acceptance. @throws JournalDamageError */
+export const readPartBooks = (db: Database, part: DayPart, end: number): ObservedSnapshot[] =>
+  Array.from(readJournalRows(db, 'journal_books', { day: part.day }, end, part), toObservedSnapshot);
 
 function toObservedSnapshot(row: JournalRow<'journal_books'>): ObservedSnapshot {
   const { symbol, t, observed_at: observedAt, bids } = row;
@@ -111,18 +102,16 @@ function toObservedSnapshot(row: JournalRow<'journal_books'>): ObservedSnapshot 
 }
 
 /** Reads the journaled snapshots of a symbol that have the latest time; empty if there are none. */
-export function readLatestBooks({ db, identity }: State, symbol: string): ObservedSnapshot[] {
-  const part = computePartNumber(symbol, identity.parts);
+export function readLatestBooks({ db }: State, symbol: string): ObservedSnapshot[] {
   const days = db.all<{ day: number }>('select distinct day from journal_books order by day desc');
   for (const { day } of days) {
     const { t } = db.one<{ t: number | null }>(
-      'select max(t) as t from journal_books where day = ? and part = ? and symbol = ?',
+      'select max(t) as t from journal_books where day = ? and symbol = ?',
       day,
-      part,
       symbol,
     )!;
     if (t === null) continue;
-    const rows = readJournalRows(db, 'journal_books', { day, part, symbol, t }, Number.MAX_SAFE_INTEGER);
+    const rows = readJournalRows(db, 'journal_books', { day, symbol, t }, Number.MAX_SAFE_INTEGER);
     return Array.from(rows, toObservedSnapshot);
   }
   return [];
@@ -147,20 +136,18 @@ export interface BookResponse {
 }
 
 /**
- * Reads the responses up to `end`, except those with a snapshot that stays journaled after `bins` are published.
+ * Reads the responses up to `end`, except those with a snapshot that stays journaled: one of the parts `waiting`.
  * @throws JournalDamageError
  */
-export function readBookResponses(db: Database, bins: readonly JournalBin[], end: number): BookResponse[] {
-  const remainingBins = listBookBins(db, end).filter(
-    (bin) => !bins.some(({ day, part }) => bin.day === day && bin.part === part),
-  );
+export function readBookResponses(db: Database, waiting: readonly DayPart[], end: number): BookResponse[] {
   const waitingRecords = new Set(
-    remainingBins.flatMap(({ day, part }) =>
+    waiting.flatMap(({ day, from, to }) =>
       db
         .all<{ id: number }>(
-          'select record_id as id from journal_books where day = ? and part = ? and record_id <= ?',
+          'select record_id as id from journal_books where day = ? and symbol between ? and ? and record_id <= ?',
           day,
-          part,
+          from,
+          to,
           end,
         )
         .map(({ id }) => id),
@@ -174,11 +161,11 @@ export function readBookResponses(db: Database, bins: readonly JournalBin[], end
 /** Deletes published rows, inside the publish's transaction, before the journal's records are deleted. */
 export function consumeBooks(
   db: Database,
-  bins: readonly JournalBin[],
+  parts: readonly DayPart[],
   responses: readonly BookResponse[],
   end: number,
 ): void {
-  deleteBins(db, ['journal_books'], bins, end);
+  deleteParts(db, ['journal_books'], parts, end);
   for (const { id } of responses) db.run('delete from journal_book_coverage where id = ?', id);
 }
 

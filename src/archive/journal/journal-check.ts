@@ -1,6 +1,15 @@
+import { dayMs } from '../../base/window.ts';
+import {
+  type DayPart,
+  type DayPartLookup,
+  type PartKey,
+  type SymbolRows,
+  sortParts,
+  toPartKey,
+} from '../format/day-parts.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
-import { deleteBins, type JournalBin, sortBins } from './journal.ts';
+import { deleteParts } from './journal.ts';
 import {
   computeHeaderChecksum,
   computeRowChecksum,
@@ -16,8 +25,8 @@ import { addSeriesCounts } from './series-counts.ts';
 // Checks the journal for damage before a publish. Tables are scanned in full and not through their indices, because a
 // flipped bit in a table or an index can make the two disagree.
 
-/** Tables whose rows belong to one day and part. */
-const binnedTables = [
+/** Tables whose rows belong to one symbol and day. */
+const partTables = [
   'journal_ticks',
   'journal_coverage',
   'journal_withdrawn',
@@ -26,22 +35,55 @@ const binnedTables = [
   'journal_series_coverage',
 ] as const;
 /** Tables whose rows are counted in the record header. */
-const countedTables = [...binnedTables, 'journal_markets', 'journal_book_coverage'] as const;
-type BinnedTable = (typeof binnedTables)[number];
+const countedTables = [...partTables, 'journal_markets', 'journal_book_coverage'] as const;
+type PartTable = (typeof partTables)[number];
 
 /** The contents of the journal at one moment. */
 export interface JournalIndex {
   /** ID of the last record; 0 if there is none. */
   readonly end: number;
-  /** The (day, part) pairs of each table, sorted, with their row counts. */
-  readonly bins: ReadonlyMap<BinnedTable, readonly (JournalBin & { readonly rows: number })[]>;
+  /** The parts of days with rows of each table, sorted, with the number of these rows. */
+  readonly parts: ReadonlyMap<PartTable, readonly (DayPart & { readonly rows: number })[]>;
+}
+
+/** What is journaled of a UTC day. */
+export interface JournaledDay {
+  readonly day: number;
+  /** Sorted by symbol. */
+  readonly symbols: readonly SymbolRows[];
+}
+
+/** The rows that the journal has of each symbol, day by day, sorted. Levels of order books and windows count as rows. */
+function* readJournaledDays(db: Database): Generator<JournaledDay> {
+  const tables = [
+    ...['journal_ticks', 'journal_books', 'journal_series'].map((table) => `select day, symbol, n from ${table}`),
+    ...['journal_coverage', 'journal_withdrawn', 'journal_series_coverage'].map(
+      (table) => `select day, symbol, 1 from ${table}`,
+    ),
+    `select at - at % ${dayMs} as day, symbol, 1 from journal_book_coverage`,
+  ];
+  let open: { readonly day: number; readonly symbols: SymbolRows[] } | undefined;
+  for (const { day, symbol, rows } of db.iterate<{ day: number; symbol: string; rows: number }>(
+    `select day, symbol, sum(n) as rows from (${tables.join(' union all ')}) group by day, symbol order by day, symbol`,
+  )) {
+    if (!Number.isInteger(day) || day % dayMs !== 0 || typeof symbol !== 'string')
+      throw new JournalDamageError('a row has no day or no symbol');
+    if (open !== undefined && open.day !== day) yield open;
+    if (open?.day !== day) open = { day, symbols: [] };
+    open.symbols.push({ symbol, rows });
+  }
+  if (open !== undefined) yield open;
 }
 
 /**
  * Checks that each record has its rows and each row its record. The contents of rows are checked when they are read.
+ * @param chooseParts chooses the parts of the days, from what is journaled of each
  * @throws JournalDamageError
  */
-export function indexJournal(db: Database): JournalIndex {
+export function indexJournal(
+  db: Database,
+  chooseParts: (journaled: Iterable<JournaledDay>) => DayPartLookup,
+): JournalIndex {
   return db.snapshot(() => {
     const rowsLeft = new Map<number, number>();
     let end = 0;
@@ -52,14 +94,15 @@ export function indexJournal(db: Database): JournalIndex {
         throw new JournalDamageError(`record ${id} does not match its checksum`);
       rowsLeft.set(id, rows);
     }
-    const bins = new Map<BinnedTable, (JournalBin & { rows: number })[]>();
+    const lookup = chooseParts(readJournaledDays(db));
+    const parts = new Map<PartTable, (DayPart & { rows: number })[]>();
     for (const table of countedTables) {
-      const byDay = new Map<number, Map<number, number>>();
-      const isBinned = binnedTables.includes(table as BinnedTable);
+      const byKey = new Map<string, DayPart & { rows: number }>();
+      const hasParts = partTables.includes(table as PartTable);
       const idName = table === 'journal_markets' ? 'record_id' : 'id';
-      const columns = isBinned ? 'day, part' : '0 as day, 0 as part';
+      const columns = hasParts ? 'day, symbol' : "0 as day, '' as symbol";
       let last = 0;
-      for (const { id, record, day, part } of db.iterate<{ id: number; record: number } & JournalBin>(
+      for (const { id, record, day, symbol } of db.iterate<{ id: number; record: number; day: number; symbol: string }>(
         `select ${idName} as id, record_id as record, ${columns} from ${table} not indexed`,
       )) {
         const rowsLeftOfRecord = rowsLeft.get(record);
@@ -67,48 +110,41 @@ export function indexJournal(db: Database): JournalIndex {
           throw new JournalDamageError(`a row of ${table} has no record`);
         last = id;
         rowsLeft.set(record, rowsLeftOfRecord - 1);
-        const byPart = byDay.get(day) ?? new Map<number, number>();
-        byDay.set(day, byPart);
-        byPart.set(part, (byPart.get(part) ?? 0) + 1);
+        if (!hasParts) continue;
+        const part = lookup.find(day, symbol);
+        if (part === undefined) throw new JournalDamageError(`an index of ${table} does not match the table`);
+        const counted = byKey.get(toPartKey(part)) ?? { ...part, rows: 0 };
+        byKey.set(toPartKey(part), counted);
+        counted.rows++;
       }
-      if (isBinned) bins.set(table as BinnedTable, toSortedBins(byDay));
+      if (hasParts) parts.set(table as PartTable, sortParts([...byKey.values()]));
     }
     for (const [id, rowsLeftOfRecord] of rowsLeft)
       if (rowsLeftOfRecord !== 0)
         throw new JournalDamageError(`record ${id} has too ${rowsLeftOfRecord > 0 ? 'few' : 'many'} rows`);
-    return { end, bins };
+    return { end, parts };
   });
 }
 
-/** Lists the (day, part) pairs of all records with ticks, coverage or withdrawals, sorted. */
-export const listTickBins = (index: JournalIndex): JournalBin[] =>
-  joinBins(index, ['journal_ticks', 'journal_coverage', 'journal_withdrawn']);
+/** Lists the parts with ticks, coverage or withdrawals, sorted. */
+export const listTickParts = (index: JournalIndex): DayPart[] =>
+  joinParts(index, ['journal_ticks', 'journal_coverage', 'journal_withdrawn']);
 
-/** Lists the (day, part) pairs of all records with rows or coverage of series, sorted. */
-export const listSeriesBins = (index: JournalIndex): JournalBin[] =>
-  joinBins(index, ['journal_series', 'journal_series_coverage']);
+/** Lists the parts with rows or coverage of series, sorted. */
+export const listSeriesParts = (index: JournalIndex): DayPart[] =>
+  joinParts(index, ['journal_series', 'journal_series_coverage']);
 
-const joinBins = ({ bins }: JournalIndex, tables: readonly BinnedTable[]): JournalBin[] =>
-  sortBins(tables.flatMap((table) => bins.get(table)!));
+const joinParts = ({ parts }: JournalIndex, tables: readonly PartTable[]): DayPart[] =>
+  sortParts(tables.flatMap((table) => parts.get(table)!.map(({ rows: _, ...part }) => part)));
 
 /** The index of a publish without journal records. */
-export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binnedTables.map((table) => [table, []])) };
+export const emptyIndex: JournalIndex = { end: 0, parts: new Map(partTables.map((table) => [table, []])) };
 
 /** @throws JournalDamageError if the number of rows read through an index differs from that of the table scan */
-export function assertRowCount(
-  { bins }: JournalIndex,
-  table: BinnedTable,
-  { day, part }: JournalBin,
-  rows: number,
-): void {
-  const expected = bins.get(table)!.find((bin) => bin.day === day && bin.part === part)?.rows ?? 0;
+export function assertRowCount({ parts }: JournalIndex, table: PartTable, { day, part }: PartKey, rows: number): void {
+  const expected = parts.get(table)!.find((one) => one.day === day && one.part === part)?.rows ?? 0;
   if (rows !== expected) throw new JournalDamageError(`an index of ${table} does not match the table`);
 }
-
-const toSortedBins = (byDay: ReadonlyMap<number, ReadonlyMap<number, number>>): (JournalBin & { rows: number })[] =>
-  [...byDay]
-    .flatMap(([day, byPart]) => [...byPart].map(([part, rows]) => ({ day, part, rows })))
-    .sort((a, b) => a.day - b.day || a.part - b.part);
 
 /** Selects columns, with null for integers outside JavaScript's safe range, which only damage can cause. */
 const selectSafely = (...columns: readonly string[]): string =>
@@ -249,26 +285,26 @@ export function dropJournalDamage(
 }
 
 /**
- * Deletes published rows: these bins, rejected input up to `end`, and these market polls. Must run inside the publish's
+ * Deletes published rows: those of these parts, rejected input up to `end`, and these market polls. Must run inside the publish's
  * transaction.
  */
-export function consumeJournal(db: Database, bins: readonly JournalBin[], end: number, polls: readonly number[]): void {
-  deleteBins(db, ['journal_ticks', 'journal_coverage', 'journal_withdrawn'], bins, end);
+export function consumeJournal(db: Database, parts: readonly DayPart[], end: number, polls: readonly number[]): void {
+  deleteParts(db, ['journal_ticks', 'journal_coverage', 'journal_withdrawn'], parts, end);
   db.run('delete from journal_rejected where record_id <= ?', end);
   consumePolls(db, end, polls);
 }
 
 /**
- * Deletes ticks of these bins that are all published already, and these market polls; the coverage of the bins stays. Must run
+ * Deletes ticks of these parts that are all published already, and these market polls; the coverage of the parts stays. Must run
  * inside a transaction.
  */
 export function consumeKnownTicks(
   db: Database,
-  bins: readonly JournalBin[],
+  parts: readonly DayPart[],
   end: number,
   polls: readonly number[],
 ): void {
-  deleteBins(db, ['journal_ticks'], bins, end);
+  deleteParts(db, ['journal_ticks'], parts, end);
   consumePolls(db, end, polls);
 }
 

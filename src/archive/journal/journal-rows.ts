@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import type { SymbolRange } from '../../base/symbol-range.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow, Evidence } from '../format/coverage.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
@@ -40,18 +41,18 @@ export interface JournalHeaderRow {
   readonly rank: number;
 }
 
-const coverageColumns = ['symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'] as const;
+const coverageColumns = ['symbol', 'day', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'] as const;
 
 /** The tables with the rows of records, and the columns that their checksum covers, in this order. */
 export const journalRowColumns = {
-  journal_ticks: ['record_id', 'symbol', 'day', 'part', 'n', 't', 'p'],
+  journal_ticks: ['record_id', 'symbol', 'day', 'n', 't', 'p'],
   journal_coverage: ['record_id', ...coverageColumns],
-  journal_withdrawn: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to'],
+  journal_withdrawn: ['record_id', 'symbol', 'day', 't_from', 't_to'],
   journal_rejected: ['record_id', 'run_id', 'symbol', 'at', 'reason', 'raw'],
   journal_markets: ['record_id', 'observed_at', 'payload'],
-  journal_books: ['record_id', 'symbol', 'day', 'part', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
+  journal_books: ['record_id', 'symbol', 'day', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
   journal_book_coverage: ['record_id', 'symbol', 'at', 'snapshots'],
-  journal_series: ['record_id', 'dataset', 'symbol', 'day', 'part', 'n', 't', 'v'],
+  journal_series: ['record_id', 'dataset', 'symbol', 'day', 'n', 't', 'v'],
   journal_series_coverage: ['record_id', 'dataset', ...coverageColumns],
 } as const satisfies Record<string, readonly string[]>;
 
@@ -151,7 +152,6 @@ interface JournalRows {
 interface BinnedRow {
   readonly symbol: string;
   readonly day: number;
-  readonly part: number;
 }
 
 interface CoverRow extends BinnedRow, WindowRow {}
@@ -187,7 +187,8 @@ export type JournalRow<T extends JournalRowTable> = JournalRows[T] & {
 };
 
 /**
- * Reads the rows with these values of columns, of records up to `end`, in the order of acceptance.
+ * Reads the rows with these values of columns, of records up to `end`, in the order of acceptance; those of a range of symbols
+ * symbol by symbol.
  * @throws JournalDamageError if a row or the header of its record does not match its checksum
  */
 export function* readJournalRows<T extends JournalRowTable>(
@@ -195,13 +196,16 @@ export function* readJournalRows<T extends JournalRowTable>(
   table: T,
   selected: Readonly<Partial<JournalRow<T>>>,
   end: number,
+  range?: SymbolRange,
 ): Generator<JournalRow<T>> {
-  const names = Object.keys(selected);
-  const conditions = [...names.map((name) => `k.${name} = ?`), 'k.record_id <= ?'].join(' and ');
+  const names = Object.keys(selected).map((name) => `k.${name} = ?`);
+  const ofRange = range === undefined ? [] : ['k.symbol between ? and ?'];
+  const conditions = [...names, ...ofRange, 'k.record_id <= ?'].join(' and ');
   const rows = db.iterate<JournalRow<T> & StoredRow>(
     `select k.*, ${headerColumns} from ${table} k left join journal j on j.id = k.record_id
-     where ${conditions} order by k.rowid`,
+     where ${conditions} order by ${range === undefined ? '' : 'k.symbol, '}k.rowid`,
     ...(Object.values(selected) as JournalValue[]),
+    ...(range === undefined ? [] : [range.from, range.to]),
     end,
   );
   for (const row of rows) {

@@ -1,13 +1,13 @@
-import { computePartNumber } from '../../base/symbol-name.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
+import type { DayPart } from '../format/day-parts.ts';
 import { packTexts, unpackTexts } from '../format/packed-texts.ts';
 import { type SeriesChunk, type SeriesRows, splitSeriesByDay } from '../format/series.ts';
 import { listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Database } from './database.ts';
-import { appendHeader, deleteBins, type JournalBin, ticksPerCoveredDay } from './journal.ts';
+import { appendHeader, deleteParts, ticksPerCoveredDay } from './journal.ts';
 import { assertRowCount, type JournalIndex } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import {
@@ -44,11 +44,10 @@ export function appendSeries(state: State, records: readonly SeriesRecord[]): vo
   });
 }
 
-function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void {
+function appendSeriesRecord({ db }: State, record: SeriesRecord): void {
   const { runId, dataset, symbol, observedAt, origin, rank, rows, rejected } = record;
   // No publish would ever consume an empty record.
   if (rows.t.length + rejected.length + record.covered.length === 0) return;
-  const part = computePartNumber(symbol, identity.parts);
   const days = [...splitSeriesByDay(rows)];
   const covered = record.covered.flatMap(({ from, to, fetchedAt, evidence }) =>
     splitByDay({ from, to }).map((piece) => ({ ...piece, fetchedAt, evidence })),
@@ -61,11 +60,11 @@ function appendSeriesRecord({ db, identity }: State, record: SeriesRecord): void
   );
   for (const { day, ...piece } of days) {
     const { t } = piece;
-    const row = [id, dataset, symbol, day, part, t.length, toBytes(t), packColumns(piece)];
+    const row = [id, dataset, symbol, day, t.length, toBytes(t), packColumns(piece)];
     insertJournalRow(db, 'journal_series', header, row);
   }
   for (const { from, to, fetchedAt, evidence } of covered) {
-    const row = [id, dataset, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence];
+    const row = [id, dataset, symbol, floorToDay(from), from, to, fetchedAt, origin, evidence];
     insertJournalRow(db, 'journal_series_coverage', header, row);
   }
   if (days.length + covered.length > 0) ensureSymbol(db, symbol, observedAt);
@@ -111,7 +110,7 @@ export function readSeriesLoad(db: Database): number {
   return rows.reduce((sum, { dataset, n }) => sum + n * ticksPerRow(dataset), ticksPerCoveredDay * windows);
 }
 
-/** The journaled rows and coverage of one (day, part), by dataset. */
+/** The journaled rows and coverage of one part, by dataset. */
 interface JournaledSeries {
   readonly dataset: SeriesDataset;
   readonly chunks: readonly SeriesChunk[];
@@ -119,15 +118,15 @@ interface JournaledSeries {
 }
 
 /**
- * Reads the rows and the coverage of one bin in the order of acceptance, by dataset.
+ * Reads the rows and the coverage of one part by dataset, those of each symbol in the order of acceptance.
  * @throws JournalDamageError
  */
-export function readSeriesBin(db: Database, bin: JournalBin, index: JournalIndex): JournaledSeries[] {
-  const { day, part } = bin;
-  const rows = [...readJournalRows(db, 'journal_series', { day, part }, index.end)];
-  assertRowCount(index, 'journal_series', bin, rows.length);
-  const windows = [...readJournalRows(db, 'journal_series_coverage', { day, part }, index.end)];
-  assertRowCount(index, 'journal_series_coverage', bin, windows.length);
+export function readPartSeries(db: Database, part: DayPart, index: JournalIndex): JournaledSeries[] {
+  const { day } = part;
+  const rows = [...readJournalRows(db, 'journal_series', { day }, index.end, part)];
+  assertRowCount(index, 'journal_series', part, rows.length);
+  const windows = [...readJournalRows(db, 'journal_series_coverage', { day }, index.end, part)];
+  assertRowCount(index, 'journal_series_coverage', part, windows.length);
   const names = new Set([...rows, ...windows].map(({ dataset }) => dataset));
   return [...names].sort().map((name) => {
     const bySymbol = Map.groupBy(
@@ -148,5 +147,5 @@ function toSeriesChunk(row: JournalRow<'journal_series'>): SeriesChunk {
 }
 
 /** Deletes published rows, inside the publish's transaction, before the journal's records are deleted. */
-export const consumeSeries = (db: Database, bins: readonly JournalBin[], end: number): void =>
-  deleteBins(db, ['journal_series', 'journal_series_coverage'], bins, end);
+export const consumeSeries = (db: Database, parts: readonly DayPart[], end: number): void =>
+  deleteParts(db, ['journal_series', 'journal_series_coverage'], parts, end);

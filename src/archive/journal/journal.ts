@@ -2,11 +2,12 @@ import { zstdCompressSync } from 'node:zlib';
 import { seek } from '../../base/binary-search.ts';
 import { pushTo } from '../../base/push-to.ts';
 import { findSource } from '../../base/source-name.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
+import type { SymbolRange } from '../../base/symbol-range.ts';
 import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
 import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
+import type { DayPart } from '../format/day-parts.ts';
 import type { MarketFacts, SymbolFacts } from '../format/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
 import { isOutside } from '../format/price-law.ts';
@@ -61,7 +62,6 @@ interface MarketsRecord {
 export function appendTicks(state: State, records: readonly TickRecord[]): void {
   const { db } = state;
   db.transaction(() => {
-    const { parts } = state.identity;
     const byRun = new Map<string, { fetched: number; quarantined: number }>();
     const names = state.identity.sources.map(({ name }) => name);
     const outside = new Set<string | null>();
@@ -69,7 +69,7 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       if (record.origin !== 'import') {
         if (record.ticks.p.some(isOutside)) outside.add(findSource(record.symbol, names));
       }
-      appendTickRecord(state, parts, record);
+      appendTickRecord(state, record);
       const counts = byRun.get(record.runId) ?? { fetched: 0, quarantined: 0 };
       counts.fetched += record.ticks.t.length + record.rejected.length;
       counts.quarantined += record.rejected.length;
@@ -96,13 +96,12 @@ function notePricesOutside(db: Database, source: string | null): void {
   if (getMeta(db, key) !== 'published') setMeta(db, key, 'journaled');
 }
 
-function appendTickRecord(state: State, parts: number, record: TickRecord): void {
+function appendTickRecord(state: State, record: TickRecord): void {
   const { db } = state;
   const { symbol, runId, origin } = record;
   // No publish would ever consume an empty record.
   const { withdrawn = [] } = record;
   if (record.ticks.t.length + record.covered.length + record.rejected.length + withdrawn.length === 0) return;
-  const part = computePartNumber(symbol, parts);
   const days = [...splitTicksByDay(record.ticks)];
   const coverPieces = record.covered.flatMap(({ fetchedAt, evidence, ...w }) =>
     splitByDay(w).map((piece) => ({ ...piece, fetchedAt, evidence })),
@@ -130,14 +129,14 @@ function appendTickRecord(state: State, parts: number, record: TickRecord): void
     days.length + coverPieces.length + withdrawnPieces.length,
   );
   for (const { day, t, p } of days) {
-    insertJournalRow(db, 'journal_ticks', header, [id, symbol, day, part, t.length, toBytes(t), toBytes(p)]);
+    insertJournalRow(db, 'journal_ticks', header, [id, symbol, day, t.length, toBytes(t), toBytes(p)]);
   }
   for (const { from, to, fetchedAt, evidence } of coverPieces) {
-    const values = [id, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence];
+    const values = [id, symbol, floorToDay(from), from, to, fetchedAt, origin, evidence];
     insertJournalRow(db, 'journal_coverage', header, values);
   }
   for (const { from, to } of withdrawnPieces) {
-    insertJournalRow(db, 'journal_withdrawn', header, [id, symbol, floorToDay(from), part, from, to]);
+    insertJournalRow(db, 'journal_withdrawn', header, [id, symbol, floorToDay(from), from, to]);
   }
   if (record.ticks.t.length + record.covered.length > 0) {
     ensureSymbol(db, symbol, observedAt);
@@ -261,29 +260,16 @@ export function computeTickLoad({ ticks, rejected, covered, withdrawn = [] }: Ti
   return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
 }
 
-export interface JournalBin {
-  readonly day: number;
-  readonly part: number;
-}
-
-/** Deletes the rows of bins in records up to `end`. Must run inside a transaction. */
-export function deleteBins(db: Database, tables: readonly string[], bins: readonly JournalBin[], end: number): void {
-  for (const { day, part } of bins)
+/** Deletes the rows of parts in records up to `end`. Must run inside a transaction. */
+export function deleteParts(db: Database, tables: readonly string[], parts: readonly DayPart[], end: number): void {
+  for (const { day, from, to } of parts)
     for (const table of tables)
-      db.run(`delete from ${table} where day = ? and part = ? and record_id <= ?`, day, part, end);
+      db.run(`delete from ${table} where day = ? and symbol between ? and ? and record_id <= ?`, day, from, to, end);
 }
 
-export const toBinKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
-
-/** The bins sorted, each once. */
-export function sortBins(bins: readonly JournalBin[]): JournalBin[] {
-  const byKey = new Map(bins.map(({ day, part }) => [toBinKey({ day, part }), { day, part }]));
-  return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
-}
-
-/** Reads the ticks of one bin in the order of acceptance. @throws JournalDamageError */
-export const readBinTicks = (db: Database, { day, part }: JournalBin, end: number): TickChunk[] =>
-  readTickChunks(db, { day, part }, end);
+/** Reads the ticks of one part, those of each symbol in the order of acceptance. @throws JournalDamageError */
+export const readPartTicks = (db: Database, part: DayPart, end: number): TickChunk[] =>
+  readTickChunks(db, { day: part.day }, end, part);
 
 /** Reads the journaled ticks of one symbol and day in the order of acceptance. @throws JournalDamageError */
 export const readSymbolDayTicks = (db: Database, symbol: string, day: number, end: number): TickChunk[] =>
@@ -291,11 +277,12 @@ export const readSymbolDayTicks = (db: Database, symbol: string, day: number, en
 
 const readTickChunks = (
   db: Database,
-  selected: Partial<JournalBin & { readonly symbol: string }>,
+  selected: { readonly day: number; readonly symbol?: string },
   end: number,
+  range?: SymbolRange,
 ): TickChunk[] =>
   Array.from(
-    readJournalRows(db, 'journal_ticks', selected, end),
+    readJournalRows(db, 'journal_ticks', selected, end, range),
     ({ symbol, t, p, head_run_id: runId, head_observed_at: observedAt, head_rank: rank }): TickChunk => {
       return { symbol, t: toDoubles(t), p: toDoubles(p), runId, observedAt, rank };
     },
@@ -338,18 +325,18 @@ export function includeJournaledTicks(db: Database, facts: SymbolFacts): SymbolF
 }
 
 /**
- * Reads the coverage of one bin by symbol, minus later withdrawals up to `end`, and the number of rows read.
+ * Reads the coverage of one part by symbol, minus later withdrawals up to `end`, and the number of rows read.
  * @throws JournalDamageError
  */
-export function readBinCoverage(
+export function readPartClaims(
   db: Database,
-  bin: JournalBin,
+  part: DayPart,
   end: number,
 ): { readonly covered: Map<string, CoveredWindow[]>; readonly rows: number } {
-  const withdrawals = readWithdrawals(db, bin, end);
+  const withdrawals = readWithdrawals(db, part, end);
   const bySymbol = new Map<string, CoveredWindow[]>();
   let count = 0;
-  for (const row of readJournalRows(db, 'journal_coverage', { day: bin.day, part: bin.part }, end)) {
+  for (const row of readJournalRows(db, 'journal_coverage', { day: part.day }, end, part)) {
     count++;
     const later = withdrawals.get(row.symbol)?.filter(({ recordId }) => recordId > row.record_id) ?? [];
     const window = toCoveredWindow(row);
@@ -364,16 +351,12 @@ interface Withdrawal extends DatedWindow {
 }
 
 /**
- * Reads the withdrawals of one bin by symbol. They apply to published coverage before the bin's coverage is added.
+ * Reads the withdrawals of one part by symbol. They apply to published coverage before the journaled coverage is added.
  * @throws JournalDamageError
  */
-export function readWithdrawals(
-  db: Database,
-  { day, part }: JournalBin,
-  end: number,
-): ReadonlyMap<string, readonly Withdrawal[]> {
+export function readWithdrawals(db: Database, part: DayPart, end: number): ReadonlyMap<string, readonly Withdrawal[]> {
   const withdrawals = Array.from(
-    readJournalRows(db, 'journal_withdrawn', { day, part }, end),
+    readJournalRows(db, 'journal_withdrawn', { day: part.day }, end, part),
     ({ symbol, record_id: recordId, t_from: from, t_to: to, head_observed_at: at }) => ({
       symbol,
       window: { recordId, from, to, at },
@@ -390,9 +373,17 @@ export const readJournaledWithdrawals = (db: Database): PublishedWithdrawal[] =>
      from journal_withdrawn w join journal j on j.id = w.record_id`,
   );
 
-export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & { readonly ticks: number })[] =>
-  db.all(
-    `select k.day, k.part, sum(k.n) as ticks from journal_ticks k join journal j on j.id = k.record_id
-     where j.run_id = ? group by k.day, k.part order by k.day, k.part`,
+/** A UTC day and symbol with journaled ticks, and their number. */
+export interface JournaledSymbolDay {
+  readonly day: number;
+  readonly symbol: string;
+  readonly ticks: number;
+}
+
+/** Lists the days and symbols with journaled ticks, of one run or of all, sorted by day. */
+export const listJournaledSymbolDays = (db: Database, runId: string | null = null): JournaledSymbolDay[] =>
+  db.all<JournaledSymbolDay & Record<string, string | number>>(
+    `select k.day, k.symbol, sum(k.n) as ticks from journal_ticks k join journal j on j.id = k.record_id
+     where ?1 is null or j.run_id = ?1 group by k.day, k.symbol order by k.day`,
     runId,
   );

@@ -1,9 +1,9 @@
 /** A state of any other schema is refused. Every change of the tables raises it. */
-export const schemaVersion = 13;
+export const schemaVersion = 14;
 
 /**
  * The state database, one SQLite file in WAL mode with full sync. Days are UTC midnights in epoch milliseconds, other times
- * are epoch milliseconds. `t_to` is excluded. A `part` is the number of a part file of its day.
+ * are epoch milliseconds. `t_to` is excluded.
  *
  * The `journal*` tables hold accepted data that is not yet published. `coverage`, `precedence` and the tick counts of
  * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
@@ -40,29 +40,29 @@ create table journal (
   requested_from integer, requested_to integer, observed_at integer not null, origin text not null, rank integer not null,
   rows integer not null, checksum integer not null
 );
--- Its ticks, split by day and part, so that a publish finds those of one part file: n times and prices.
+-- Its ticks, split by day: n times and prices. Here and below, a publish finds the rows of a part by its range of symbols.
 create table journal_ticks (
-  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null,
   n integer not null, t blob not null, p blob not null, checksum integer not null
 );
-create index journal_ticks_bin on journal_ticks (day, part, id);
+create index journal_ticks_bin on journal_ticks (day, symbol, id);
 create index journal_ticks_record on journal_ticks (record_id);
 create index journal_ticks_symbol on journal_ticks (symbol, day, record_id);
 -- The window that it covers, split by day. evidence: see format/coverage.ts.
 create table journal_coverage (
-  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null,
   t_from integer not null, t_to integer not null, fetched_at integer not null, origin text not null,
   evidence text not null, checksum integer not null
 );
-create index journal_coverage_bin on journal_coverage (day, part, id);
+create index journal_coverage_bin on journal_coverage (day, symbol, id);
 create index journal_coverage_record on journal_coverage (record_id);
 create index journal_coverage_symbol on journal_coverage (symbol);
 -- Withdrawals, split by day. They remove published coverage and that of earlier records.
 create table journal_withdrawn (
-  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null,
   t_from integer not null, t_to integer not null, checksum integer not null
 );
-create index journal_withdrawn_bin on journal_withdrawn (day, part, id);
+create index journal_withdrawn_bin on journal_withdrawn (day, symbol, id);
 create index journal_withdrawn_record on journal_withdrawn (record_id);
 create index journal_withdrawn_symbol on journal_withdrawn (symbol);
 -- Rejected input, as received.
@@ -76,11 +76,11 @@ create table journal_markets (
 );
 -- Order book snapshots, one row each. Price and quantity of its n levels, bids first, each side best first.
 create table journal_books (
-  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null,
   t integer not null, observed_at integer not null, bids integer not null, n integer not null, price blob not null,
   quantity blob not null, checksum integer not null
 );
-create index journal_books_bin on journal_books (day, part, id);
+create index journal_books_bin on journal_books (day, symbol, id);
 create index journal_books_record on journal_books (record_id);
 -- Responses of the order book route: each covers its moment. snapshots: the number of snapshots that it returned.
 create table journal_book_coverage (
@@ -92,17 +92,17 @@ create index journal_book_coverage_record on journal_book_coverage (record_id);
 -- texts as JSON.
 create table journal_series (
   id integer primary key, record_id integer not null, dataset text not null, symbol text not null, day integer not null,
-  part integer not null, n integer not null, t blob not null, v blob not null, checksum integer not null
+  n integer not null, t blob not null, v blob not null, checksum integer not null
 );
-create index journal_series_bin on journal_series (day, part, id);
+create index journal_series_bin on journal_series (day, symbol, id);
 create index journal_series_record on journal_series (record_id);
 -- Windows that responses or files with rows of a series cover, split by day.
 create table journal_series_coverage (
   id integer primary key, record_id integer not null, dataset text not null, symbol text not null, day integer not null,
-  part integer not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
+  t_from integer not null, t_to integer not null, fetched_at integer not null,
   origin text not null, evidence text not null, checksum integer not null
 );
-create index journal_series_coverage_bin on journal_series_coverage (day, part, id);
+create index journal_series_coverage_bin on journal_series_coverage (day, symbol, id);
 create index journal_series_coverage_record on journal_series_coverage (record_id);
 
 -- Windows of the last nights in which a response had no ticks although others reached it: see collector/proof.

@@ -26,15 +26,10 @@ import { type RecordedDamage, readRecordedDamage } from './published-files.ts';
 import { isRunOver } from './runs.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 
-/** Properties of an archive that are fixed when it is created. Of several sources, more can be added. */
-interface ArchiveIdentity extends ArchiveOwner {
-  readonly parts: number;
-}
-
 export interface State {
   readonly db: Database;
   /** The current identity. It can change while the archive is empty. */
-  readonly identity: ArchiveIdentity;
+  readonly identity: ArchiveOwner;
   /** The last committed generation; 0 before the first. */
   generation(): number;
   /**
@@ -76,7 +71,7 @@ export function openState(
     return {
       db,
       get identity() {
-        return { upstream: getMeta(db, 'upstream')!, sources: readSources(db), parts: Number(getMeta(db, 'parts')) };
+        return { upstream: getMeta(db, 'upstream')!, sources: readSources(db) };
       },
       generation: () => Number(getMeta(db, 'generation')),
       readPublishedTicks,
@@ -154,11 +149,11 @@ export function changeIdentity({ db }: State, identity: NewIdentity): void {
   db.transaction(() => {
     if (getMeta(db, 'generation') !== '0' || db.one('select 1 from journal limit 1') !== undefined) return;
     const known = readSources(db);
-    const { sources = [], parts } = identity;
+    const { sources = [] } = identity;
     // Sources are added and removed one by one, since what was collected of one of them stays.
-    if (known.length > 0 && sources.length > 0) setMeta(db, 'parts', String(parts));
+    if (known.length > 0 && sources.length > 0) return;
     // Symbols that were recorded would change their meaning.
-    else if (known.length > 0 === sources.length > 0 || !hasCollected(db)) writeIdentity(db, identity);
+    if (known.length > 0 === sources.length > 0 || !hasCollected(db)) writeIdentity(db, identity);
   });
 }
 
@@ -176,7 +171,7 @@ export const hasJournaledRows = (db: Database): boolean => hasRowsIn(db, ['journ
 const sourcesKey = 'sources';
 
 /** Values that an empty state has too. */
-const kept = ['schema_version', 'upstream', sourcesKey, 'parts', commitIdKey, manifestHashKey, manifestPartsKey];
+const kept = ['schema_version', 'upstream', sourcesKey, commitIdKey, manifestHashKey, manifestPartsKey];
 
 /**
  * Empties a state except for its identity, its open intent and what that records, so that it can be rebuilt. Part of a
@@ -193,12 +188,11 @@ export function clearState(db: Database): void {
 }
 
 /** The identity of a new state; without sources it is that of one service. */
-type NewIdentity = Omit<ArchiveIdentity, 'sources'> & Partial<Pick<ArchiveIdentity, 'sources'>>;
+type NewIdentity = Omit<ArchiveOwner, 'sources'> & Partial<Pick<ArchiveOwner, 'sources'>>;
 
-function writeIdentity(db: Database, { upstream, sources = [], parts }: NewIdentity): void {
+function writeIdentity(db: Database, { upstream, sources = [] }: NewIdentity): void {
   setMeta(db, 'upstream', upstream);
   setMeta(db, sourcesKey, JSON.stringify(sources));
-  setMeta(db, 'parts', String(parts));
 }
 
 /** Reads the sources of an archive, sorted by name; none for an archive of one service. */

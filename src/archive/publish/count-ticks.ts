@@ -1,11 +1,9 @@
 import { DamageError } from '../../base/errors.ts';
-import { formatDay } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import type { LostWindow } from '../format/coverage.ts';
-import { findDayPart, getPartCount } from '../format/day-parts.ts';
-import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows, type PublishedFile } from '../format/manifest.ts';
+import { findSymbolFile } from '../format/day-parts.ts';
+import type { Manifest, PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import {
   addTallies,
@@ -16,7 +14,12 @@ import {
   type PartColumns,
   type RunTally,
 } from '../format/tick-columns.ts';
-import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
+import {
+  type JournaledSymbolDay,
+  listJournaledSymbolDays,
+  readJournalEnd,
+  readSymbolDayTicks,
+} from '../journal/journal.ts';
 import { isJournalDamage } from '../journal/journal-rows.ts';
 import { openDayPrecedence } from '../journal/precedence-store.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
@@ -29,10 +32,8 @@ import { decodePublished, readPublishedFile } from '../read-published-file.ts';
 export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[]): number[] {
   const manifest = archive.readManifest();
   const counts = new Map<LostWindow, number>();
-  const toPath = ({ symbol, from }: LostWindow): string =>
-    toDayPath('ticks', floorToDay(from), findDayPart(manifest, symbol, floorToDay(from)));
-  for (const [path, windows] of Map.groupBy(lost, toPath)) {
-    const file = findFileWithRows(manifest, 'ticks', path);
+  const findFile = ({ symbol, from }: LostWindow) => findSymbolFile(manifest, 'ticks', symbol, floorToDay(from));
+  for (const [file, windows] of Map.groupBy(lost, findFile)) {
     if (file === undefined) continue;
     const getTimes = indexTickTimes(readPublishedTicks(archive, file));
     for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
@@ -43,6 +44,23 @@ export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[
 /** Reads a part file; empty if there is none. @throws DamageError if it is damaged */
 export const readPublishedTicks = (archive: Archive, file: PublishedFile | undefined): PartColumns =>
   file === undefined ? emptyPart : decodePublished(file.path, () => decodeTicks(readPublishedFile(archive, file)));
+
+/** The journaled symbols of a day, and the published file with their ticks; undefined if there is none. */
+interface JournaledFile {
+  readonly day: number;
+  readonly file: PublishedFile | undefined;
+  readonly symbols: readonly JournaledSymbolDay[];
+}
+
+/** Groups journaled symbols by the published file that has their ticks. */
+export const groupByFile = (manifest: Manifest, journaled: readonly JournaledSymbolDay[]): JournaledFile[] =>
+  [...Map.groupBy(journaled, ({ day }) => day)].flatMap(([day, ofDay]) =>
+    [...Map.groupBy(ofDay, ({ symbol }) => findSymbolFile(manifest, 'ticks', symbol, day))].map(([file, symbols]) => ({
+      day,
+      file,
+      symbols,
+    })),
+  );
 
 /** Maximum number of attempts if publishes intervene. After that, the last count is returned. */
 const countAttemptsMax = 5;
@@ -66,19 +84,15 @@ function tallyJournaledTicksOnce(archive: Archive, runId: string): RunTally {
   const end = readJournalEnd(db);
   const manifest = archive.readManifest();
   let total: RunTally = { ...noTicks };
-  for (const { day, part, ticks } of countRunTicksByBin(db, runId)) {
+  for (const { day, file, symbols } of groupByFile(manifest, listJournaledSymbolDays(db, runId))) {
     try {
-      const chunks = readBinTicks(db, { day, part }, end);
-      const ownSymbols = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
-      const path = toDayPath('ticks', day, part % getPartCount(manifest, formatDay(day)));
-      const file = findFileWithRows(manifest, 'ticks', path);
       const old = readPublishedTicks(archive, file);
-      const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
-      const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));
+      const chunks = symbols.flatMap(({ symbol }) => readSymbolDayTicks(db, symbol, day, end));
+      const { tallies } = mergePart(old, chunks, openDayPrecedence(db, day));
       total = addTallies(total, tallies.get(runId)!);
     } catch (error) {
       if (!(error instanceof DamageError) && !isJournalDamage(error)) throw error;
-      total = { ...total, accepted: total.accepted + ticks };
+      total = { ...total, accepted: symbols.reduce((sum, { ticks }) => sum + ticks, total.accepted) };
     }
   }
   return total;

@@ -1,6 +1,7 @@
 import { DamageError } from '../../base/errors.ts';
 import { pushTo } from '../../base/push-to.ts';
-import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { findSymbolRange, isInRange, type SymbolRange } from '../../base/symbol-range.ts';
 import { formatDay } from '../../base/time.ts';
 import { floorToDay, overlaps } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
@@ -14,6 +15,7 @@ import {
   datasets,
   isSplitBySymbol,
 } from '../format/datasets.ts';
+import type { PartKey } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type MarketRow, marketColumns, mergeMarkets } from '../format/market.ts';
@@ -22,7 +24,6 @@ import { overlayBookCoverage } from '../format/order-book.ts';
 import type { SeriesConflict } from '../format/series.ts';
 import { listFactColumns, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Conflict } from '../format/tick-columns.ts';
-import type { JournalBin } from '../journal/journal.ts';
 import type { BookResponse } from '../journal/journal-books.ts';
 import { readMarketPolls } from '../journal/journal-markets.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
@@ -45,7 +46,7 @@ export function readTableRows(
   archive: Archive,
   base: Manifest,
   dataset: TableName,
-  { day, part }: JournalBin,
+  { day, part }: PartKey,
 ): CellValue[][] {
   const file = findFileWithRows(base, dataset, toDayPath(dataset, day, isSplitBySymbol(dataset) ? part : 0));
   if (file === undefined) return [];
@@ -57,7 +58,7 @@ export function stageTable(
   archive: Archive,
   stage: Stage,
   dataset: TableName,
-  { day, part }: JournalBin,
+  { day, part }: PartKey,
   rows: readonly CellValue[][],
 ): void {
   if (rows.length === 0) return;
@@ -67,6 +68,8 @@ export function stageTable(
     const index = columns.findIndex((column) => column.name === name);
     return rows.map((row) => row[index]!);
   };
+  const symbols = valuesOf('symbol').filter((symbol) => symbol !== null) as string[];
+  const range = findSymbolRange(symbols);
   const statistics: FileStatistics = {
     date: formatDay(day),
     rows: rows.length,
@@ -74,6 +77,8 @@ export function stageTable(
     // If the end is excluded, the last moment is the millisecond before.
     t_max: (valuesOf(time.last) as number[]).reduce((a, b) => Math.max(a, b)) - (time.isLastIncluded ? 0 : 1),
     symbols: new Set(valuesOf('symbol')).size,
+    symbol_from: range?.from ?? null,
+    symbol_to: range?.to ?? null,
   };
   const bytes = encodeRows(columns, rows, archive.groupRows);
   const keyAt = createRowKeyReader(dataset, rows);
@@ -87,7 +92,7 @@ export type DayCoverage = Readonly<Record<CoveredDataset, Map<string, PublishedC
  * Reads the published coverage of a UTC day, of the symbols of a part; `day` is its midnight in epoch ms.
  * @throws DamageError if the file is damaged
  */
-export const readPartCoverage = (archive: Archive, base: Manifest, bin: JournalBin): DayCoverage =>
+export const readPartCoverage = (archive: Archive, base: Manifest, bin: PartKey): DayCoverage =>
   parseCoverageRows(readTableRows(archive, base, 'coverage', bin));
 
 /** Reads one file of coverage. @throws DamageError if it is damaged */
@@ -96,11 +101,11 @@ export const readCoverageFile = (archive: Archive, file: PublishedFile): DayCove
     decodePublished(file.path, () => decodeRows(datasets.coverage.columns, readPublishedFile(archive, file))),
   );
 
-export const pickPartCoverage = (coverage: DayCoverage, part: number, parts: number): DayCoverage =>
+export const pickPartCoverage = (coverage: DayCoverage, range: SymbolRange): DayCoverage =>
   Object.fromEntries(
     coveredDatasets.map((dataset) => [
       dataset,
-      new Map([...coverage[dataset]].filter(([symbol]) => computePartNumber(symbol, parts) === part)),
+      new Map([...coverage[dataset]].filter(([symbol]) => isInRange(range, symbol))),
     ]),
   ) as DayCoverage;
 
@@ -159,7 +164,7 @@ export const toCoverageRows = (coverage: DayCoverage): CellValue[][] =>
   );
 
 /** Reads the published conflicts of a UTC day and part. @throws DamageError if the file is damaged */
-export const readPartConflicts = (archive: Archive, base: Manifest, bin: JournalBin): Conflict[] =>
+export const readPartConflicts = (archive: Archive, base: Manifest, bin: PartKey): Conflict[] =>
   parseConflictRows(readTableRows(archive, base, 'conflicts', bin));
 
 export const parseConflictRows = (rows: readonly (readonly CellValue[])[]): Conflict[] =>

@@ -176,9 +176,11 @@ function joinFileStatistics(a: FileStatistics | undefined, b: FileStatistics): F
   return {
     date: b.date,
     rows: a.rows + b.rows,
-    symbols: a.symbols + b.symbols,
     t_min: Math.min(a.t_min!, b.t_min!),
     t_max: Math.max(a.t_max!, b.t_max!),
+    symbols: a.symbols + b.symbols,
+    symbol_from: a.symbol_from,
+    symbol_to: b.symbol_to,
   };
 }
 
@@ -197,6 +199,8 @@ export interface FileStatistics {
   readonly t_min: number | null;
   readonly t_max: number | null;
   readonly symbols: number;
+  readonly symbol_from: string | null;
+  readonly symbol_to: string | null;
 }
 
 /** Computes the statistics of a part with at least one row; `day` is its UTC midnight in epoch ms. */
@@ -209,7 +213,15 @@ export function computeFileStatistics(day: number, { symbols, offsets, t }: Time
     min = Math.min(min, t[offsets[s]!]!);
     max = Math.max(max, t[offsets[s + 1]! - 1]!);
   }
-  return { date: formatDay(day), rows: t.length, t_min: min, t_max: max, symbols: symbols.length };
+  return {
+    date: formatDay(day),
+    rows: t.length,
+    t_min: min,
+    t_max: max,
+    symbols: symbols.length,
+    symbol_from: symbols[0]!,
+    symbol_to: symbols.at(-1)!,
+  };
 }
 
 /** @param keyAt returns the sort key of a row */

@@ -1,28 +1,24 @@
+import { findFirstIndex } from '../../base/binary-search.ts';
 import { joinLists, pushTo } from '../../base/push-to.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { findRange, isInRange, type SymbolRange } from '../../base/symbol-range.ts';
 import { floorToDay, splitByDay } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
+import { type DayPart, type DayPartLookup, sortParts } from '../format/day-parts.ts';
 import type { Precedence } from '../format/precedence.ts';
 import { createEmptySeries, type SeriesChunk, type SeriesRows } from '../format/series.ts';
 import type { SeriesDataset } from '../format/series-datasets.ts';
 import { emptyPart, type TickChunk } from '../format/tick-columns.ts';
 import type { DatedWindow } from '../format/withdrawals.ts';
 import type { Database } from '../journal/database.ts';
-import {
-  appendTicks,
-  type JournalBin,
-  readBinCoverage,
-  readBinTicks,
-  readWithdrawals,
-  sortBins,
-  toBinKey,
-} from '../journal/journal.ts';
-import { assertRowCount, type JournalIndex, listTickBins } from '../journal/journal-check.ts';
+import { appendTicks, readPartClaims, readPartTicks, readWithdrawals } from '../journal/journal.ts';
+import { assertRowCount, type JournalIndex, listTickParts } from '../journal/journal-check.ts';
 import { appendSeries } from '../journal/journal-series.ts';
 import { addFetchedTicks } from '../journal/runs.ts';
 import { addSeriesCounts } from '../journal/series-counts.ts';
 import type { State } from '../journal/state.ts';
 import { ensureSymbol } from '../journal/symbol-store.ts';
+import type { DayRowsSource } from './day-part-choice.ts';
 import {
   listSpilledDays,
   openSpillReader,
@@ -43,7 +39,7 @@ export interface ImportBuffer {
 }
 
 /** Rows and coverage of some datasets for the next publish. */
-interface Intake<D extends 'ticks' | SeriesDataset> {
+interface Intake<D extends 'ticks' | SeriesDataset> extends DayRowsSource {
   /** Number of entries in memory, each of a few hundred bytes. */
   readonly entries: number;
   readonly rows: number;
@@ -56,19 +52,18 @@ interface Intake<D extends 'ticks' | SeriesDataset> {
    * interrupted import another publish would publish it without them.
    */
   addCoverage(dataset: D, symbol: string, window: CoveredWindow): void;
-  /** The (day, part) pairs with rows or coverage. */
-  listBins(): readonly JournalBin[];
-  readBin(bin: JournalBin): readonly IntakeEntry<D>[];
+  /** The rows and the coverage of a part, by dataset. */
+  readPart(part: DayPart): readonly IntakeEntry<D>[];
   /**
    * Records in the state what the publish merged, and journals the rest (nothing is merged into a damaged part file).
    * Runs in the publish's transaction.
    */
-  commitTo(state: State, mergedBins: readonly JournalBin[]): void;
+  commitTo(state: State, merged: readonly DayPart[]): void;
   /** Journals everything, in several transactions, if no publish can merge it. */
   journalTo(state: State): void;
 }
 
-/** Rows and coverage of one dataset, UTC day and part. */
+/** Rows and coverage of one dataset and UTC day, of all symbols or of those of a part. */
 interface IntakeEntry<D> {
   readonly dataset: D;
   readonly chunks: readonly SpilledChunk[];
@@ -77,24 +72,21 @@ interface IntakeEntry<D> {
 }
 
 interface OpenEntry<D> extends IntakeEntry<D> {
-  readonly chunks: SpilledChunk[];
+  chunks: SpilledChunk[];
+  /** Whether the chunks are sorted by symbol, those of a symbol in the order in which they were added. */
+  isSorted: boolean;
   readonly covered: Map<string, CoveredWindow[]>;
 }
 
 /** @param rank precedence of the rows, see archive/format/merge.ts */
-export const openImportBuffer = (runId: string, rank: Precedence['rank'], parts: number): ImportBuffer => ({
-  ticks: openIntake(runId, rank, parts),
-  series: openIntake(runId, rank, parts),
+export const openImportBuffer = (runId: string, rank: Precedence['rank']): ImportBuffer => ({
+  ticks: openIntake(runId, rank),
+  series: openIntake(runId, rank),
   rank,
 });
 
-function openIntake<D extends 'ticks' | SeriesDataset>(
-  runId: string,
-  rank: Precedence['rank'],
-  parts: number,
-): Intake<D> {
-  const byKey = new Map<string, { readonly bin: JournalBin; readonly byDataset: Map<D, OpenEntry<D>> }>();
-  const partBySymbol = new Map<string, number>();
+function openIntake<D extends 'ticks' | SeriesDataset>(runId: string, rank: Precedence['rank']): Intake<D> {
+  const byDay = new Map<number, Map<D, OpenEntry<D>>>();
   const seen = new Map<string, number>();
   let entries = 0;
   let rows = 0;
@@ -102,12 +94,9 @@ function openIntake<D extends 'ticks' | SeriesDataset>(
   function openEntry(dataset: D, day: number, symbol: string, seenAt: number): OpenEntry<D> {
     seen.set(symbol, Math.min(seen.get(symbol) ?? seenAt, seenAt));
     entries++;
-    const part = partBySymbol.get(symbol) ?? computePartNumber(symbol, parts);
-    partBySymbol.set(symbol, part);
-    const bin = { day, part };
-    const { byDataset } = byKey.get(toBinKey(bin)) ?? { byDataset: new Map<D, OpenEntry<D>>() };
-    byKey.set(toBinKey(bin), { bin, byDataset });
-    const entry = byDataset.get(dataset) ?? { dataset, chunks: [], covered: new Map() };
+    const byDataset = byDay.get(day) ?? new Map<D, OpenEntry<D>>();
+    byDay.set(day, byDataset);
+    const entry = byDataset.get(dataset) ?? { dataset, chunks: [], isSorted: true, covered: new Map() };
     byDataset.set(dataset, entry);
     return entry;
   }
@@ -149,7 +138,9 @@ function openIntake<D extends 'ticks' | SeriesDataset>(
     add(dataset, { symbol, observedAt, spilled: all }) {
       for (const { day, spilled } of listSpilledDays(all)) {
         rows += spilled.rowCount;
-        openEntry(dataset, day, symbol, observedAt).chunks.push({ symbol, runId, rank, observedAt, spilled });
+        const entry = openEntry(dataset, day, symbol, observedAt);
+        entry.isSorted = false;
+        entry.chunks.push({ symbol, runId, rank, observedAt, spilled });
       }
     },
     addCoverage(dataset, symbol, window) {
@@ -158,24 +149,66 @@ function openIntake<D extends 'ticks' | SeriesDataset>(
         pushTo(covered, symbol, { ...window, ...piece });
       }
     },
-    listBins: () => [...byKey.values()].map(({ bin }) => bin),
-    readBin: (bin) => [...(byKey.get(toBinKey(bin))?.byDataset.values() ?? [])],
-    commitTo(state, mergedBins) {
+    listDays: () => byDay.keys(),
+    countRows(day) {
+      const counts = new Map<string, number>();
+      const count = (symbol: string, added: number): void => void counts.set(symbol, (counts.get(symbol) ?? 0) + added);
+      for (const { chunks, covered } of byDay.get(day)?.values() ?? []) {
+        for (const { symbol, spilled } of chunks) count(symbol, spilled.rowCount);
+        for (const [symbol, windows] of covered) count(symbol, windows.length);
+      }
+      return counts;
+    },
+    readPart: (part) =>
+      [...(byDay.get(part.day)?.values() ?? [])].map((entry) => selectRange(entry, part)).filter(hasContent),
+    commitTo(state, mergedParts) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
-      const merged = new Set(mergedBins.map(toBinKey));
+      const merged = Map.groupBy(mergedParts, ({ day }) => day);
       using spills = openSpillReader();
-      for (const [key, { byDataset }] of byKey)
-        for (const entry of byDataset.values())
-          if (merged.has(key)) countFetched(state, entry);
-          else journal(state, entry, spills);
+      for (const [day, byDataset] of byDay) {
+        const ranges = (merged.get(day) ?? []).toSorted((a, b) => compareUtf8(a.from, b.from));
+        const isMerged = (symbol: string): boolean => findRange(ranges, symbol) !== undefined;
+        for (const entry of byDataset.values()) {
+          countFetched(state, selectSymbols(entry, isMerged));
+          const rest = selectSymbols(entry, (symbol) => !isMerged(symbol));
+          if (hasContent(rest)) journal(state, rest, spills);
+        }
+      }
     },
     journalTo(state) {
       using spills = openSpillReader();
-      for (const { byDataset } of byKey.values())
+      for (const byDataset of byDay.values())
         state.db.transaction(() => {
           for (const entry of byDataset.values()) journal(state, entry, spills);
         });
     },
+  };
+}
+
+const hasContent = ({ chunks, covered }: IntakeEntry<unknown>): boolean => chunks.length + covered.size > 0;
+
+function selectSymbols<D>(
+  { dataset, chunks, covered }: OpenEntry<D>,
+  isWanted: (symbol: string) => boolean,
+): IntakeEntry<D> {
+  return {
+    dataset,
+    chunks: chunks.filter(({ symbol }) => isWanted(symbol)),
+    covered: new Map([...covered].filter(([symbol]) => isWanted(symbol))),
+  };
+}
+
+/** Selects the symbols of a range. Sorts the chunks first, so that the parts of a day need not look at all of them. */
+function selectRange<D>(entry: OpenEntry<D>, range: SymbolRange): IntakeEntry<D> {
+  if (!entry.isSorted) entry.chunks.sort((a, b) => compareUtf8(a.symbol, b.symbol));
+  entry.isSorted = true;
+  const { dataset, chunks, covered } = entry;
+  const first = findFirstIndex(0, chunks.length, (i) => compareUtf8(chunks[i]!.symbol, range.from) >= 0);
+  const end = findFirstIndex(first, chunks.length, (i) => compareUtf8(chunks[i]!.symbol, range.to) > 0);
+  return {
+    dataset,
+    chunks: chunks.slice(first, end),
+    covered: new Map([...covered].filter(([symbol]) => isInRange(range, symbol))),
   };
 }
 
@@ -190,48 +223,61 @@ export interface SeriesInput {
 
 /** Rows of series to merge, besides those of the journal. */
 export interface SeriesSource {
-  listBins(): readonly JournalBin[];
-  readBin(bin: JournalBin): readonly SeriesInput[];
+  /** The parts with rows or coverage, sorted. */
+  listParts(): readonly DayPart[];
+  readPart(part: DayPart): readonly SeriesInput[];
 }
 
 /** Ticks to merge: those of the journal, of an import, or of another archive. */
 export interface TickSource {
-  /** The (day, part) pairs with ticks or coverage, sorted. */
-  listBins(): readonly JournalBin[];
-  readChunks(bin: JournalBin): readonly (TickChunk | SpilledChunk)[];
-  readCoverage(bin: JournalBin): ReadonlyMap<string, readonly CoveredWindow[]>;
+  /** The parts with ticks or coverage, sorted. */
+  listParts(): readonly DayPart[];
+  readChunks(part: DayPart): readonly (TickChunk | SpilledChunk)[];
+  readCoverage(part: DayPart): ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Windows whose published coverage is withdrawn, by symbol, before this source's coverage is applied. */
-  readWithdrawn(bin: JournalBin): ReadonlyMap<string, readonly DatedWindow[]>;
+  readWithdrawn(part: DayPart): ReadonlyMap<string, readonly DatedWindow[]>;
 }
 
-export const createIntakeSource = ({ listBins, readBin }: Intake<'ticks'>): TickSource => ({
-  listBins,
-  readChunks: (bin) => readBin(bin)[0]?.chunks ?? [],
-  readCoverage: (bin) => readBin(bin)[0]?.covered ?? new Map(),
+/** The parts with rows or coverage of an intake. */
+const listIntakeParts = (
+  { listDays, readPart }: Intake<'ticks'> | Intake<SeriesDataset>,
+  lookup: DayPartLookup,
+): DayPart[] =>
+  sortParts([...listDays()].flatMap((day) => lookup.list(day)).filter((part) => readPart(part).length > 0));
+
+export const createIntakeSource = (intake: Intake<'ticks'>, lookup: DayPartLookup): TickSource => ({
+  listParts: () => listIntakeParts(intake, lookup),
+  readChunks: (part) => intake.readPart(part)[0]?.chunks ?? [],
+  readCoverage: (part) => intake.readPart(part)[0]?.covered ?? new Map(),
   readWithdrawn: () => new Map(),
+});
+
+export const createIntakeSeries = (intake: Intake<SeriesDataset>, lookup: DayPartLookup): SeriesSource => ({
+  listParts: () => listIntakeParts(intake, lookup),
+  readPart: intake.readPart,
 });
 
 /**
  * Reads the journal up to the end of its index. Its methods throw JournalDamageError if rows are damaged or missing.
  */
 export const createJournalSource = (db: Database, index: JournalIndex): TickSource => ({
-  listBins: () => listTickBins(index),
-  readChunks(bin) {
-    const chunks = readBinTicks(db, bin, index.end);
-    assertRowCount(index, 'journal_ticks', bin, chunks.length);
+  listParts: () => listTickParts(index),
+  readChunks(part) {
+    const chunks = readPartTicks(db, part, index.end);
+    assertRowCount(index, 'journal_ticks', part, chunks.length);
     return chunks;
   },
-  readCoverage(bin) {
-    const { covered, rows } = readBinCoverage(db, bin, index.end);
-    assertRowCount(index, 'journal_coverage', bin, rows);
+  readCoverage(part) {
+    const { covered, rows } = readPartClaims(db, part, index.end);
+    assertRowCount(index, 'journal_coverage', part, rows);
     return covered;
   },
-  readWithdrawn(bin) {
-    const withdrawals = readWithdrawals(db, bin, index.end);
+  readWithdrawn(part) {
+    const withdrawals = readWithdrawals(db, part, index.end);
     assertRowCount(
       index,
       'journal_withdrawn',
-      bin,
+      part,
       [...withdrawals.values()].reduce((sum, { length }) => sum + length, 0),
     );
     return withdrawals;
@@ -240,8 +286,8 @@ export const createJournalSource = (db: Database, index: JournalIndex): TickSour
 
 /** Combines several sources. */
 export const joinSources = (sources: readonly TickSource[]): TickSource => ({
-  listBins: () => sortBins(sources.flatMap((source) => source.listBins())),
-  readChunks: (bin) => sources.flatMap((source) => source.readChunks(bin)),
-  readCoverage: (bin) => joinLists(sources.map((source) => source.readCoverage(bin))),
-  readWithdrawn: (bin) => joinLists(sources.map((source) => source.readWithdrawn(bin))),
+  listParts: () => sortParts(sources.flatMap((source) => source.listParts())),
+  readChunks: (part) => sources.flatMap((source) => source.readChunks(part)),
+  readCoverage: (part) => joinLists(sources.map((source) => source.readCoverage(part))),
+  readWithdrawn: (part) => joinLists(sources.map((source) => source.readWithdrawn(part))),
 });

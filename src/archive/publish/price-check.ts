@@ -3,8 +3,7 @@ import { pushTo } from '../../base/push-to.ts';
 import { findSource } from '../../base/source-name.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import type { Archive } from '../archive.ts';
-import { toDayPath } from '../format/layout.ts';
-import { findFileWithRows, listFilesWithRows } from '../format/manifest.ts';
+import { listFilesWithRows } from '../format/manifest.ts';
 import { precedenceRanks } from '../format/precedence.ts';
 import {
   describeLaw,
@@ -16,17 +15,16 @@ import {
   type PricePair,
 } from '../format/price-law.ts';
 import type { Conflict, PartColumns } from '../format/tick-columns.ts';
-import { type Database, getMeta, setMeta, toSourceKey } from '../journal/database.ts';
+import { getMeta, setMeta, toSourceKey } from '../journal/database.ts';
 import { readCoverageWithoutLost, recordOwed } from '../journal/gap-records.ts';
 import {
-  type JournalBin,
+  listJournaledSymbolDays,
   pricesOutsideKey,
-  readBinTicks,
   readJournalEnd,
+  readSymbolDayTicks,
   rejectSymbolTicks,
 } from '../journal/journal.ts';
-import { readPublishedTicks } from './count-ticks.ts';
-import { groupByDayPart } from './day-part-choice.ts';
+import { groupByFile, readPublishedTicks } from './count-ticks.ts';
 import type { ImportBuffer } from './import-buffer.ts';
 
 /** Journaled ticks of one source that a publish has quarantined, because their prices are in another unit. */
@@ -190,7 +188,7 @@ function findOutsideLaw(evidence: readonly Evidence[], isHeldInside: () => boole
   return outside >= lawPricesMin && isHeldInside() ? { kind: 'outside', value: 0 } : null;
 }
 
-/** Reads one part of a day at a time. */
+/** Reads one published file at a time. */
 function compareJournaledPrices(archive: Archive, source: string | null) {
   const { db } = archive.state;
   const manifest = archive.readManifest();
@@ -207,14 +205,12 @@ function compareJournaledPrices(archive: Archive, source: string | null) {
       held.outside += prices.reduce((sum, p) => sum + Number(isOutside(p)), 0);
     }
   };
-  for (const { bin, journalBins } of groupByDayPart(manifest, listTickBins(db))) {
-    const path = toDayPath('ticks', bin.day, bin.part);
-    const old = readPublishedTicks(archive, findFileWithRows(manifest, 'ticks', path));
+  for (const { day, file, symbols } of groupByFile(manifest, listJournaledSymbolDays(db))) {
+    const old = readPublishedTicks(archive, file);
     countHeld(old);
-    const chunks = journalBins.flatMap((one) => readBinTicks(db, one, end)).filter(({ symbol }) => isOwn(symbol));
-    for (const [symbol, list] of Map.groupBy(chunks, (chunk) => chunk.symbol)) {
+    for (const { symbol } of symbols.filter((one) => isOwn(one.symbol))) {
       const known = indexHeldPrices(old, symbol);
-      for (const { runId, t, p } of list) {
+      for (const { runId, t, p } of readSymbolDayTicks(db, symbol, day, end)) {
         const key = `${runId} ${symbol}`;
         const one = bySymbol.get(key) ?? { runId, symbol, conflicts: [], agreeing: 0, outside: 0 };
         bySymbol.set(key, one);
@@ -239,8 +235,6 @@ function compareJournaledPrices(archive: Archive, source: string | null) {
   };
   return { evidence: [...bySymbol.values()], isHeldInside };
 }
-
-const listTickBins = (db: Database): JournalBin[] => db.all('select distinct day, part from journal_ticks');
 
 /** The published prices of a symbol by time. Prices of the journal, with their run, are added to them. */
 function indexHeldPrices({ symbols, offsets, t, p }: PartColumns, symbol: string) {

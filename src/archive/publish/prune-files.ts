@@ -1,8 +1,8 @@
 import { UsageError } from '../../base/errors.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { hasOneOf } from '../../base/symbol-range.ts';
 import { type DatasetName, isSplitBySymbol } from '../format/datasets.ts';
-import { getPartCount, type PartCounts } from '../format/day-parts.ts';
-import { parsePartNumber } from '../format/layout.ts';
+import { getFileRange } from '../format/day-parts.ts';
 import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 
 /**
@@ -10,23 +10,17 @@ import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.t
  * A null end of the window is open. A file without rows is never selected. Uses the manifest only.
  */
 export function createFileFilter(
-  manifest: PartCounts,
   dataset: DatasetName,
   symbols: readonly string[],
   { from, to }: { readonly from: number | null; readonly to: number | null },
 ): (file: PublishedFile) => boolean {
-  const partsByCount = new Map<number, ReadonlySet<number>>();
-  const listParts = (count: number): ReadonlySet<number> => {
-    const known = partsByCount.get(count) ?? new Set(symbols.map((symbol) => computePartNumber(symbol, count)));
-    partsByCount.set(count, known);
-    return known;
-  };
   const bySymbol = isSplitBySymbol(dataset) && symbols.length > 0;
+  const sorted = bySymbol ? symbols.toSorted(compareUtf8) : [];
   return (file) =>
     hasRows(file) &&
     (from === null || file.t_max === null || file.t_max >= from) &&
     (to === null || file.t_min === null || file.t_min < to) &&
-    (!bySymbol || listParts(getPartCount(manifest, file.date!)).has(parsePartNumber(file.path)));
+    (!bySymbol || hasOneOf(getFileRange(file)!, sorted));
 }
 
 export interface ChangedFile extends PublishedFile {

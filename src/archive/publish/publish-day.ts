@@ -1,13 +1,12 @@
 import { DamageError } from '../../base/errors.ts';
 import { finishInOrder } from '../../base/for-each-concurrent.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
-import { getPartCount } from '../format/day-parts.ts';
+import { type DayPart, type DayPartLookup, sortParts } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
@@ -20,13 +19,11 @@ import {
 } from '../format/withdrawals.ts';
 import { readPublishedCoverageIn } from '../journal/coverage-store.ts';
 import { readLostTicksIn } from '../journal/gap-records.ts';
-import type { JournalBin } from '../journal/journal.ts';
-import { type BookResponse, readBookBin, readBookResponses } from '../journal/journal-books.ts';
+import { type BookResponse, readBookResponses, readPartBooks } from '../journal/journal-books.ts';
 import { assertRowCount, type JournalIndex } from '../journal/journal-check.ts';
 import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence-store.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { decodePublished, readPublishedFile } from '../read-published-file.ts';
-import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import {
   applyBookCoverage,
   type DayCoverage,
@@ -54,13 +51,14 @@ import type { Union } from './union-files.ts';
 import { addOtherTables, readOtherLost, readUnionPrecedence, selectNewConflicts, uniteLost } from './unite-parts.ts';
 
 /** The result of merging one part of one day. */
-export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
-  readonly bin: JournalBin;
+export interface PartResult extends Omit<MergeResult, 'coverage' | 'files'> {
+  readonly part: DayPart;
 }
 
 export interface DayInput {
   readonly day: number;
-  readonly bins: readonly JournalBin[];
+  /** The parts with ticks or their coverage. */
+  readonly parts: readonly DayPart[];
   /** Order-book responses whose coverage is to be published. */
   readonly answers: readonly BookResponse[];
   /** Coverage of series to publish, by part. Each part whose series were merged is in it. */
@@ -85,7 +83,7 @@ interface StageDaysInput {
 }
 
 interface StagedDays {
-  readonly bins: readonly BinResult[];
+  readonly results: readonly PartResult[];
   /** Order-book responses whose coverage is staged. */
   readonly answers: readonly BookResponse[];
   /** One message per part that was skipped because its published file is damaged. Its input stays journaled. */
@@ -100,7 +98,7 @@ interface DayFacts {
 }
 
 interface PartInput {
-  readonly bin: JournalBin;
+  readonly part: DayPart;
   readonly hasTicks: boolean;
   /** Order-book responses of the symbols of the part. */
   readonly answers: readonly BookResponse[];
@@ -127,7 +125,7 @@ const openFilesMax = 64;
  */
 export async function stageDays(archive: Archive, stage: Stage, input: StageDaysInput): Promise<StagedDays> {
   const { workers, signal } = input;
-  const outcome = { bins: [] as BinResult[], answers: [] as BookResponse[], refused: [] as string[] };
+  const outcome = { results: [] as PartResult[], answers: [] as BookResponse[], refused: [] as string[] };
   let isOver = false;
 
   /** The parts of all days, sorted, without the damaged ones. */
@@ -135,8 +133,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
     for (const dayInput of input.days) {
       signal?.throwIfAborted();
       const facts = readDayFacts(archive, dayInput.day, input.late);
-      const parts = getPartCount(getStagePartCounts(stage), formatDay(dayInput.day));
-      for (const partInput of splitDayInput(dayInput, parts)) {
+      for (const partInput of splitDayInput(dayInput, stage.parts)) {
         const part = openPart(archive, stage, partInput, facts, input.union);
         if (!(part instanceof DamageError)) {
           yield part;
@@ -160,18 +157,18 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
   }
 
   /** Whether series of the part are staged, whose candles cannot be: the files were intact a moment ago. */
-  const isBoundToSeries = (bin: JournalBin): boolean => input.intervals.length > 0 && hasStagedSeries(stage, bin);
+  const isBoundToSeries = (part: DayPart): boolean => input.intervals.length > 0 && hasStagedSeries(stage, part);
 
   async function finishPart(
     part: OpenPart,
     settled: PromiseSettledResult<MergeSliceResult | undefined>,
   ): Promise<void> {
     if (settled.status === 'rejected') {
-      if (!(settled.reason instanceof DamageError) || isBoundToSeries(part.bin)) throw settled.reason;
+      if (!(settled.reason instanceof DamageError) || isBoundToSeries(part.part)) throw settled.reason;
       outcome.refused.push(settled.reason.message);
     } else if (settled.value !== undefined) {
       input.onConflicts?.(settled.value.merged.conflicts);
-      outcome.bins.push(addBinResult(part, settled.value, input.union));
+      outcome.results.push(addPartResult(part, settled.value, input.union));
     }
     if (part.hasTicks) input.onPart();
     stagePartTables(archive, stage, part);
@@ -191,15 +188,15 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
 }
 
 /** Splits the input of a day by part, sorted. */
-function splitDayInput({ day, bins, answers, series }: DayInput, parts: number): PartInput[] {
-  const byPart = Map.groupBy(answers, ({ symbol }) => computePartNumber(symbol, parts));
-  const withTicks = new Set(bins.map(({ part }) => part));
-  const all = [...new Set([...withTicks, ...byPart.keys(), ...series.keys()])].sort((a, b) => a - b);
-  return all.map((part) => ({
-    bin: { day, part },
-    hasTicks: withTicks.has(part),
-    answers: byPart.get(part) ?? [],
-    series: series.get(part),
+function splitDayInput({ day, parts, answers, series }: DayInput, lookup: DayPartLookup): PartInput[] {
+  const byPart = Map.groupBy(answers, ({ symbol }) => lookup.find(day, symbol)!.part);
+  const withTicks = new Set(parts.map(({ part }) => part));
+  const all = lookup.list(day).filter(({ part }) => withTicks.has(part) || byPart.has(part) || series.has(part));
+  return sortParts(all).map((part) => ({
+    part,
+    hasTicks: withTicks.has(part.part),
+    answers: byPart.get(part.part) ?? [],
+    series: series.get(part.part),
   }));
 }
 
@@ -219,13 +216,12 @@ function openPart(
   facts: DayFacts,
   union: Union | undefined,
 ): OpenPart | DamageError {
-  const { bin } = input;
+  const { part } = input;
   try {
-    const coverage = readPartCoverage(archive, stage.base, bin);
-    const conflicts = readPartConflicts(archive, stage.base, bin);
-    const parts = getPartCount(getStagePartCounts(stage), formatDay(bin.day));
-    const withdrawn = listPartWithdrawals(union?.withdrawn ?? stage.base.datasets.coverage.withdrawn, bin, parts);
-    if (union !== undefined) addOtherTables(union, bin, { coverage, conflicts });
+    const coverage = readPartCoverage(archive, stage.base, part);
+    const conflicts = readPartConflicts(archive, stage.base, part);
+    const withdrawn = listPartWithdrawals(union?.withdrawn ?? stage.base.datasets.coverage.withdrawn, part);
+    if (union !== undefined) addOtherTables(union, part, { coverage, conflicts });
     return { ...input, facts, coverage, conflicts, withdrawn, isMerged: false };
   } catch (error) {
     if (error instanceof DamageError) return error;
@@ -236,40 +232,40 @@ function openPart(
 async function startMerge(
   archive: Archive,
   stage: Stage,
-  { bin, coverage, withdrawn: listedBefore, facts: { coveredBefore, lost } }: OpenPart,
+  { part, coverage, withdrawn: listedBefore, facts: { coveredBefore, lost } }: OpenPart,
   input: StageDaysInput,
 ): Promise<MergeResult> {
   const { db } = archive.state;
   const { union } = input;
-  const { day, part } = bin;
-  const file = findFileWithRows(stage.base, 'ticks', toDayPath('ticks', day, part));
+  const { day } = part;
+  const file = findFileWithRows(stage.base, 'ticks', toDayPath('ticks', day, part.part));
   const old = file === undefined ? null : readPublishedFile(archive, file);
-  const chunks = input.source.readChunks(bin);
+  const chunks = input.source.readChunks(part);
   const symbols = chunks.map(({ symbol }) => symbol);
-  const withdrawn = input.source.readWithdrawn(bin);
+  const withdrawn = input.source.readWithdrawn(part);
   // Those of a union are listed by one of its archives.
   const added = union === undefined ? flattenWithdrawals(withdrawn) : [];
   const listed = overlayWithdrawals([...listedBefore, ...added]);
   const task: MergeTask = {
     day,
-    part,
+    part: part.part,
     old,
     chunks,
     coverage: coverage.ticks,
-    answers: input.source.readCoverage(bin),
+    answers: input.source.readCoverage(part),
     withdrawn,
     listed: Map.groupBy(listed, ({ symbol }) => symbol!),
-    lost: union === undefined ? lost : uniteLost(lost, readOtherLost(union, bin)),
+    lost: union === undefined ? lost : uniteLost(lost, readOtherLost(union, part)),
     unites: union !== undefined,
     intervals: input.intervals,
-    series: input.intervals.length === 0 ? new Map() : readCandleSeries(archive, stage, bin),
+    series: input.intervals.length === 0 ? new Map() : readCandleSeries(archive, stage, part),
     groupRows: archive.groupRows,
     late: input.late.map(({ latenessMsMax }, i) => ({
       claimed: pickSymbols(coveredBefore[i]!, symbols),
       latenessMsMax,
     })),
   };
-  const published = union && readUnionPrecedence(union, bin, 'ticks', coverage, new Set(symbols));
+  const published = union && readUnionPrecedence(union, part, 'ticks', coverage, new Set(symbols));
   return input.workers.merge(task, {
     lookup: openDayPrecedence(db, day, published),
     readAll: () => ({ ...readPrecedence(db, day, new Set(symbols)), published }),
@@ -292,43 +288,42 @@ const selectCoveredBefore = (
       ]),
   );
 
-function addBinResult(part: OpenPart, done: MergeSliceResult, union: Union | undefined): BinResult {
+function addPartResult(part: OpenPart, done: MergeSliceResult, union: Union | undefined): PartResult {
   const { coverage, ...rest } = done;
   const { conflicts } = rest.merged;
   const fresh =
     union === undefined
       ? conflicts
-      : selectNewConflicts(union, part.bin, 'ticks', conflicts, part.conflicts, part.coverage);
+      : selectNewConflicts(union, part.part, 'ticks', conflicts, part.conflicts, part.coverage);
   for (const conflict of fresh) part.conflicts.push(conflict);
   for (const [symbol, windows] of coverage) part.coverage.ticks.set(symbol, [...windows]);
   part.isMerged = true;
   // The conflicts now belong to the part; keeping those of all parts could exceed memory.
   const merged = { ...rest.merged, conflicts: [] };
-  return { bin: part.bin, ...rest, merged };
+  return { part: part.part, ...rest, merged };
 }
 
 function stagePartTables(
   archive: Archive,
   stage: Stage,
-  { bin, coverage, conflicts, answers, series, isMerged }: OpenPart,
+  { part, coverage, conflicts, answers, series, isMerged }: OpenPart,
 ): void {
   applyBookCoverage(coverage, answers);
   for (const [dataset, bySymbol] of series ?? [])
     for (const [symbol, windows] of bySymbol) coverage[dataset].set(symbol, [...windows]);
   if (!isMerged && answers.length === 0 && series === undefined) return;
   const rows = toCoverageRows(coverage);
-  const path = toDayPath('coverage', bin.day, bin.part);
+  const path = toDayPath('coverage', part.day, part.part);
   // All coverage of the part may have been withdrawn. A reader that has listed the file can still open it.
   if (rows.length === 0 && findFileWithRows(stage.base, 'coverage', path) !== undefined)
-    stageFile(archive, stage, encodeEmptyFile({ dataset: 'coverage', path, date: formatDay(bin.day) }));
-  stageTable(archive, stage, 'coverage', bin, rows);
-  stageTable(archive, stage, 'conflicts', bin, toConflictRows(conflicts));
+    stageFile(archive, stage, encodeEmptyFile({ dataset: 'coverage', path, date: formatDay(part.day) }));
+  stageTable(archive, stage, 'coverage', part, rows);
+  stageTable(archive, stage, 'conflicts', part, toConflictRows(conflicts));
 }
 
 /** The order books that a publish merges. */
 interface StagedBooks {
-  /** Bins of the journal. */
-  readonly bins: readonly JournalBin[];
+  readonly parts: readonly DayPart[];
   /** Observation times of the snapshots that are now in the part files. */
   readonly observed: readonly BookObservation[];
   /** Responses with all of their snapshots merged, by UTC day of the response. Their coverage is to be published. */
@@ -345,41 +340,40 @@ export async function stageBooks(
   signal: AbortSignal | undefined,
 ): Promise<StagedBooks> {
   const { db } = archive.state;
-  const bins: JournalBin[] = [];
+  const parts: DayPart[] = [];
+  const waiting: DayPart[] = [];
   const observed: BookObservation[] = [];
   const refused: string[] = [];
-  for (const dayPart of groupByDayPart(getStagePartCounts(stage), index.bins.get('journal_books')!)) {
+  for (const part of index.parts.get('journal_books')!) {
     signal?.throwIfAborted();
     try {
-      for (const observation of stageBookBin(archive, stage, dayPart, index)) observed.push(observation);
-      for (const bin of dayPart.journalBins) bins.push(bin);
+      for (const observation of stagePartBooks(archive, stage, part, index)) observed.push(observation);
+      parts.push(part);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
+      waiting.push(part);
       refused.push(error.message);
     }
     // Yield to signals and other work between parts.
     await new Promise((resolve) => setImmediate(resolve));
   }
-  const responses = Map.groupBy(readBookResponses(db, bins, index.end), (response) => floorToDay(response.at));
-  return { bins, observed, answers: responses, refused };
+  const responses = Map.groupBy(readBookResponses(db, waiting, index.end), (response) => floorToDay(response.at));
+  return { parts, observed, answers: responses, refused };
 }
 
-function stageBookBin(
+function stagePartBooks(
   archive: Archive,
   stage: Stage,
-  { bin, journalBins }: DayPart,
+  part: DayPart,
   index: JournalIndex,
 ): readonly BookObservation[] {
-  const path = toDayPath('orderbooks', bin.day, bin.part);
+  const path = toDayPath('orderbooks', part.day, part.part);
   const file = findFileWithRows(stage.base, 'orderbooks', path);
   const old =
     file === undefined ? emptyBooks : decodePublished(file.path, () => decodeBooks(readPublishedFile(archive, file)));
-  const fresh = journalBins.flatMap((one) => {
-    const snapshots = readBookBin(archive.state.db, one, index.end);
-    assertRowCount(index, 'journal_books', one, snapshots.length);
-    return snapshots;
-  });
+  const fresh = readPartBooks(archive.state.db, part, index.end);
+  assertRowCount(index, 'journal_books', part, fresh.length);
   const { columns, isChanged, observed } = mergeBooks(old, fresh, createBookObservedAtLookup(archive.state.db));
-  if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
+  if (isChanged) stageFile(archive, stage, encodeBookFile(path, part.day, columns, archive.groupRows));
   return observed;
 }

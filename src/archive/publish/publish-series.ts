@@ -4,6 +4,7 @@ import { joinLists } from '../../base/push-to.ts';
 import type { Archive } from '../archive.ts';
 import type { PublishedCoverage } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
+import { type DayPart, sortParts, toPartKey } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import type { SeriesConflict } from '../format/series.ts';
@@ -16,14 +17,12 @@ import {
 } from '../format/series-datasets.ts';
 import { compareDropped } from '../format/series-rows.ts';
 import type { Database } from '../journal/database.ts';
-import { type JournalBin, sortBins, toBinKey } from '../journal/journal.ts';
-import { type JournalIndex, listSeriesBins } from '../journal/journal-check.ts';
-import { readSeriesBin } from '../journal/journal-series.ts';
+import { type JournalIndex, listSeriesParts } from '../journal/journal-check.ts';
+import { readPartSeries } from '../journal/journal-series.ts';
 import { readSeriesPrecedence } from '../journal/precedence-store.ts';
 import type { CellValue } from '../parquet/rows.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import { type DayPart, getStagePartCounts, groupByDayPart } from './day-part-choice.ts';
 import {
   type DayCoverage,
   numberConflicts,
@@ -46,8 +45,7 @@ export type SeriesCoverage = ReadonlyMap<SeriesDataset, ReadonlyMap<string, read
 
 /** The rows of series that a publish merges. */
 export interface StagedSeries {
-  /** Bins of the journal and of the intake. */
-  readonly bins: readonly JournalBin[];
+  readonly parts: readonly DayPart[];
   /** Coverage to publish, by UTC day and part. Each part with merged rows is in it. */
   readonly coverage: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>;
   readonly outcomes: readonly Pick<SeriesMergeResult, 'dataset' | 'precedence' | 'tallies'>[];
@@ -74,12 +72,12 @@ export async function stageSeries(
   stage: Stage,
   index: JournalIndex,
   intake: SeriesSource | undefined,
-  { intervals, tickBins, union }: CandleUpdate,
+  { intervals, tickParts, union }: CandleUpdate,
   workers: MergeWorkers,
   signal: AbortSignal | undefined,
 ): Promise<StagedSeries> {
-  const mergedLater = new Set(tickBins.map(toBinKey));
-  const bins: JournalBin[] = [];
+  const mergedLater = new Set(tickParts.map(toPartKey));
+  const parts: DayPart[] = [];
   const coverage = new Map<number, Map<number, SeriesCoverage>>();
   const outcomes: SeriesMergeResult[] = [];
   const refused: string[] = [];
@@ -93,14 +91,14 @@ export async function stageSeries(
     return { ...result, file: null };
   }
 
-  function startPart({ bin, journalBins }: DayPart): Promise<MergedPart> | undefined {
+  function startPart(part: DayPart): Promise<MergedPart> | undefined {
     signal?.throwIfAborted();
     try {
       // All files are read before the first one is merged: a part is published whole or not at all.
-      const tables = openSeriesTables(archive, stage, bin, union);
-      const inputs = readInputs(archive.state.db, journalBins, index, intake);
-      const tasks = inputs.map((input) => createMergeTask(archive, stage, tables, bin, input, union));
-      const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, bin, inputs);
+      const tables = openSeriesTables(archive, stage, part, union);
+      const inputs = readInputs(archive.state.db, part, index, intake);
+      const tasks = inputs.map((input) => createMergeTask(archive, stage, tables, part, input, union));
+      const ticks = intervals.length === 0 ? undefined : readCandleTicks(archive, stage, part, inputs);
       return Promise.all(tasks.map(merge)).then((results) => ({ results, tables, ticks }));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
@@ -109,7 +107,7 @@ export async function stageSeries(
     }
   }
 
-  async function finishPart({ bin, journalBins }: DayPart, settled: PromiseSettledResult<MergedPart>): Promise<void> {
+  async function finishPart(part: DayPart, settled: PromiseSettledResult<MergedPart>): Promise<void> {
     // Yield to signals and other work between parts.
     await new Promise((resolve) => setImmediate(resolve));
     signal?.throwIfAborted();
@@ -123,25 +121,25 @@ export async function stageSeries(
       const fresh =
         union === undefined
           ? result.conflicts
-          : selectNewConflicts(union, bin, dataset, result.conflicts, known, published);
+          : selectNewConflicts(union, part, dataset, result.conflicts, known, published);
       for (const conflict of fresh) known.push(conflict);
     }
-    if (ticks !== undefined && !mergedLater.has(toBinKey(bin)) && hasStagedSeries(stage, bin))
-      stageCandles(archive, stage, intervals, bin, decodeTicks(ticks), published.ticks);
+    if (ticks !== undefined && !mergedLater.has(toPartKey(part)) && hasStagedSeries(stage, part))
+      stageCandles(archive, stage, intervals, part, decodeTicks(ticks), published.ticks);
     for (const [dataset, ofDataset] of conflicts)
-      stageTable(archive, stage, conflictDatasets[dataset], bin, toSeriesConflictRows(dataset, ofDataset));
-    for (const one of journalBins) bins.push(one);
-    const ofDay = coverage.get(bin.day) ?? new Map<number, SeriesCoverage>();
-    coverage.set(bin.day, ofDay.set(bin.part, collectCoverage(results)));
+      stageTable(archive, stage, conflictDatasets[dataset], part, toSeriesConflictRows(dataset, ofDataset));
+    parts.push(part);
+    const ofDay = coverage.get(part.day) ?? new Map<number, SeriesCoverage>();
+    coverage.set(part.day, ofDay.set(part.part, collectCoverage(results)));
   }
 
   try {
-    const dayParts = groupByDayPart(getStagePartCounts(stage), listInputBins(index, intake));
-    await finishInOrder(workers.concurrency, dayParts, startPart, finishPart);
+    const wanted = sortParts([...listSeriesParts(index), ...(intake?.listParts() ?? [])]);
+    await finishInOrder(workers.concurrency, wanted, startPart, finishPart);
   } finally {
     isOver = true;
   }
-  return { bins, coverage, outcomes, refused };
+  return { parts, coverage, outcomes, refused };
 }
 
 const collectCoverage = (results: readonly SeriesMergeResult[]): SeriesCoverage => {
@@ -153,7 +151,7 @@ const collectCoverage = (results: readonly SeriesMergeResult[]): SeriesCoverage 
 interface CandleUpdate {
   readonly intervals: readonly CandleInterval[];
   /** The parts whose ticks are merged after the series. Their candles are staged then. */
-  readonly tickBins: readonly JournalBin[];
+  readonly tickParts: readonly DayPart[];
   /** Set if the input is another archive. */
   readonly union?: Union | undefined;
 }
@@ -166,7 +164,7 @@ interface CandleUpdate {
 function readCandleTicks(
   archive: Archive,
   stage: Stage,
-  { day, part }: JournalBin,
+  { day, part }: DayPart,
   inputs: readonly SeriesInput[],
 ): Uint8Array | undefined {
   const ticks = readNextFile(archive, stage, 'ticks', toDayPath('ticks', day, part));
@@ -176,24 +174,13 @@ function readCandleTicks(
   return ticks;
 }
 
-/** The (day, part) pairs of the journal and of the intake, sorted. */
-const listInputBins = (index: JournalIndex, intake: SeriesSource | undefined): JournalBin[] =>
-  sortBins([...listSeriesBins(index), ...(intake?.listBins() ?? [])]);
-
 /** @throws JournalDamageError */
-function readInputs(
-  db: Database,
-  bins: readonly JournalBin[],
-  index: JournalIndex,
-  intake: SeriesSource | undefined,
-): SeriesInput[] {
+function readInputs(db: Database, part: DayPart, index: JournalIndex, intake: SeriesSource | undefined): SeriesInput[] {
   const inputs: SeriesInput[] = [];
-  for (const bin of bins) {
-    for (const taken of [...readSeriesBin(db, bin, index), ...(intake?.readBin(bin) ?? [])]) {
-      const at = inputs.findIndex(({ dataset }) => dataset === taken.dataset);
-      if (at < 0) inputs.push(taken);
-      else inputs[at] = joinInputs(inputs[at]!, taken);
-    }
+  for (const taken of [...readPartSeries(db, part, index), ...(intake?.readPart(part) ?? [])]) {
+    const at = inputs.findIndex(({ dataset }) => dataset === taken.dataset);
+    if (at < 0) inputs.push(taken);
+    else inputs[at] = joinInputs(inputs[at]!, taken);
   }
   return inputs;
 }
@@ -209,16 +196,16 @@ interface SeriesTables {
 }
 
 /** @throws DamageError if a file is damaged: without its coverage, no row of the part is published */
-function openSeriesTables(archive: Archive, stage: Stage, bin: JournalBin, union: Union | undefined): SeriesTables {
-  const published = readPartCoverage(archive, stage.base, bin);
+function openSeriesTables(archive: Archive, stage: Stage, part: DayPart, union: Union | undefined): SeriesTables {
+  const published = readPartCoverage(archive, stage.base, part);
   // Of ticks: the coverage of the part can only be staged if they can be read.
-  readPartConflicts(archive, stage.base, bin);
+  readPartConflicts(archive, stage.base, part);
   const conflicts = new Map(
     seriesDatasets.map((dataset) => [
       dataset,
       [
-        ...readSeriesConflicts(archive, stage, dataset, bin),
-        ...(union === undefined ? [] : readOtherConflicts(union, bin, dataset)),
+        ...readSeriesConflicts(archive, stage, dataset, part),
+        ...(union === undefined ? [] : readOtherConflicts(union, part, dataset)),
       ],
     ]),
   );
@@ -230,10 +217,11 @@ function createMergeTask(
   archive: Archive,
   stage: Stage,
   tables: SeriesTables,
-  { day, part }: JournalBin,
+  of: DayPart,
   { dataset, chunks, covered }: SeriesInput,
   union: Union | undefined,
 ): SeriesMergeTask {
+  const { day, part } = of;
   const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, day, part));
   const symbols = listInputSymbols({ chunks, covered });
   return {
@@ -245,20 +233,15 @@ function createMergeTask(
     covered,
     published: pickSymbols(tables.published[dataset], [...symbols]),
     precedence: readSeriesPrecedence(archive.state.db, dataset, day, symbols),
-    publishedPrecedence: union && readUnionPrecedence(union, { day, part }, dataset, tables.published, symbols),
+    publishedPrecedence: union && readUnionPrecedence(union, of, dataset, tables.published, symbols),
     unites: union !== undefined,
     groupRows: archive.groupRows,
   };
 }
 
 /** Reads the published conflicts of a UTC day and part. @throws DamageError if the file is damaged */
-function readSeriesConflicts(
-  archive: Archive,
-  stage: Stage,
-  dataset: SeriesDataset,
-  bin: JournalBin,
-): SeriesConflict[] {
-  return parseSeriesConflictRows(dataset, readTableRows(archive, stage.base, conflictDatasets[dataset], bin));
+function readSeriesConflicts(archive: Archive, stage: Stage, dataset: SeriesDataset, part: DayPart): SeriesConflict[] {
+  return parseSeriesConflictRows(dataset, readTableRows(archive, stage.base, conflictDatasets[dataset], part));
 }
 
 const toSeriesConflictRows = (dataset: SeriesDataset, conflicts: readonly SeriesConflict[]): CellValue[][] =>

@@ -5,6 +5,7 @@ import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { createBackgroundWrites } from '../disk/background-writes.ts';
 import { type CoveredWindow, type LostWindow, overlayCoverage, withdrawCoverage } from '../format/coverage.ts';
 import type { CandleInterval } from '../format/datasets.ts';
+import type { DayPart } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { flattenWithdrawals, overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
@@ -12,7 +13,6 @@ import { overlayPublishedCoverage, readAllPublishedCoverage, retractCoverage } f
 import type { Database } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
-import type { JournalBin } from '../journal/journal.ts';
 import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
 import { consumeJournal, indexJournal } from '../journal/journal-check.ts';
 import { countJournaledTicks, countJournaledWindows, isJournalDamage } from '../journal/journal-rows.ts';
@@ -30,9 +30,9 @@ import { addSeriesTally } from '../journal/series-counts.ts';
 import { readAllSymbols } from '../journal/symbol-store.ts';
 import { addTickDeltas } from '../journal/tick-counts.ts';
 import { commitStage, finishIntent } from './commit.ts';
-import { chooseDayParts, getStagePartCounts, joinDayParts } from './day-part-choice.ts';
+import { chooseDayParts } from './day-part-choice.ts';
 import { mergeMarketPolls, stageMarkets } from './day-tables.ts';
-import { createIntakeSource, createJournalSource, joinSources } from './import-buffer.ts';
+import { createIntakeSeries, createIntakeSource, createJournalSource, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import {
@@ -42,7 +42,7 @@ import {
   SuspectPricesError,
   startPriceCheck,
 } from './price-check.ts';
-import { type BinResult, type DayInput, stageBooks, stageDays } from './publish-day.ts';
+import { type DayInput, type PartResult, stageBooks, stageDays } from './publish-day.ts';
 import { type SeriesCoverage, type StagedSeries, stageSeries } from './publish-series.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
 import { commitQuietly, hasNothingNew, isQuiet } from './quiet-publish.ts';
@@ -194,52 +194,56 @@ type MergeOptions = PublishOptions & { readonly prices: PriceCheck };
 async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOptions): Promise<LockedPublishResult> {
   const { db } = archive.state;
   const { base } = stage;
-  const index = indexJournal(db);
-  const { end } = index;
   const { intake } = options;
-  chooseDayParts(stage, { db, intake, partRows: archive.partRows, nowMs: options.clock.nowMs() });
-  const source = joinDayParts(
-    joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [createIntakeSource(intake.ticks)])]),
-    getStagePartCounts(stage),
-  );
-  const bins = source.listBins();
+  const nowMs = options.clock.nowMs();
+  const sources = intake === undefined ? [] : [intake.ticks, intake.series];
+  const index = indexJournal(db, (journaled) => {
+    stage.parts = chooseDayParts(base, { journaled, sources, rules: archive.partRules, nowMs });
+    return stage.parts;
+  });
+  const { end } = index;
+  const source = joinSources([
+    createJournalSource(db, index),
+    ...(intake === undefined ? [] : [createIntakeSource(intake.ticks, stage.parts)]),
+  ]);
+  const parts = source.listParts();
   const books = await stageBooks(archive, stage, index, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
-  const rows = countPublishedRows(base, bins) + countJournaledTicks(db) + (intake?.ticks.rows ?? 0);
+  const rows = countPublishedRows(base, parts) + countJournaledTicks(db) + (intake?.ticks.rows ?? 0);
   const workers = (await options.workers?.(rows + (intake?.series.rows ?? 0))) ?? inlineWorker;
   const series = await stageSeries(
     archive,
     stage,
     index,
-    intake?.series,
-    { intervals, tickBins: bins },
+    intake && createIntakeSeries(intake.series, stage.parts),
+    { intervals, tickParts: parts },
     workers,
     options.signal,
   );
   let done = 0;
   const stagedDays = await stageDays(archive, stage, {
-    days: groupByDay(bins, books.answers, series.coverage),
+    days: groupByDay(parts, books.answers, series.coverage),
     source,
     end,
     intervals,
     signal: options.signal,
     late: options.late ?? [],
     workers,
-    onPart: () => options.onProgress?.(++done, bins.length),
+    onPart: () => options.onProgress?.(++done, parts.length),
     onConflicts: options.prices.note,
   });
-  const { bins: results, answers: coveredResponses } = stagedDays;
+  const { results, answers: coveredResponses } = stagedDays;
   options.prices.requireUsual();
   // Coverage and conflicts of a part are read for its series and for its ticks.
   const refused = [...new Set([...books.refused, ...series.refused, ...stagedDays.refused])];
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
-    onProgress: (candlesDone, total) => options.onProgress?.(bins.length + candlesDone, bins.length + total),
+    onProgress: (candlesDone, total) => options.onProgress?.(parts.length + candlesDone, parts.length + total),
   });
   refused.push(...missing.filter((message) => !refused.includes(message)));
   const { recordIds: polls, days: markets } = mergeMarketPolls(archive, stage, end, refused);
   const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax);
-  const hasOthers = books.bins.length + coveredResponses.length + series.bins.length > 0;
+  const hasOthers = books.parts.length + coveredResponses.length + series.parts.length > 0;
   const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasOthers;
   if (!hasInput && options.judges !== true && !isPublishedCompletenessOutdated(archive, base, options)) {
     journalIntake(archive, options);
@@ -247,9 +251,9 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOpti
   }
   // In the order in which the commit inserts unknown symbols into the state.
   const seen = [...(intake?.series.seen ?? []), ...(intake?.ticks.seen ?? [])];
-  const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, options.clock.nowMs());
+  const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, nowMs);
   stageSymbols(archive, stage, symbols);
-  const withdrawn = results.flatMap((bin) => flattenWithdrawals(bin.withdrawn));
+  const withdrawn = results.flatMap(({ withdrawn: ofPart }) => flattenWithdrawals(ofPart));
   const listed = [...(base.datasets.coverage.withdrawn ?? []), ...withdrawn];
   const after = { symbols, ...computeClaimsAfter(db, readLostWindows(db), listed, results) };
   const mayBeQuiet =
@@ -264,8 +268,8 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOpti
   stageMissingEmptyFiles(archive, stage);
   let manifest = createNextManifest(archive, stage, after, options);
   if (mayBeQuiet && isQuiet(archive, stage, manifest, options.clock.nowMs())) {
-    const journalBins = source.listJournalBins(results.map(({ bin }) => bin));
-    commitQuietly(archive, stage, manifest, { runId: options.runId, results, bins: journalBins, end });
+    const merged = results.map(({ part }) => part);
+    commitQuietly(archive, stage, manifest, { runId: options.runId, results, parts: merged, end });
     return { manifest: base, files: [], lacking: [], late: [], refused };
   }
   if (deferred.length > 0) {
@@ -274,19 +278,13 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOpti
   }
   await finishWrites(archive, stage);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
-    consumeBooks(db, books.bins, coveredResponses, end);
+    consumeBooks(db, books.parts, coveredResponses, end);
     recordBooksObserved(db, books.observed);
     recordSeries(archive, options, series, end);
     recordStagedFiles(archive, stage, manifest.created_at);
-    recordPublish(
-      archive,
-      options,
-      { results, bins: source.listJournalBins(results.map(({ bin }) => bin)) },
-      end,
-      polls,
-    );
+    recordPublish(archive, options, results, end, polls);
   });
-  const lacking = results.flatMap((bin) => bin.lacking);
+  const lacking = results.flatMap((one) => one.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
   return { manifest, files, lacking, late: findLateness(options, results), refused };
 }
@@ -300,22 +298,22 @@ function journalIntake({ state }: Archive, { intake }: Pick<PublishOptions, 'int
   intake?.series.journalTo(state);
 }
 
-function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number {
+function countPublishedRows(base: Manifest, parts: readonly DayPart[]): number {
   const rows = new Map(base.datasets.ticks.files.map((file) => [file.path, file.rows]));
-  return bins.reduce((sum, { day, part }) => sum + (rows.get(toDayPath('ticks', day, part)) ?? 0), 0);
+  return parts.reduce((sum, { day, part }) => sum + (rows.get(toDayPath('ticks', day, part)) ?? 0), 0);
 }
 
 /** Groups the input by day, sorted. */
 export function groupByDay(
-  bins: readonly JournalBin[],
+  parts: readonly DayPart[],
   responses: ReadonlyMap<number, readonly BookResponse[]>,
   series: ReadonlyMap<number, ReadonlyMap<number, SeriesCoverage>>,
 ): DayInput[] {
-  const byDay = Map.groupBy(bins, (bin) => bin.day);
+  const byDay = Map.groupBy(parts, ({ day }) => day);
   const days = [...new Set([...byDay.keys(), ...responses.keys(), ...series.keys()])].sort((a, b) => a - b);
   return days.map((day) => ({
     day,
-    bins: byDay.get(day) ?? [],
+    parts: byDay.get(day) ?? [],
     answers: responses.get(day) ?? [],
     series: series.get(day) ?? new Map(),
   }));
@@ -335,11 +333,11 @@ export function recordSeries(
     for (const [ofRun, tally] of tallies)
       addSeriesTally(db, { runId, ofRun, isBroken: isBrokenRun(ofRun) }, dataset, tally);
   }
-  consumeSeries(db, series.bins, end);
-  intake?.series.commitTo(state, series.bins);
+  consumeSeries(db, series.parts, end);
+  intake?.series.commitTo(state, series.parts);
 }
 
-const findLateness = ({ late: rules = [] }: PublishOptions, results: readonly BinResult[]): SourceLateness[] =>
+const findLateness = ({ late: rules = [] }: PublishOptions, results: readonly PartResult[]): SourceLateness[] =>
   rules
     .map(({ source }, i) => ({ source, latenessMs: results.reduce((max, { late }) => Math.max(max, late[i]!), 0) }))
     .filter(({ latenessMs }) => latenessMs > 0);
@@ -349,7 +347,7 @@ export function computeClaimsAfter(
   db: Database,
   lost: readonly LostWindow[],
   withdrawn: readonly PublishedWithdrawal[],
-  results: readonly BinResult[],
+  results: readonly PartResult[],
 ) {
   const coverage = computeCoverageAfter(db, results);
   return {
@@ -359,7 +357,7 @@ export function computeClaimsAfter(
   };
 }
 
-function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
+function computeCoverageAfter(db: Database, results: readonly PartResult[]): Map<string, CoveredWindow[]> {
   const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
   for (const [symbol, windows] of joinLists(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
@@ -368,22 +366,23 @@ function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<
   return coverage;
 }
 
-function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResult[]): LostWindow[] {
+function computeLostAfter(lost: readonly LostWindow[], results: readonly PartResult[]): LostWindow[] {
   const toKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
-  const restored = new Set(results.flatMap((bin) => bin.restored.map(toKey)));
+  const restored = new Set(results.flatMap((one) => one.restored.map(toKey)));
   return lost.filter((window) => !restored.has(toKey(window)));
 }
 
-/** Records the publish in the state database. Runs in the commit's transaction. `bins`: the bins of the journal that it merged. */
+/** Records the publish in the state database. Runs in the commit's transaction. */
 export function recordPublish(
   archive: Archive,
   options: PublishOptions,
-  { results, bins }: { readonly results: readonly BinResult[]; readonly bins: readonly JournalBin[] },
+  results: readonly PartResult[],
   end: number,
   polls: readonly number[],
 ): void {
   const { db } = archive.state;
-  options.intake?.ticks.commitTo(archive.state, bins);
+  const merged = results.map(({ part }) => part);
+  options.intake?.ticks.commitTo(archive.state, merged);
   const { runId: ownRunId } = options;
   const isBrokenRun = createInterruptedRunCheck(db, ownRunId);
   let added = 0;
@@ -409,5 +408,5 @@ export function recordPublish(
   for (const [symbol, covered] of joinLists(results.map(({ covered }) => covered)))
     overlayPublishedCoverage(db, symbol, covered);
   for (const { restored } of results) dropLost(db, restored);
-  consumeJournal(db, bins, end, polls);
+  consumeJournal(db, merged, end, polls);
 }

@@ -3,19 +3,19 @@ import { floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { candleIntervals } from '../format/candles.ts';
 import { candleDatasets, type DatasetName, datasets } from '../format/datasets.ts';
+import type { DayPart } from '../format/day-parts.ts';
 import { findFileWithRows, type Manifest } from '../format/manifest.ts';
 import type { MarketFacts } from '../format/market.ts';
 import { recordCollectedProgress } from '../journal/collected-progress.ts';
 import type { Database } from '../journal/database.ts';
 import { isLastCommit, readOpenIntent, SupersededError } from '../journal/intent.ts';
-import type { JournalBin } from '../journal/journal.ts';
 import { consumeKnownTicks } from '../journal/journal-check.ts';
 import { readMarketPolls } from '../journal/journal-markets.ts';
 import { recordPrecedence } from '../journal/precedence-store.ts';
 import { addRecoveredTicks, addRunTally, createInterruptedRunCheck } from '../journal/runs.ts';
 import { type CellValue, decodeRows } from '../parquet/rows.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import type { BinResult } from './publish-day.ts';
+import type { PartResult } from './publish-day.ts';
 import { readNextFile, removeStaging, type Stage } from './staging.ts';
 
 // A poll that finds no new tick still extends the coverage, and with it the covered share of today's candles and the
@@ -54,7 +54,7 @@ export function isQuiet(archive: Archive, stage: Stage, next: Manifest, nowMs: n
 }
 
 /** Whether the merge of a part changes nothing but coverage. */
-export const hasNothingNew = ({ merged, withdrawn, restored, lacking }: BinResult): boolean =>
+export const hasNothingNew = ({ merged, withdrawn, restored, lacking }: PartResult): boolean =>
   !merged.isChanged &&
   [...merged.tallies.values()].every(({ accepted, conflicts }) => accepted === 0 && conflicts === 0) &&
   [...withdrawn.values()].every((windows) => windows.length === 0) &&
@@ -62,10 +62,10 @@ export const hasNothingNew = ({ merged, withdrawn, restored, lacking }: BinResul
 
 /** Whether all findings are the same, except those about today and the number of inferred windows. */
 function hasSameFindings(base: Manifest, next: Manifest, today: string): boolean {
-  const toComparable = ({ days, completeness, lost, accepted, selection, parts, day_parts }: Manifest): string => {
+  const toComparable = ({ days, completeness, lost, accepted, selection }: Manifest): string => {
     const { inferred_windows: _, state: __, ...counts } = completeness ?? {};
     const ended = Object.entries(days).filter(([date]) => date !== today);
-    return JSON.stringify([ended, counts, lost, accepted, selection, parts, day_parts]);
+    return JSON.stringify([ended, counts, lost, accepted, selection]);
   };
   return base.completeness !== undefined && toComparable(base) === toComparable(next);
 }
@@ -82,8 +82,8 @@ function differsOnlyInLastSeen(dataset: 'symbols' | 'markets', before: Uint8Arra
 /** What a quiet publish has read from the journal. */
 interface QuietInput {
   readonly runId: string;
-  readonly results: readonly BinResult[];
-  readonly bins: readonly JournalBin[];
+  readonly results: readonly PartResult[];
+  readonly parts: readonly DayPart[];
   /** The last journal record that was read. */
   readonly end: number;
 }
@@ -97,7 +97,7 @@ export function commitQuietly(
   archive: Archive,
   stage: Stage,
   next: Manifest,
-  { runId, results, bins, end }: QuietInput,
+  { runId, results, parts, end }: QuietInput,
 ): void {
   const { db } = archive.state;
   db.transaction(() => {
@@ -110,7 +110,7 @@ export function commitQuietly(
         else addRunTally(db, ofRun, tally);
       }
     }
-    consumeKnownTicks(db, bins, end, listRepeatedPolls(db, end));
+    consumeKnownTicks(db, parts, end, listRepeatedPolls(db, end));
     recordCollectedProgress(db, stage.base, next);
   });
   removeStaging(archive);

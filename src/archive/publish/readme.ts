@@ -41,10 +41,9 @@ ${formatDaySpan(manifest)}
 | --- | ---: | ---: | --- |
 ${datasetNames.map((name) => formatDatasetRow(manifest, name)).join('\n')}
 
-\`date=YYYY-MM-DD\` is the UTC day of a row's own time, not the day on which it was fetched. \`part-NN\` is derived from the symbol:
-the first four bytes of the sha256 of its UTF-8 text, big-endian, modulo the number of parts of the day: \`day_parts\` in
-\`manifest.json\` has it for small days, \`parts\` for all others. All rows of one symbol and day are in one file; to read them,
-open only that file, which takes half the time. \`manifest.json\` lists every file with its sha256, and
+\`date=YYYY-MM-DD\` is the UTC day of a row's own time, not the day on which it was fetched. Each \`part-NN\` of a day has the
+symbols of a range, and no ranges overlap: all rows of one symbol and day are in one file. Readers skip the other files by their
+statistics. \`manifest.json\` lists every file with its sha256, \`symbol_from\` and \`symbol_to\`, and
 \`sha256sum -c SHA256SUMS\` checks them.
 
 ## Missing data

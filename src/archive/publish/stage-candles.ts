@@ -4,11 +4,11 @@ import type { Window } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { candleIntervals } from '../format/candles.ts';
 import { type CandleInterval, candleDatasets } from '../format/datasets.ts';
+import type { PartKey } from '../format/day-parts.ts';
 import { parsePartNumber, toDayPath } from '../format/layout.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { candleSeries, type SeriesDataset } from '../format/series-datasets.ts';
 import type { PartColumns } from '../format/tick-columns.ts';
-import type { JournalBin } from '../journal/journal.ts';
 import { readPublishedTicks } from './count-ticks.ts';
 import { readPartCoverage } from './day-tables.ts';
 import { type CandleSeriesFiles, decodeCandleSeries, encodeCandleFiles } from './encode-partition.ts';
@@ -27,7 +27,7 @@ export const listCandleIntervals = (base: Manifest, requested: readonly CandleIn
   );
 
 /** Whether a publish has staged series of a part that its candles are computed from. */
-export const hasStagedSeries = ({ stagedFiles }: Stage, { day, part }: JournalBin): boolean =>
+export const hasStagedSeries = ({ stagedFiles }: Stage, { day, part }: PartKey): boolean =>
   candleSeries.some((dataset) => stagedFiles.has(toDayPath(dataset, day, part)));
 
 /**
@@ -35,7 +35,7 @@ export const hasStagedSeries = ({ stagedFiles }: Stage, { day, part }: JournalBi
  * without series.
  * @throws DamageError if a published file is missing or differs
  */
-export function readCandleSeries(archive: Archive, stage: Stage, { day, part }: JournalBin): CandleSeriesFiles {
+export function readCandleSeries(archive: Archive, stage: Stage, { day, part }: PartKey): CandleSeriesFiles {
   const files = new Map<SeriesDataset, Uint8Array>();
   for (const dataset of candleSeries) {
     const bytes = readNextFile(archive, stage, dataset, toDayPath(dataset, day, part));
@@ -53,7 +53,7 @@ export function stageCandles(
   archive: Archive,
   stage: Stage,
   intervals: readonly CandleInterval[],
-  bin: JournalBin,
+  bin: PartKey,
   columns: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
 ): void {

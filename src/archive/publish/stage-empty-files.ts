@@ -17,7 +17,7 @@ export function stageMissingEmptyFiles(archive: Archive, stage: Stage): void {
 
 /** Encodes a file without rows, with the schema of the files with rows. */
 export function encodeEmptyFile({ dataset, path, date }: EmptyFile): EncodedFile {
-  const statistics = { date, rows: 0, t_min: null, t_max: null, symbols: 0 };
+  const statistics = { date, rows: 0, t_min: null, t_max: null, symbols: 0, symbol_from: null, symbol_to: null };
   return createEncodedFile(dataset, path, encodeNoRows(dataset), statistics, createRowKeyReader(dataset, []));
 }
 

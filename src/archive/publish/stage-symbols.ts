@@ -52,6 +52,8 @@ export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly S
     t_min: symbols.reduce((min, facts) => Math.min(min, facts.firstSeen), Number.POSITIVE_INFINITY),
     t_max: symbols.reduce((max, facts) => Math.max(max, facts.lastSeen), Number.NEGATIVE_INFINITY),
     symbols: symbols.length,
+    symbol_from: symbols[0]!.symbol,
+    symbol_to: symbols.at(-1)!.symbol,
   };
   const bytes = encodeCells(
     datasets.symbols.columns,

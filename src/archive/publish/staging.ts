@@ -7,6 +7,7 @@ import { type CompletenessRules, computeCompleteness } from '../completeness/com
 import type { BackgroundWrites } from '../disk/background-writes.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
+import { createPartLookup, type DayPartLookup } from '../format/day-parts.ts';
 import { parseDatasetName, privateFolderName } from '../format/layout.ts';
 import {
   findFileWithRows,
@@ -50,11 +51,14 @@ import {
 } from '../known-state.ts';
 import type { FileRecord } from '../parquet/row-group-index.ts';
 import { readFileNow, readPublishedFile } from '../read-published-file.ts';
-import { listNextDayParts, type StagedDayParts } from './day-part-choice.ts';
 import type { EncodedFile } from './encode-partition.ts';
 
 /** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
-export interface Stage extends StagedDayParts {
+export interface Stage {
+  /** The manifest that the stage is built on. */
+  readonly base: Manifest;
+  /** The parts of days: those of the base, until the stage has chosen those of its input. */
+  parts: DayPartLookup;
   /** The files that are being synced. Null: each file is synced before the next one is staged. */
   readonly writes: BackgroundWrites | null;
   /** Whether `finishWrites` has waited for all of `writes`. */
@@ -95,7 +99,7 @@ export function startStage(
     commitId,
     builtOn,
     base,
-    dayParts: new Map(),
+    parts: createPartLookup(base),
     moves: [],
     stagedFiles: new Map(),
     removedPaths: new Set(),
@@ -142,10 +146,10 @@ export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, stat
   }
   stageBytes(archive, stage, path, bytes);
   stage.fileRecords.push(record);
-  const { date, rows, t_min, t_max, symbols } = statistics;
+  const { date, rows, ...others } = statistics;
   const { generation } = stage;
   // In the order of the manifest.
-  const file = { path, date, rows, bytes: bytes.length, sha256: hash, t_min, t_max, symbols, generation };
+  const file = { path, date, rows, bytes: bytes.length, sha256: hash, ...others, generation };
   stage.stagedFiles.set(path, { dataset, file });
 }
 
@@ -325,8 +329,6 @@ export function createNextManifest(
     created_at: nowMs,
     writer: archive.writer,
     ...toManifestOwner(identity),
-    parts: identity.parts,
-    ...listNextDayParts(stage, files),
     previous_sha256: stage.base.generation === 0 ? null : getMeta(db, manifestHashKey)!,
     watermark: completeness.watermark,
     reached: completeness.reached,

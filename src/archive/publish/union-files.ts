@@ -1,23 +1,32 @@
 import { join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
+import { findRange, isInRange, overlapsRange } from '../../base/symbol-range.ts';
 import { formatDay, parseDayStart } from '../../base/time.ts';
 import { floorToDay } from '../../base/window.ts';
 import type { Archive } from '../archive.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
 import { type DatasetName, datasetNames, datasets, isSplitBySymbol } from '../format/datasets.ts';
-import { getPartCount } from '../format/day-parts.ts';
-import { type ArchiveLayout, parsePartNumber } from '../format/layout.ts';
+import {
+  createPartLookup,
+  type DayPart,
+  getFileRange,
+  isCandles,
+  listDayFiles,
+  listDayParts,
+  listPublishedParts,
+  sortParts,
+  toPartKey,
+} from '../format/day-parts.ts';
+import type { ArchiveLayout } from '../format/layout.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { type SeriesColumns, type SeriesConflict, sliceSeries } from '../format/series.ts';
 import { conflictDatasets, type SeriesDataset } from '../format/series-datasets.ts';
 import type { Conflict } from '../format/tick-columns.ts';
 import { overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
-import type { JournalBin } from '../journal/journal.ts';
 import { type CellValue, decodeRows } from '../parquet/rows.ts';
 import { decodeSeries } from '../parquet/series-file.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import { getStagePartCounts } from './day-part-choice.ts';
+import { chooseDayParts } from './day-part-choice.ts';
 import {
   type DayCoverage,
   parseConflictRows,
@@ -63,82 +72,82 @@ export interface Union {
   readonly withdrawn: readonly PublishedWithdrawal[];
   /** Those that each archive lists, by UTC day: every symbol of every day asks for them. */
   readonly withdrawnOn: Readonly<Record<'own' | 'other', ReadonlyMap<number, readonly PublishedWithdrawal[]>>>;
-  /** The files of the other archive that have rows, by dataset and date. */
-  readonly files: ReadonlyMap<string, readonly PublishedFile[]>;
   /** The coverage that was read last: of one part, several steps need it. */
   latest: { readonly key: string; readonly coverage: DayCoverage } | undefined;
 }
 
-const splitNames = datasetNames.filter(isSplitBySymbol);
-const takenNames = splitNames.filter((name) => !name.startsWith('candles_'));
+const takenNames = datasetNames.filter((name) => isSplitBySymbol(name) && !isCandles(name));
 
 export function openUnion(archive: Archive, stage: Stage, other: OtherArchive, runId: string): Union {
   const own = stage.base.datasets.coverage.withdrawn ?? [];
   const others = other.manifest.datasets.coverage.withdrawn ?? [];
   const groupByDay = (list: readonly PublishedWithdrawal[]) => Map.groupBy(list, ({ from }) => floorToDay(from));
   const withdrawnOn = { own: groupByDay(own), other: groupByDay(others) };
-  const named = takenNames.flatMap((dataset) =>
-    listFilesWithRows(other.manifest, dataset).map((file) => ({ key: `${dataset} ${file.date}`, file })),
-  );
-  const files = new Map(
-    [...Map.groupBy(named, ({ key }) => key)].map(([key, list]) => [key, list.map(({ file }) => file)]),
-  );
   const withdrawn = overlayWithdrawals([...own, ...others]);
-  return { archive, stage, other, runId, withdrawn, withdrawnOn, files, latest: undefined };
+  return { archive, stage, other, runId, withdrawn, withdrawnOn, latest: undefined };
 }
 
 /**
- * Takes over the number of parts of days that only the other archive has, so that its files keep their bytes. A day of both has
- * as many parts as before.
+ * Chooses the parts of the days of the other archive. A day that only the other archive has keeps its parts, so that its files
+ * keep their bytes.
+ * @throws OtherDamageError if a file is missing or differs
  */
-export function takeDayParts({ stage, other }: Union): void {
-  const { base, dayParts } = stage;
-  const published = new Set(splitNames.flatMap((name) => listFilesWithRows(base, name).map(({ date }) => date!)));
-  for (const date of listDates(other.manifest)) {
-    const count = getPartCount(other.manifest, date);
-    if (!published.has(date) && count < base.parts && base.parts % count === 0) dayParts.set(date, count);
+export function chooseUnionParts({ archive, stage, other }: Union, nowMs: number): void {
+  const { base } = stage;
+  const dates = [...listDates(other.manifest)].sort();
+  const taken = new Map<number, readonly DayPart[]>();
+  const shared: number[] = [];
+  for (const day of dates.map(parseDayStart)) {
+    if (listPublishedParts(base, day).length > 0) shared.push(day);
+    else taken.set(day, listDayParts(other.manifest, day));
   }
+  const source = { listDays: () => shared, countRows: (day: number) => countOtherRows(base, other, day) };
+  const lookup = chooseDayParts(base, { journaled: [], sources: [source], rules: archive.partRules, nowMs });
+  for (const day of shared) taken.set(day, lookup.list(day));
+  stage.parts = createPartLookup(base, taken);
+}
+
+/** Counts the rows of the other archive on a day, except for files whose symbols are all in one published part. */
+function countOtherRows(base: Manifest, other: OtherArchive, day: number): Map<string, number> {
+  const published = listDayParts(base, day);
+  const counts = new Map<string, number>();
+  for (const dataset of takenNames)
+    for (const file of listDayFiles(other.manifest, dataset, formatDay(day))) {
+      const { from, to } = getFileRange(file)!;
+      const part = findRange(published, from);
+      if (part !== undefined && isInRange(part, to)) continue;
+      const columns = datasets[dataset].columns.filter(({ name }) => name === 'symbol');
+      for (const [symbol] of decodeRows(columns, readOtherFile(other, file)) as [string][])
+        counts.set(symbol, (counts.get(symbol) ?? 0) + 1);
+    }
+  return counts;
 }
 
 const listDates = (manifest: Manifest): Set<string> =>
   new Set(takenNames.flatMap((name) => listFilesWithRows(manifest, name).map(({ date }) => date!)));
 
 /** The parts of days into which rows of the other archive go, sorted. */
-export function listUnionBins(union: Union): JournalBin[] {
+export function listUnionParts(union: Union): DayPart[] {
   const { lost = [], datasets } = union.other.manifest;
   // What the other archive has lost or withdrawn may concern days of which it has no file.
   const judged = new Set(
     [...lost, ...(datasets.coverage.withdrawn ?? [])].map(({ from }) => formatDay(floorToDay(from))),
   );
-  return [...new Set([...listDates(union.other.manifest), ...judged])].sort().flatMap((date) => {
-    const day = parseDayStart(date);
-    const parts = Array.from({ length: countParts(union, day) }, (_, part) => ({ day, part }));
-    return parts.filter(
-      (bin) => judged.has(date) || takenNames.some((dataset) => listOtherFiles(union, dataset, bin).length > 0),
-    );
-  });
+  const dates = [...new Set([...listDates(union.other.manifest), ...judged])];
+  return sortParts(
+    dates
+      .flatMap((date) => union.stage.parts.list(parseDayStart(date)))
+      .filter(
+        (part) =>
+          judged.has(formatDay(part.day)) ||
+          takenNames.some((dataset) => listOtherFiles(union, dataset, part).length > 0),
+      ),
+  );
 }
 
-const countParts = ({ stage }: Union, day: number): number => getPartCount(getStagePartCounts(stage), formatDay(day));
-
-/** The files of the other archive that may have symbols of a part: the numbers of parts divide hashes of the symbols. */
-export function listOtherFiles(
-  union: Union,
-  dataset: DatasetName,
-  { day, part }: JournalBin,
-): readonly PublishedFile[] {
-  const date = formatDay(day);
-  const shared = greatestCommonDivisor(countParts(union, day), getPartCount(union.other.manifest, date));
-  const files = union.files.get(`${dataset} ${date}`) ?? [];
-  return files.filter(({ path }) => parsePartNumber(path) % shared === part % shared);
-}
-
-const greatestCommonDivisor = (a: number, b: number): number => (b === 0 ? a : greatestCommonDivisor(b, a % b));
-
-export const createPartCheck = (union: Union, { day, part }: JournalBin): ((symbol: string) => boolean) => {
-  const parts = countParts(union, day);
-  return (symbol) => computePartNumber(symbol, parts) === part;
-};
+/** The files of the other archive that may have symbols of a part. */
+export const listOtherFiles = ({ other }: Union, dataset: DatasetName, part: DayPart): readonly PublishedFile[] =>
+  listDayFiles(other.manifest, dataset, formatDay(part.day)).filter((file) => overlapsRange(getFileRange(file)!, part));
 
 /** Rows of the other archive that belong to a part, in columns: those of each symbol by itself. */
 export type OtherRows<C> = readonly (C & { readonly symbols: readonly [string] })[];
@@ -146,14 +155,15 @@ export type OtherRows<C> = readonly (C & { readonly symbols: readonly [string] }
 export const readOtherColumns = <C extends Pick<SeriesColumns, 'symbols'>>(
   union: Union,
   dataset: DatasetName,
-  bin: JournalBin,
+  part: DayPart,
   decode: (bytes: Uint8Array) => C,
   slice: (columns: C, index: number) => C,
 ): OtherRows<C> => {
-  const isOfPart = createPartCheck(union, bin);
-  return listOtherFiles(union, dataset, bin).flatMap((file) => {
+  return listOtherFiles(union, dataset, part).flatMap((file) => {
     const columns = decode(readOtherFile(union.other, file));
-    return columns.symbols.flatMap((symbol, i) => (isOfPart(symbol) ? [slice(columns, i) as OtherRows<C>[0]] : []));
+    return columns.symbols.flatMap((symbol, i) =>
+      isInRange(part, symbol) ? [slice(columns, i) as OtherRows<C>[0]] : [],
+    );
   });
 };
 
@@ -167,41 +177,36 @@ export function decodeAsSeries(dataset: 'ticks' | SeriesDataset, bytes: Uint8Arr
 export const readOtherSeries = (
   union: Union,
   dataset: 'ticks' | SeriesDataset,
-  bin: JournalBin,
+  part: DayPart,
 ): OtherRows<SeriesColumns> =>
   readOtherColumns(
     union,
     dataset,
-    bin,
+    part,
     (bytes) => decodeAsSeries(dataset, bytes),
     (columns, i) => sliceSeries(columns, i, i + 1),
   );
 
-export function readOtherTable(union: Union, dataset: TableName, bin: JournalBin): CellValue[][] {
-  const isOfPart = createPartCheck(union, bin);
+export function readOtherTable(union: Union, dataset: TableName, part: DayPart): CellValue[][] {
   const at = dataset === 'coverage' ? 1 : 0;
-  return listOtherFiles(union, dataset, bin).flatMap((file) =>
+  return listOtherFiles(union, dataset, part).flatMap((file) =>
     decodeRows(datasets[dataset].columns, readOtherFile(union.other, file)).filter((row) =>
-      isOfPart(row[at] as string),
+      isInRange(part, row[at] as string),
     ),
   );
 }
 
-export function readOtherCoverage(union: Union, bin: JournalBin): DayCoverage {
-  const key = `${bin.day} ${bin.part}`;
+export function readOtherCoverage(union: Union, part: DayPart): DayCoverage {
+  const key = toPartKey(part);
   if (union.latest?.key !== key)
-    union.latest = { key, coverage: parseCoverageRows(readOtherTable(union, 'coverage', bin)) };
+    union.latest = { key, coverage: parseCoverageRows(readOtherTable(union, 'coverage', part)) };
   return union.latest.coverage;
 }
 
-export const readOtherConflicts = (
-  union: Union,
-  bin: JournalBin,
-  dataset: 'ticks' | SeriesDataset,
-): SeriesConflict[] =>
+export const readOtherConflicts = (union: Union, part: DayPart, dataset: 'ticks' | SeriesDataset): SeriesConflict[] =>
   dataset === 'ticks'
-    ? parseConflictRows(readOtherTable(union, 'conflicts', bin)).map(toPriceConflict)
-    : parseSeriesConflictRows(dataset, readOtherTable(union, conflictDatasets[dataset], bin));
+    ? parseConflictRows(readOtherTable(union, 'conflicts', part)).map(toPriceConflict)
+    : parseSeriesConflictRows(dataset, readOtherTable(union, conflictDatasets[dataset], part));
 
 export const toPriceConflict = ({ symbol, t, seenAt, dropped }: Conflict): SeriesConflict => ({
   symbol,

@@ -43,13 +43,20 @@ import {
   recordSeries,
   withStage,
 } from './publish.ts';
-import { type BinResult, stageDays } from './publish-day.ts';
+import { type PartResult, stageDays } from './publish-day.ts';
 import { type StagedSeries, stageSeries } from './publish-series.ts';
 import { listCandleIntervals, stageMissingCandles } from './stage-candles.ts';
 import { stageMissingEmptyFiles } from './stage-empty-files.ts';
 import { computeSymbolsAfter, stageSymbols } from './stage-symbols.ts';
 import { createNextManifest, finishWrites, recordStagedFiles, sortMoves } from './staging.ts';
-import { type OtherArchive, openUnion, readOtherFile, takeDayParts, toDamageError, type Union } from './union-files.ts';
+import {
+  chooseUnionParts,
+  type OtherArchive,
+  openUnion,
+  readOtherFile,
+  toDamageError,
+  type Union,
+} from './union-files.ts';
 import { createUnionIntake, createUnionSource, stageOtherBooks, uniteLost } from './unite-parts.ts';
 
 export interface UniteResult {
@@ -83,7 +90,7 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
   const { archive, stage, other } = union;
   const { db } = archive.state;
   const found = readOtherState(other);
-  const { bins: results, series, snapshots } = await stageParts(union, options);
+  const { results, series, snapshots } = await stageParts(union, options);
   for (const file of listFilesWithRows(other.manifest, 'markets')) stageOtherMarkets(union, file);
   const known = readKnownSymbols(db);
   const changed = uniteSymbols(known, found);
@@ -113,7 +120,7 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
     recordFound();
     recordSeries(archive, options, series, 0);
     recordStagedFiles(archive, stage, manifest.created_at);
-    recordPublish(archive, options, { results, bins: [] }, 0, []);
+    recordPublish(archive, options, results, 0, []);
     recordLost(db, after.lost, manifest.created_at);
     countFetched(db, options.runId, results, series);
   });
@@ -133,22 +140,22 @@ function readOtherState(other: OtherArchive): PublishedState {
 async function stageParts(
   union: Union,
   options: PublishOptions,
-): Promise<{ readonly bins: readonly BinResult[]; readonly series: StagedSeries; readonly snapshots: number }> {
+): Promise<{ readonly results: readonly PartResult[]; readonly series: StagedSeries; readonly snapshots: number }> {
   const { archive, stage, other } = union;
   const { signal } = options;
-  takeDayParts(union);
+  chooseUnionParts(union, options.clock.nowMs());
   const source = createUnionSource(union);
-  const bins = source.listBins();
-  const snapshots = bins.reduce((sum, bin) => sum + stageOtherBooks(union, bin), 0);
+  const parts = source.listParts();
+  const snapshots = parts.reduce((sum, part) => sum + stageOtherBooks(union, part), 0);
   const intervals = listCandleIntervals(stage.base, options.candles);
   const rows = [stage.base, other.manifest].flatMap(({ datasets }) => datasets.ticks.files);
   const workers = (await options.workers?.(rows.reduce((sum, file) => sum + file.rows, 0))) ?? inlineWorker;
   const intake = createUnionIntake(union);
-  const input = { intervals, tickBins: bins, union };
+  const input = { intervals, tickParts: parts, union };
   const series = await stageSeries(archive, stage, emptyIndex, intake, input, workers, signal);
   let done = 0;
   const days = await stageDays(archive, stage, {
-    days: groupByDay(bins, new Map(), series.coverage),
+    days: groupByDay(parts, new Map(), series.coverage),
     source,
     end: 0,
     intervals,
@@ -156,7 +163,7 @@ async function stageParts(
     late: [],
     workers,
     union,
-    onPart: () => options.onProgress?.(++done, bins.length),
+    onPart: () => options.onProgress?.(++done, parts.length),
   });
   const refused = [
     ...series.refused,
@@ -164,7 +171,7 @@ async function stageParts(
     ...(await stageMissingCandles(archive, stage, intervals, { signal })),
   ];
   if (refused[0] !== undefined) throw toDamageError(other, refused[0]);
-  return { bins: days.bins, series, snapshots };
+  return { results: days.results, series, snapshots };
 }
 
 function stageOtherMarkets({ archive, stage, other }: Union, file: PublishedFile): void {
@@ -245,8 +252,8 @@ const hasSameFindings = (base: Manifest, next: Manifest): boolean =>
     .every((text, _, [first]) => text === first);
 
 /** Counts the rows of the other archive as fetched by this run. */
-function countFetched(db: Database, runId: string, results: readonly BinResult[], series: StagedSeries): void {
-  const sum = (tallies: BinResult['merged']['tallies']): number =>
+function countFetched(db: Database, runId: string, results: readonly PartResult[], series: StagedSeries): void {
+  const sum = (tallies: PartResult['merged']['tallies']): number =>
     [...tallies.values()].reduce(
       (total, { accepted, duplicates, conflicts }) => total + accepted + duplicates + conflicts,
       0,
@@ -260,7 +267,7 @@ function countFetched(db: Database, runId: string, results: readonly BinResult[]
 }
 
 /** Counts rows that are all known. */
-function countTaken(db: Database, runId: string, results: readonly BinResult[], series: StagedSeries): void {
+function countTaken(db: Database, runId: string, results: readonly PartResult[], series: StagedSeries): void {
   countFetched(db, runId, results, series);
   for (const { merged } of results) for (const tally of merged.tallies.values()) addRunTally(db, runId, tally);
   for (const { dataset, tallies } of series.outcomes)

@@ -1,6 +1,8 @@
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import { isInRange } from '../../base/symbol-range.ts';
 import { floorToDay, intersect, isWithin, subtract, type Window } from '../../base/window.ts';
 import type { CoveredWindow, LostWindow, PublishedCoverage } from '../format/coverage.ts';
+import type { DayPart } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { findFileWithRows } from '../format/manifest.ts';
 import { emptyBooks, listSnapshots, mergeBooks, uniteBookCoverage } from '../format/order-book.ts';
@@ -10,10 +12,8 @@ import { conflictDatasets, type SeriesDataset, seriesDatasets } from '../format/
 import type { Conflict, TickChunk } from '../format/tick-columns.ts';
 import { decideRows, toContent, toStandIns } from '../format/unite.ts';
 import { type DatedWindow, findWithdrawn } from '../format/withdrawals.ts';
-import type { JournalBin } from '../journal/journal.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { readPublishedFile } from '../read-published-file.ts';
-import type { DayPartSource } from './day-part-choice.ts';
 import {
   type DayCoverage,
   parseConflictRows,
@@ -23,13 +23,12 @@ import {
   readTableRows,
 } from './day-tables.ts';
 import { encodeBookFile } from './encode-partition.ts';
-import type { SeriesInput, SeriesSource } from './import-buffer.ts';
+import type { SeriesInput, SeriesSource, TickSource } from './import-buffer.ts';
 import { stageFile } from './staging.ts';
 import {
-  createPartCheck,
   decodeAsSeries,
   listOtherFiles,
-  listUnionBins,
+  listUnionParts,
   type OtherRows,
   readOtherColumns,
   readOtherConflicts,
@@ -53,14 +52,13 @@ function* splitByPrecedence(
 }
 
 /** The ticks of the other archive with their coverage, as a publish merges them. */
-export const createUnionSource = (union: Union): DayPartSource => ({
-  listBins: () => listUnionBins(union),
-  listJournalBins: () => [],
-  readChunks(bin) {
-    const { ticks } = readOtherCoverage(union, bin);
-    return readOtherSeries(union, 'ticks', bin).flatMap((rows) => {
+export const createUnionSource = (union: Union): TickSource => ({
+  listParts: () => listUnionParts(union),
+  readChunks(part) {
+    const { ticks } = readOtherCoverage(union, part);
+    return readOtherSeries(union, 'ticks', part).flatMap((rows) => {
       const [symbol] = rows.symbols;
-      return [...splitByPrecedence(rows, bin.day, ticks.get(symbol) ?? [])].map(
+      return [...splitByPrecedence(rows, part.day, ticks.get(symbol) ?? [])].map(
         ({ from, to, rank, observedAt }): TickChunk => ({
           symbol,
           runId: union.runId,
@@ -72,19 +70,19 @@ export const createUnionSource = (union: Union): DayPartSource => ({
       );
     });
   },
-  readCoverage(bin) {
+  readCoverage(part) {
     const out = new Map<string, CoveredWindow[]>();
-    for (const [symbol, windows] of readOtherCoverage(union, bin).ticks) {
-      const { own, other } = selectWithdrawals(union, symbol, bin.day);
+    for (const [symbol, windows] of readOtherCoverage(union, part).ticks) {
+      const { own, other } = selectWithdrawals(union, symbol, part.day);
       out.set(
         symbol,
         windows.flatMap((window) => withoutTicks(window, findWithdrawn([window], own, other))),
       );
     }
     // What this archive has of a window that the other has lost is judged as a response is.
-    const owned = readPartCoverage(union.archive, union.stage.base, bin).ticks;
-    for (const [symbol, lost] of readOtherLost(union, bin)) {
-      const { own, other } = selectWithdrawals(union, symbol, bin.day);
+    const owned = readPartCoverage(union.archive, union.stage.base, part).ticks;
+    for (const [symbol, lost] of readOtherLost(union, part)) {
+      const { own, other } = selectWithdrawals(union, symbol, part.day);
       for (const window of owned.get(symbol) ?? [])
         for (const both of intersect([window], lost)) {
           const windows = withoutTicks({ ...window, ...both }, findWithdrawn([window], other, own));
@@ -93,15 +91,15 @@ export const createUnionSource = (union: Union): DayPartSource => ({
     }
     return out;
   },
-  readWithdrawn(bin) {
+  readWithdrawn(part) {
     const out = new Map<string, DatedWindow[]>();
-    for (const [symbol, windows] of readPartCoverage(union.archive, union.stage.base, bin).ticks) {
-      const { own, other } = selectWithdrawals(union, symbol, bin.day);
+    for (const [symbol, windows] of readPartCoverage(union.archive, union.stage.base, part).ticks) {
+      const { own, other } = selectWithdrawals(union, symbol, part.day);
       const withdrawn = findWithdrawn(windows, other, own).map((window) => ({ ...window, at: 0 }));
       // Windows are cut where a listed withdrawal begins, even if it removes nothing.
       if (other.length > 0) out.set(symbol, withdrawn);
     }
-    for (const [symbol, lost] of readOtherLost(union, bin))
+    for (const [symbol, lost] of readOtherLost(union, part))
       out.set(symbol, [...(out.get(symbol) ?? []), ...lost.map(({ from, to }) => ({ from, to, at: 0 }))]);
     return out;
   },
@@ -122,10 +120,9 @@ function selectWithdrawals(
 }
 
 /** The windows of a part whose ticks the other archive has lost, by symbol. */
-export function readOtherLost(union: Union, bin: JournalBin): Map<string, LostWindow[]> {
-  const isOfPart = createPartCheck(union, bin);
+export function readOtherLost(union: Union, part: DayPart): Map<string, LostWindow[]> {
   const lost = (union.other.manifest.lost ?? []).filter(
-    ({ symbol, from }) => floorToDay(from) === bin.day && isOfPart(symbol),
+    ({ symbol, from }) => floorToDay(from) === part.day && isInRange(part, symbol),
   );
   return Map.groupBy(lost, ({ symbol }) => symbol);
 }
@@ -147,19 +144,19 @@ export function uniteLost(
 
 /** The rows of series of the other archive, as those of an import. */
 export const createUnionIntake = (union: Union): SeriesSource => ({
-  listBins: () =>
-    listUnionBins(union).filter((bin) =>
-      [...seriesDatasets, 'coverage' as const].some((dataset) => listOtherFiles(union, dataset, bin).length > 0),
+  listParts: () =>
+    listUnionParts(union).filter((part) =>
+      [...seriesDatasets, 'coverage' as const].some((dataset) => listOtherFiles(union, dataset, part).length > 0),
     ),
-  readBin(bin) {
-    const coverage = readOtherCoverage(union, bin);
+  readPart(part) {
+    const coverage = readOtherCoverage(union, part);
     return seriesDatasets.flatMap((dataset): SeriesInput[] => {
       const covered = new Map(
         [...coverage[dataset]].map(([symbol, list]) => [symbol, list.flatMap((window) => withoutTicks(window, []))]),
       );
-      const chunks = readOtherSeries(union, dataset, bin).flatMap((rows) => {
+      const chunks = readOtherSeries(union, dataset, part).flatMap((rows) => {
         const [symbol] = rows.symbols;
-        return [...splitByPrecedence(rows, bin.day, coverage[dataset].get(symbol) ?? [])].map(
+        return [...splitByPrecedence(rows, part.day, coverage[dataset].get(symbol) ?? [])].map(
           ({ from, to, rank, observedAt }) => ({
             symbol,
             runId: union.runId,
@@ -180,15 +177,15 @@ export const createUnionIntake = (union: Union): SeriesSource => ({
  */
 export function readUnionPrecedence(
   union: Union,
-  bin: JournalBin,
+  part: DayPart,
   dataset: 'ticks' | SeriesDataset,
   coverage: DayCoverage,
   symbols: Iterable<string>,
 ): Map<string, PrecedenceWindow[]> {
-  const decided = decideByConflicts(union, bin, dataset);
+  const decided = decideByConflicts(union, part, dataset);
   return new Map(
     [...symbols].map((symbol) => {
-      const standIns = toStandIns(symbol, bin.day, coverage[dataset].get(symbol) ?? []);
+      const standIns = toStandIns(symbol, part.day, coverage[dataset].get(symbol) ?? []);
       return [symbol, overlayPrecedence(standIns, decided.get(symbol) ?? [])];
     }),
   );
@@ -197,34 +194,34 @@ export function readUnionPrecedence(
 /** Reads the rows of both archives only if one of them has conflicts. */
 function decideByConflicts(
   union: Union,
-  bin: JournalBin,
+  part: DayPart,
   dataset: 'ticks' | SeriesDataset,
 ): ReadonlyMap<string, readonly PrecedenceWindow[]> {
   const { archive, stage } = union;
   const conflicts =
     dataset === 'ticks'
-      ? readPartConflicts(archive, stage.base, bin).map(toPriceConflict)
-      : parseSeriesConflictRows(dataset, readTableRows(archive, stage.base, conflictDatasets[dataset], bin));
-  const others = readOtherConflicts(union, bin, dataset);
+      ? readPartConflicts(archive, stage.base, part).map(toPriceConflict)
+      : parseSeriesConflictRows(dataset, readTableRows(archive, stage.base, conflictDatasets[dataset], part));
+  const others = readOtherConflicts(union, part, dataset);
   if (conflicts.length + others.length === 0) return new Map();
-  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, bin.day, bin.part));
+  const file = findFileWithRows(stage.base, dataset, toDayPath(dataset, part.day, part.part));
   if (file === undefined) return new Map();
   const bytes = readPublishedFile(archive, file);
   const own = decodeAsSeries(dataset, bytes);
-  const rows = readOtherSeries(union, dataset, bin);
+  const rows = readOtherSeries(union, dataset, part);
   return decideRows({ rows: [own], conflicts }, { rows, conflicts: others });
 }
 
 /** Adds to the tables of a part what the other archive has: its conflicts, and its coverage of order books. */
 export function addOtherTables(
   union: Union,
-  bin: JournalBin,
+  part: DayPart,
   { coverage, conflicts }: { readonly coverage: DayCoverage; readonly conflicts: Conflict[] },
 ): void {
-  for (const conflict of parseConflictRows(readOtherTable(union, 'conflicts', bin))) conflicts.push(conflict);
+  for (const conflict of parseConflictRows(readOtherTable(union, 'conflicts', part))) conflicts.push(conflict);
   // Of two rows of one key, the last one counts.
   conflicts.sort((a, b) => a.kept - b.kept);
-  for (const [symbol, windows] of readOtherCoverage(union, bin).orderbooks)
+  for (const [symbol, windows] of readOtherCoverage(union, part).orderbooks)
     coverage.orderbooks.set(symbol, uniteBookCoverage([...(coverage.orderbooks.get(symbol) ?? []), ...windows]));
 }
 
@@ -234,7 +231,7 @@ export function addOtherTables(
  */
 export function selectNewConflicts<C extends { readonly symbol: string; readonly t: number; readonly seenAt: number }>(
   union: Union,
-  bin: JournalBin,
+  part: DayPart,
   dataset: 'ticks' | SeriesDataset,
   fresh: readonly C[],
   known: readonly C[],
@@ -244,36 +241,36 @@ export function selectNewConflicts<C extends { readonly symbol: string; readonly
   // Ticks also state the kept price, which one conflict of each tick has to have.
   const toKey = (one: C): string => toContent({ ...one, seenAt: 0 });
   const keys = new Set(known.map(toKey));
-  const findSeenAt = createSeenAtLookup(union, bin, dataset, coverage);
+  const findSeenAt = createSeenAtLookup(union, part, dataset, coverage);
   return fresh.filter((one) => !keys.has(toKey(one))).map((one) => ({ ...one, seenAt: findSeenAt(one) }));
 }
 
 function createSeenAtLookup(
   union: Union,
-  bin: JournalBin,
+  part: DayPart,
   dataset: 'ticks' | SeriesDataset,
   coverage: DayCoverage,
 ): (conflict: { readonly symbol: string; readonly t: number }) => number {
-  const sides = [coverage[dataset], readOtherCoverage(union, bin)[dataset]];
+  const sides = [coverage[dataset], readOtherCoverage(union, part)[dataset]];
   return ({ symbol, t }) =>
-    Math.max(...sides.map((side) => side.get(symbol)?.find((window) => isWithin(t, window))?.fetchedAt ?? bin.day));
+    Math.max(...sides.map((side) => side.get(symbol)?.find((window) => isWithin(t, window))?.fetchedAt ?? part.day));
 }
 
 /** Merges the order books of the other archive and stages the changed files. Returns their number. */
-export function stageOtherBooks(union: Union, bin: JournalBin): number {
+export function stageOtherBooks(union: Union, part: DayPart): number {
   const { archive, stage } = union;
   const fresh = readOtherColumns(
     union,
     'orderbooks',
-    bin,
+    part,
     (bytes) => decodeBooks(bytes),
     (columns, i) => ({ ...columns, symbols: [columns.symbols[i]!], offsets: columns.offsets.slice(i, i + 2) }),
   ).flatMap((books) => listSnapshots(books, 0));
   if (fresh.length === 0) return 0;
-  const path = toDayPath('orderbooks', bin.day, bin.part);
+  const path = toDayPath('orderbooks', part.day, part.part);
   const file = findFileWithRows(stage.base, 'orderbooks', path);
   const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
   const { columns, isChanged } = mergeBooks(old, fresh, (_, t) => t);
-  if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
+  if (isChanged) stageFile(archive, stage, encodeBookFile(path, part.day, columns, archive.groupRows));
   return fresh.length;
 }

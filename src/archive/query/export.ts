@@ -81,7 +81,7 @@ export async function writeExport(
   const { random, signal } = context;
   const { dataset, symbols, sources = [], from, to, format, isCsvSafe = false, compression = 'none', file } = spec;
   const { columns, order, time } = datasets[dataset];
-  const isWanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
+  const isWanted = createFileFilter(dataset, symbols, { from, to });
   const pinnedQuery = await openPinned(archive, { names: [dataset], wanted: isWanted, memoryBytesMax }, random);
   try {
     const { manifest } = pinnedQuery.pinned;

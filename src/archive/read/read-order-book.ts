@@ -60,7 +60,7 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
 
   async function readLatestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
     if (symbolsWithoutBook.get(symbol) === manifest) return null;
-    const mayHave = createFileFilter(manifest, 'orderbooks', [symbol], { from: null, to: null });
+    const mayHave = createFileFilter('orderbooks', [symbol], { from: null, to: null });
     for (const file of sortNewestFirst(manifest.datasets.orderbooks.files.filter(mayHave))) {
       const book = (await getOrRead(bookCache, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
         symbol,
@@ -75,7 +75,7 @@ export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, 
   async function findFetchedAt(manifest: Manifest, symbol: string, t: number): Promise<number | null> {
     const journaled = readLatestBookResponseMs(archive.state, symbol);
     if (journaled !== null) return journaled;
-    const mayHave = createFileFilter(manifest, 'coverage', [symbol], { from: null, to: null });
+    const mayHave = createFileFilter('coverage', [symbol], { from: null, to: null });
     for (const file of sortNewestFirst(manifest.datasets.coverage.files.filter(mayHave))) {
       const day = parseDayStart(file.date!);
       // The upstream may date snapshots ahead of its own clock.

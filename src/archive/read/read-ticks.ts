@@ -1,14 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
+import { isInRange } from '../../base/symbol-range.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import { parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, subtract, union, type Window } from '../../base/window.ts';
 import { type Archive, requirePublishedManifest } from '../archive.ts';
 import { splitAtLostWindows } from '../format/coverage.ts';
-import { getPartCount } from '../format/day-parts.ts';
-import { parsePartNumber } from '../format/layout.ts';
+import { getFileRange } from '../format/day-parts.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
 import { mergePart } from '../format/merge.ts';
 import { toSymbolPart } from '../format/tick-changes.ts';
@@ -248,7 +247,6 @@ function openSymbolSnapshots(archive: Archive, watcher: ManifestWatcher): (symbo
     maxSize: weightMax,
     sizeCalculation: ({ days, covered, lost }) => days.length + covered.length + lost.length + 1,
   });
-  const getPartFiles = createPartFileIndex();
   let version: number | undefined;
 
   function read(symbol: string): SymbolSnapshot | null {
@@ -263,7 +261,7 @@ function openSymbolSnapshots(archive: Archive, watcher: ManifestWatcher): (symbo
     const journaled = new Map(listJournaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
     // If the symbols dataset was lost with the state, coverage still shows which days to read.
     const known = union([...covered, ...(publishedSpan === null ? [] : [publishedSpan])]);
-    const files = getPartFiles(manifest, computePartNumber(symbol, manifest.parts));
+    const files = findSymbolFiles(manifest, symbol);
     const days = [...new Set([...listDays(files, known), ...journaled.keys()])].sort((a, b) => a - b);
     return {
       commit,
@@ -289,26 +287,13 @@ function openSymbolSnapshots(archive: Archive, watcher: ManifestWatcher): (symbo
   };
 }
 
-/**
- * Looks up the ticks files, by day, sorted, that hold the symbols of a part of the archive. Built once per manifest and part:
- * on a day with fewer parts, several of them have the same file.
- */
-function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMap<number, PublishedFile> {
-  let cached: { readonly manifest: Manifest; readonly byPart: Map<number, Map<number, PublishedFile>> } | undefined;
-  return (manifest, part) => {
-    if (cached?.manifest !== manifest) cached = { manifest, byPart: new Map() };
-    let ofPart = cached.byPart.get(part);
-    if (ofPart === undefined) {
-      // A manifest's files are sorted by path, and so by day.
-      const files = listFilesWithRows(manifest, 'ticks').filter(
-        ({ path, date }) => parsePartNumber(path) === part % getPartCount(manifest, date!),
-      );
-      ofPart = new Map(files.map((file) => [parseDayStart(file.date!), file]));
-      cached.byPart.set(part, ofPart);
-    }
-    return ofPart;
-  };
-}
+/** The ticks files that may have ticks of a symbol, by day, sorted: a manifest's files are sorted by path, and so by day. */
+const findSymbolFiles = (manifest: Manifest, symbol: string): ReadonlyMap<number, PublishedFile> =>
+  new Map(
+    listFilesWithRows(manifest, 'ticks')
+      .filter((file) => isInRange(getFileRange(file)!, symbol))
+      .map((file) => [parseDayStart(file.date!), file]),
+  );
 
 /** The days of the files between the first and the last known moment. */
 function listDays(files: ReadonlyMap<number, PublishedFile>, known: readonly Window[]): number[] {

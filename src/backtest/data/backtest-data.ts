@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
 import { type Disk, sha256 } from '../../archive/disk/file-system.ts';
 import { type DatasetName, datasets } from '../../archive/format/datasets.ts';
-import { getPartCount } from '../../archive/format/day-parts.ts';
-import { parseDatasetName, parsePartNumber } from '../../archive/format/layout.ts';
-import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
+import { getFileRange } from '../../archive/format/day-parts.ts';
+import { parseDatasetName } from '../../archive/format/layout.ts';
+import type { PublishedFile } from '../../archive/format/manifest.ts';
 import { createFileFilter } from '../../archive/publish/prune-files.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import type { DatasetFiles, Query } from '../../archive/query/query.ts';
 import { requireFileIntact } from '../../archive/read/export-file.ts';
 import type { Random } from '../../base/ports.ts';
-import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
 import { dayMs, type Window } from '../../base/window.ts';
 import type { BacktestResult } from '../../contract/backtests.ts';
 import { bookAgeMsMax, quoteAgeMsMax } from '../engine/book-lookup.ts';
@@ -23,7 +23,6 @@ import type { TickFile } from './tick-files.ts';
 export interface BacktestData {
   /** Query over all datasets. */
   readonly query: Query;
-  readonly parts: number;
   readonly hasBooks: boolean;
   readonly hasQuotes: boolean;
   /** Time of the publish, epoch ms. */
@@ -32,7 +31,7 @@ export interface BacktestData {
   /** Folder of the files, and folder for temporary files. */
   readonly root: string;
   readonly scratch: string;
-  /** Files with the ticks (by part), order books and quotes of symbols in a window, and market states from `statesFrom`. */
+  /** Files with the ticks, order books and quotes of symbols in a window, and market states from `statesFrom`. */
   findFiles(symbols: readonly string[], window: Window, statesFrom: number): BacktestFiles;
   /** Absolute paths of the files of coverage in a window, by day. */
   findCoverage(window: Window): readonly string[];
@@ -50,8 +49,8 @@ export interface BacktestData {
 export interface BacktestFiles {
   /** Order books, quotes and market states. */
   readonly sources: readonly DatasetFiles[];
-  /** Files of ticks by part. */
-  readonly tickFiles: ReadonlyMap<number, readonly TickFile[]>;
+  /** By day. */
+  readonly tickFiles: readonly TickFile[];
 }
 
 /** A null end is open. */
@@ -68,7 +67,7 @@ interface DataRange {
 const statesLookbackMs = 7 * dayMs;
 
 /** The files of a range, with a lookback by dataset. */
-function createSelection(published: Manifest, range: DataRange, hasQuotes: boolean) {
+function createSelection(range: DataRange, hasQuotes: boolean) {
   const lookbackMsByDataset: Partial<Record<DatasetName, number>> = {
     markets: statesLookbackMs,
     // An order book also replaces the quotes before it, so with quotes their lookback applies.
@@ -81,7 +80,7 @@ function createSelection(published: Manifest, range: DataRange, hasQuotes: boole
     { from, to }: Pick<DataRange, 'from' | 'to'>,
   ) => {
     const lookbackMs = lookbackMsByDataset[name] ?? 0;
-    return createFileFilter(published, name, symbols, { from: from === null ? null : from - lookbackMs, to });
+    return createFileFilter(name, symbols, { from: from === null ? null : from - lookbackMs, to });
   };
   // The symbols dataset has no time.
   const isNeeded = (file: PublishedFile): boolean => {
@@ -102,14 +101,13 @@ export async function openBacktestData(
     ...(['ticks', 'symbols', 'coverage', 'orderbooks', 'quotes'] as const),
     ...(range.hasStates ? (['markets'] as const) : []),
   ];
-  const published = archive.readManifest();
   // Whether there are quotes is known only after the files are pinned.
-  const { isNeeded: wanted } = createSelection(published, range, true);
+  const { isNeeded: wanted } = createSelection(range, true);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
     const { manifest, manifestBytes, root, scratchFolder } = pinned;
     const hasQuotes = manifest.datasets.quotes.files.some(wanted);
-    const { createFilter, isNeeded } = createSelection(published, range, hasQuotes);
+    const { createFilter, isNeeded } = createSelection(range, hasQuotes);
     const files = names.flatMap((name) => manifest.datasets[name].files.filter(isNeeded));
     const [symbolFiles = [], uncheckedFiles = []] = [true, false].map((ofSymbols) =>
       files.filter(({ path }) => (parseDatasetName(path) === 'symbols') === ofSymbols),
@@ -117,15 +115,9 @@ export async function openBacktestData(
     signal.throwIfAborted();
     for (const file of symbolFiles) requireFileIntact(archive.disk, pinned, file);
     const filesByName = new Map(names.map((name) => [name, manifest.datasets[name].files.filter(isNeeded)]));
-    /** @param parts parts of the archive; null for all. On a day with fewer parts, several of them have the same file */
-    const filesOf = (name: DatasetName, parts: readonly number[] | null, within: Window): PublishedFile[] =>
-      filesByName
-        .get(name)!
-        .filter(createFilter(name, [], within))
-        .filter(
-          ({ path, date }) =>
-            parts === null || parts.some((part) => part % getPartCount(manifest, date!) === parsePartNumber(path)),
-        );
+    /** @param symbols empty: all */
+    const filesOf = (name: DatasetName, symbols: readonly string[], within: Window): PublishedFile[] =>
+      filesByName.get(name)!.filter(createFilter(name, symbols, within));
     const sourceOf = (name: DatasetName, dataset: string, someFiles: readonly PublishedFile[]): DatasetFiles => ({
       dataset,
       columns: datasets[name].columns,
@@ -136,7 +128,7 @@ export async function openBacktestData(
     return {
       uncheckedFiles,
       disk: archive.disk,
-      findCoverage: (window) => filesOf('coverage', null, window).map(({ path }) => join(root, path)),
+      findCoverage: (window) => filesOf('coverage', [], window).map(({ path }) => join(root, path)),
       async writeStates(to, signal) {
         const path = join(root, 'states.parquet');
         await query.write(createStatesQuery(to), 'parquet', createWriteStream(path), signal);
@@ -146,30 +138,28 @@ export async function openBacktestData(
       root,
       scratch: scratchFolder,
       close,
-      parts: manifest.parts,
       hasBooks: files.some(({ path }) => parseDatasetName(path) === 'orderbooks'),
       hasQuotes,
       publishedAt: manifest.created_at,
       archiveUsed: describeArchiveUsed(manifest.generation, manifestBytes, files),
       findFiles(symbols, window, statesFrom) {
-        const of = [...new Set(symbols.map((symbol) => computePartNumber(symbol, manifest.parts)))];
         const inParts = (name: 'orderbooks' | 'quotes'): DatasetFiles =>
-          sourceOf(name, name, filesOf(name, of, window));
+          sourceOf(name, name, filesOf(name, symbols, window));
         const statesWindow = { ...window, from: statesFrom };
         const isInWindow = (file: PublishedFile): boolean => file.t_min! >= window.from && file.t_max! < window.to;
         const toTickFile = (file: PublishedFile): TickFile => ({
           path: join(root, file.path),
           bytes: file.bytes,
+          range: getFileRange(file)!,
           isInWindow: isInWindow(file),
         });
         return {
           sources: [
             inParts('orderbooks'),
             inParts('quotes'),
-            sortedStates ??
-              sourceOf('markets', 'markets', range.hasStates ? filesOf('markets', null, statesWindow) : []),
+            sortedStates ?? sourceOf('markets', 'markets', range.hasStates ? filesOf('markets', [], statesWindow) : []),
           ],
-          tickFiles: new Map(of.map((part) => [part, filesOf('ticks', [part], window).map(toTickFile)])),
+          tickFiles: filesOf('ticks', symbols, window).map(toTickFile),
         };
       },
     };

@@ -1,6 +1,6 @@
 import type { Query } from '../../archive/query/query.ts';
 import { suggestName } from '../../base/nearest-name.ts';
-import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
 import { dayMs, floorToDay, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import type { BacktestSpec } from '../../contract/backtest-request.ts';
 import { type Quantity, type Strategy, windowedMeasures } from '../../contract/strategy-language.ts';
@@ -33,30 +33,35 @@ const batchSymbolsMax = 2_000;
 /** Memory limit of each DuckDB of a backtest, bytes. */
 export const memoryBytesMax = 512 * 1024 ** 2;
 
+/** A backtest has about as many batches or more, so that threads share it. */
+const batchesMin = 4;
+
 /**
- * Splits a universe into batches. Keeps the symbols of a market together if a strategy uses other venues, otherwise the
- * symbols of an archive part, so that few files are read twice. Estimates the number of ticks from the lifetimes, so that the
- * plan depends only on the arguments.
+ * Splits a universe into batches, in the order of symbols, which are in the same files of a day. Keeps the symbols of a market
+ * together if a strategy uses other venues. Estimates the number of ticks from the lifetimes, so that the plan depends only on
+ * the arguments.
  * @param markets null if no strategy uses other venues
  */
-export function planBatches(universe: Universe, span: Window, parts: number, markets: MarketIndex | null): Batch[] {
-  const groups = groupMembers(universe, markets);
-  const groupsByPart = groups.map((group) => ({ ...group, part: computePartNumber(group.members[0]!.symbol, parts) }));
-  groupsByPart.sort((a, b) => a.part - b.part || compareUtf8(a.members[0]!.symbol, b.members[0]!.symbol));
-  const batches: { members: BatchSymbol[]; otherVenues: BatchSymbol[]; part: number; ticks: number }[] = [];
-  for (const { members: own, otherVenues, part } of groupsByPart) {
-    const ticks = [...own, ...otherVenues].reduce((sum, member) => sum + estimateTicksIn(member, span), 0);
+export function planBatches(universe: Universe, span: Window, markets: MarketIndex | null): Batch[] {
+  const groups = groupMembers(universe, markets).map((group) => ({
+    ...group,
+    ticks: [...group.members, ...group.otherVenues].reduce((sum, member) => sum + estimateTicksIn(member, span), 0),
+  }));
+  groups.sort((a, b) => compareUtf8(a.members[0]!.symbol, b.members[0]!.symbol));
+  const total = groups.reduce((sum, { ticks }) => sum + ticks, 0);
+  const ticksMax = Math.min(batchTicksMax, Math.ceil(total / batchesMin));
+  const batches: { members: BatchSymbol[]; otherVenues: BatchSymbol[]; ticks: number }[] = [];
+  for (const { members: own, otherVenues, ticks } of groups) {
     const last = batches.at(-1);
     const hasRoom =
       last !== undefined &&
-      (markets !== null || last.part === part) &&
-      last.ticks + ticks <= batchTicksMax &&
+      last.ticks + ticks <= ticksMax &&
       last.members.length + last.otherVenues.length + own.length + otherVenues.length <= batchSymbolsMax;
     if (hasRoom) {
       last.members.push(...own);
       last.otherVenues.push(...otherVenues);
       last.ticks += ticks;
-    } else batches.push({ members: [...own], otherVenues: [...otherVenues], part, ticks });
+    } else batches.push({ members: [...own], otherVenues: [...otherVenues], ticks });
   }
   return batches.map(({ members, otherVenues }) => ({ members, otherVenues }));
 }

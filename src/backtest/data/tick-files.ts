@@ -10,6 +10,7 @@ import {
 } from '../../archive/parquet/tick-row-groups.ts';
 import { decodePublished } from '../../archive/read-published-file.ts';
 import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import type { SymbolRange } from '../../base/symbol-range.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
 
@@ -18,6 +19,8 @@ export interface TickFile {
   /** Absolute. */
   readonly path: string;
   readonly bytes: number;
+  /** The range of its symbols. */
+  readonly range: SymbolRange;
   /** Whether all of its ticks are in the window of the batch. */
   readonly isInWindow: boolean;
 }
@@ -26,7 +29,7 @@ export interface TickFile {
 export class TooManyTicksError extends Error {}
 
 interface TickFilesRequest {
-  /** The files of one part, by day. */
+  /** By day. */
   readonly files: readonly TickFile[];
   /** Sorted by UTF-8 bytes. */
   readonly symbols: readonly string[];

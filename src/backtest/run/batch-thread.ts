@@ -3,7 +3,8 @@ import { checkNextFile, type SharedCheck } from '../../archive/integrity/check-f
 import { openQueryEngine } from '../../archive/query/open-query.ts';
 import type { DatasetFiles, Query, QueryEngine } from '../../archive/query/query.ts';
 import { OddslakeError } from '../../base/errors.ts';
-import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { hasOneOf } from '../../base/symbol-range.ts';
 import { emptyTicks, type TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Trade } from '../../contract/trade-fields.ts';
@@ -38,12 +39,10 @@ export interface BatchTask extends WorkerTask {
   readonly plan: BatchPlan;
   /** Order books, quotes and market states. */
   readonly sources: readonly DatasetFiles[];
-  readonly tickFiles: TickFilesByPart;
+  readonly tickFiles: readonly TickFile[];
   /** Path prefix of the files for all trades, see `openTradeSpill`; null if they are not needed. */
   readonly tradesPrefix: string | null;
 }
-
-type TickFilesByPart = ReadonlyMap<number, readonly TickFile[]>;
 
 /** Checks the hashes of files, together with other threads. */
 export interface CheckFilesTask extends WorkerTask {
@@ -155,7 +154,6 @@ async function runTask<T>(
 
 export interface BatchPlan {
   readonly runPlan: RunPlan;
-  readonly parts: number;
   /** From the start of the first window to the end of the last, epoch ms. */
   readonly span: Window;
   /** Start of the ticks, including lookback. */
@@ -180,7 +178,7 @@ interface BatchContext extends Cancellation {
 interface BatchSources {
   /** Opens DuckDB over the files besides ticks. */
   openQuery(): Promise<Query>;
-  readonly tickFiles: TickFilesByPart;
+  readonly tickFiles: readonly TickFile[];
 }
 
 /**
@@ -247,28 +245,22 @@ function splitBatch({ members, otherVenues }: Batch): readonly [Batch, Batch] | 
 
 /** Loads the ticks of all symbols of a batch; null if there are too many. */
 function loadTicks(
-  tickFiles: TickFilesByPart,
+  tickFiles: readonly TickFile[],
   { members, otherVenues }: Batch,
-  { readFrom, span, parts }: BatchPlan,
+  { readFrom, span }: BatchPlan,
   { memory, throwIfStopped }: BatchContext,
   ticksMax: number,
 ): Map<string, TickColumns> | null {
-  const out = new Map<string, TickColumns>();
   const window = { from: readFrom, to: span.to };
-  const all = [...members, ...otherVenues].map(({ symbol }) => symbol).sort(compareUtf8);
-  let loaded = 0;
-  for (const [part, symbols] of Map.groupBy(all, (symbol) => computePartNumber(symbol, parts))) {
-    try {
-      const request = { files: tickFiles.get(part)!, symbols, window };
-      const columns = readTickFiles(request, memory, ticksMax - loaded, throwIfStopped);
-      for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
-      loaded += columns.reduce((sum, { t }) => sum + t.length, 0);
-    } catch (error) {
-      if (error instanceof TooManyTicksError) return null;
-      throw error;
-    }
+  const symbols = [...members, ...otherVenues].map(({ symbol }) => symbol).sort(compareUtf8);
+  const files = tickFiles.filter(({ range }) => hasOneOf(range, symbols));
+  try {
+    const columns = readTickFiles({ files, symbols, window }, memory, ticksMax, throwIfStopped);
+    return new Map(symbols.map((symbol, i) => [symbol, columns[i]!]));
+  } catch (error) {
+    if (error instanceof TooManyTicksError) return null;
+    throw error;
   }
-  return out;
 }
 
 function createSeries(

@@ -77,7 +77,7 @@ export async function runBacktest(
 function countBatchesMin(archive: Archive, spec: BacktestSpec, dependencies: DataDependencies): number {
   if (spec.symbols !== null || isFiltered(spec.filter) || dependencies.needsVenues) return 0;
   const manifest = archive.readManifest();
-  const isNeeded = createFileFilter(manifest, 'ticks', [], computeDataRange(spec, dependencies));
+  const isNeeded = createFileFilter('ticks', [], computeDataRange(spec, dependencies));
   return new Set(manifest.datasets.ticks.files.filter(isNeeded).map(({ path }) => parsePartNumber(path))).size;
 }
 
@@ -117,7 +117,7 @@ async function runPoints(
     requireGridWithinMax(points.length, split ?? [resultWindow]);
     const markets = dependencies.needsVenues ? await readMarketIndex(data.query, span.to, signal) : null;
     const createBatches = (window: Window): Batch[] =>
-      planBatches(universe, { from: computeWindowReadFrom(window, span), to: window.to }, data.parts, markets);
+      planBatches(universe, { from: computeWindowReadFrom(window, span), to: window.to }, markets);
     const [allBatches, resultBatches] = [createBatches(span), createBatches(resultWindow)];
     const batches = resultBatches.length + (split === null ? 0 : allBatches.length);
     let done = 0;
@@ -166,10 +166,9 @@ async function runPoints(
   }
 
   function createBatchPlan(window: Window, span: Window, plan: BatchPlan['runPlan']): BatchPlan {
-    const { parts, hasBooks, hasQuotes } = data;
+    const { hasBooks, hasQuotes } = data;
     return {
       runPlan: plan,
-      parts,
       span: window,
       readFrom: computeWindowReadFrom(window, span),
       statesFrom: computeReadFrom(span.from, dependencies),

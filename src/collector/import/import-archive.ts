@@ -63,16 +63,15 @@ const listTakenFiles = (manifest: OtherArchive['manifest']) =>
 /** Creates the archive of the settings if there is none, for the sources of the other one. */
 function openTarget(context: Context, other: OtherArchive): void {
   const { disk, settings } = context;
-  const { output, outputNamed, partRows } = settings.archive;
+  const { output, outputNamed } = settings.archive;
   const owner = readOwner(other.manifest);
   if (existsSync(output) && realpathSync(output) === other.layout.root)
     throw new UsageError(`${other.name} is the archive that would take it in. Name another one with --output.`);
   if (archiveExists(output, disk) || !(outputNamed || context.canCreateArchive)) return;
-  const { parts } = other.manifest;
   const upstream = owner.sources.length === 0 ? owner.upstream : null;
   const writer = `oddslake ${context.version}`;
   openArchive(
-    { root: output, create: true, upstream, sources: owner.sources, parts, partRows, writer },
+    { root: output, create: true, upstream, sources: owner.sources, writer },
     disk,
     context.openDatabase,
   ).close();

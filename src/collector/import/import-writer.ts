@@ -138,7 +138,7 @@ export class ImportWriter {
     const { withdrawn = [] } = run.archive.readManifest().datasets.coverage;
     this.#withdrawn = Map.groupBy([...withdrawn, ...readJournaledWithdrawals(state.db)], ({ symbol }) => symbol);
     this.#rank = options.preferred ? precedenceRanks.preferred : precedenceRanks.import;
-    this.#buffer = openImportBuffer(run.id, this.#rank, state.identity.parts);
+    this.#buffer = openImportBuffer(run.id, this.#rank);
     this.#load = readJournalLoad(state.db);
     this.series = { quotes: this.#openSeries('quotes'), trades: this.#openSeries('trades') };
     this.#seriesWriters = Object.values(this.series);
@@ -176,7 +176,7 @@ export class ImportWriter {
   /** Publishes everything added so far. */
   async publish(): Promise<void> {
     const published = this.#buffer;
-    this.#buffer = openImportBuffer(this.#run.id, this.#rank, this.#state.identity.parts);
+    this.#buffer = openImportBuffer(this.#run.id, this.#rank);
     this.#failed = true;
     await publishJournal(this.#run, { intake: published, threads: this.#options.threads });
     this.#failed = false;

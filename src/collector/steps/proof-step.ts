@@ -16,7 +16,7 @@ import { watchManifest } from '../../archive/read/manifest-watcher.ts';
 import { concatTimes, openTickReader, type ReadTicks } from '../../archive/read/read-ticks.ts';
 import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
-import { computePartNumber } from '../../base/symbol-name.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
 import { dayMs, findFirstEndingAfter, floorToDay, intersectTwo, isEmpty, type Window } from '../../base/window.ts';
 import { getLingerRules, getSettleMs } from '../../context/open-configured.ts';
 import type { Origin } from '../../contract/raw-page.ts';
@@ -79,10 +79,9 @@ export async function coverUnprovenTails(
       ? lastTick
       : await findLastTick(readTicks, symbol, start, start - lookbackMs);
   };
-  const partOf = ({ symbol }: SymbolPlan): number => computePartNumber(symbol, state.identity.parts);
   const out: SymbolPlan[] = [];
   // The symbols of a part file one after the other, so that it is read once: here, and to compare their responses with it.
-  for (const plan of plans.toSorted((a, b) => partOf(a) - partOf(b))) {
+  for (const plan of plans.toSorted((a, b) => compareUtf8(a.symbol, b.symbol))) {
     const responses = readCurrentCoverageOf(state.db, [plan.symbol]).get(plan.symbol) ?? [];
     const firstSeen = readSymbol(state.db, plan.symbol)?.firstSeen ?? nowMs;
     const since = computeProofStart(nowMs, rules, behavior, firstSeen);

@@ -162,7 +162,7 @@ function createRowsSlice(
     ...window,
     isUnfiltered: createConditions === undefined,
     createStep(manifest) {
-      const fileFilter = createFileFilter(manifest, dataset, symbols, window);
+      const fileFilter = createFileFilter(dataset, symbols, window);
       const files = new Map([[dataset, manifest.datasets[dataset].files.filter(fileFilter)]]);
       return { files, defined: [], slice: createPublishedSlice(dataset, window, condition) };
     },

@@ -44,7 +44,7 @@ export const selectMarketFiles = (
   window: { readonly from: number | null; readonly to: number | null },
 ): ReadonlyMap<DatasetName, readonly PublishedFile[]> =>
   new Map([
-    ['markets', manifest.datasets.markets.files.filter(createFileFilter(manifest, 'markets', [], window))],
+    ['markets', manifest.datasets.markets.files.filter(createFileFilter('markets', [], window))],
     ['symbols', listFilesWithRows(manifest, 'symbols')],
   ]);
 

@@ -129,7 +129,7 @@ export function* planDaySteps(
 ): Generator<ScanStep> {
   const { symbol, to, after, limit } = pageRequest;
   const from = after === null ? pageRequest.from : Math.max(pageRequest.from ?? 0, after.t);
-  const fileFilter = createFileFilter(manifest, dataset, [symbol], { from, to });
+  const fileFilter = createFileFilter(dataset, [symbol], { from, to });
   const files = manifest.datasets[dataset].files.filter(fileFilter).sort((a, b) => (a.path < b.path ? -1 : 1));
   const condition = createCondition((value) => [
     ...createParts(value),
@@ -191,7 +191,7 @@ export function* planRangeSteps(
   createParts: CreateConditions = () => [],
 ): Generator<ScanStep> {
   const { after } = pageRequest;
-  const selected = manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], pageRequest));
+  const selected = manifest.datasets[dataset].files.filter(createFileFilter(dataset, [], pageRequest));
   const files = new Map([[dataset, selected]]);
   // Quotes, trades and order books do not depend on ticks: a symbol has at least the average number of rows.
   const isIndependent = dataset !== 'ticks' && datasets[dataset].source === 'collected';
@@ -291,12 +291,12 @@ export function createComputedStep(
 ): ScanStep {
   const stepMs = candleSteps[interval];
   const ticksWindow = { from, to: to === null ? null : to + stepMs };
-  const ticks = manifest.datasets.ticks.files.filter(createFileFilter(manifest, 'ticks', symbols, ticksWindow));
+  const ticks = manifest.datasets.ticks.files.filter(createFileFilter('ticks', symbols, ticksWindow));
   const times = ticks.flatMap(({ t_min, t_max }) => [t_min, t_max]).filter((t) => t !== null);
   const since = Math.max(from ?? 0, times.reduce((min, t) => Math.min(min, t), Number.POSITIVE_INFINITY) - stepMs);
   const until = Math.min(to ?? Number.POSITIVE_INFINITY, times.reduce((max, t) => Math.max(max, t), 0) + 1);
   const window = ticks.length === 0 ? { from: 0, to: 0 } : { from: since, to: until };
-  const coverageFilter = createFileFilter(manifest, 'coverage', symbols, { from: window.from, to: window.to + stepMs });
+  const coverageFilter = createFileFilter('coverage', symbols, { from: window.from, to: window.to + stepMs });
   const dataset = `candles_${interval}`;
   const macro = listViewDefinitions(false).find(({ name }) => name === 'candles')!.sql;
   const columns = computedCandleColumns;

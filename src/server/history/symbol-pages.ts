@@ -161,7 +161,7 @@ async function readCoverage(
   const days = new Set<string>();
   for (const { t } of candles) for (let day = floorToDay(t); day < t + stepMs; day += dayMs) days.add(formatDay(day));
   const windows: Window[] = [];
-  const mayHave = createFileFilter(files.manifest, 'coverage', [symbol], { from: null, to: null });
+  const mayHave = createFileFilter('coverage', [symbol], { from: null, to: null });
   for (const file of files.manifest.datasets.coverage.files.filter(mayHave)) {
     if (!days.has(file.date!)) continue;
     const everything = { from: 0, to: Number.POSITIVE_INFINITY };
@@ -181,7 +181,7 @@ function selectFiles(
 ): PublishedFile[] {
   const window = { from, to: Number.isFinite(to) ? to : null };
   return manifest.datasets[dataset].files
-    .filter(createFileFilter(manifest, dataset, [symbol], window))
+    .filter(createFileFilter(dataset, [symbol], window))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 

@@ -11,7 +11,7 @@ export function another(folder: string, body: string) {
     const { createSlidingWindow } = await import(${module('client/sliding-window.ts')});
     const { systemClock: clock } = await import(${module('base/system.ts')});
     const folder = ${JSON.stringify(folder)};
-    const store = openSharedRateStore(openState(folder, { upstream: 'https://box.test', parts: 4 }), folder);
+    const store = openSharedRateStore(openState(folder, { upstream: 'https://box.test' }), folder);
     ${body}`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -16,7 +16,7 @@ test('syncs the log at each commit on every connection of the state', () => {
       connections.push(db);
       return db;
     });
-  const identity = { upstream: 'https://box.test', parts: 1 };
+  const identity = { upstream: 'https://box.test' };
   // The first connection creates the file, the second opens it.
   const states = [openState(folder, identity, open), openState(folder, identity, open)];
   for (const db of connections) {
@@ -28,7 +28,7 @@ test('syncs the log at each commit on every connection of the state', () => {
 });
 
 test('a reader that ends early leaves no statement open', () => {
-  const { db, close } = openState(scratchFolder(), { upstream: 'https://box.test', parts: 1 });
+  const { db, close } = openState(scratchFolder(), { upstream: 'https://box.test' });
   for (const _ of db.iterate('select 1 union all select 2')) break;
   expect(() => db.script('pragma wal_checkpoint(truncate)')).not.toThrow();
   const failing = (): void => {

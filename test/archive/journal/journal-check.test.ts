@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readBinTicks } from '../../../src/archive/journal/journal.ts';
+import { readPartTicks } from '../../../src/archive/journal/journal.ts';
 import { answer, append, day0, opened, publishedRows, publishedTicks, publishNow } from '../scratch.ts';
 
 const symbols = ['AAA', 'BBB', 'CCC'];
@@ -49,7 +49,7 @@ test('no row under a damaged header is read', () => {
   const archive = opened({ parts: 1 });
   const { db } = archive.state;
   append(archive, answer('AAA', [[day0, 0.5]]));
-  const read = () => readBinTicks(db, { day: day0, part: 0 }, 99);
+  const read = () => readPartTicks(db, { day: day0, part: 0, from: 'AAA', to: 'AAA' }, 99);
   expect(read()).toHaveLength(1);
   db.script('update journal set rank = rank + 1');
   expect(read).toThrow('a row of journal_ticks does not match its checksum');

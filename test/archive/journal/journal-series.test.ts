@@ -1,20 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
 import { type PrecedenceWindow, precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { sortSeriesByTime } from '../../../src/archive/format/series-rows.ts';
 import { encodeTexts } from '../../../src/archive/format/text-columns.ts';
 import { ticksPerCoveredDay } from '../../../src/archive/journal/journal.ts';
 import { readJournalLoad } from '../../../src/archive/journal/journal-books.ts';
-import {
-  consumeJournal,
-  indexJournal,
-  listSeriesBins,
-  listTickBins,
-} from '../../../src/archive/journal/journal-check.ts';
+import { consumeJournal, listSeriesParts, listTickParts } from '../../../src/archive/journal/journal-check.ts';
 import {
   appendSeries,
   consumeSeries,
-  readSeriesBin,
+  readPartSeries,
   type SeriesRecord,
 } from '../../../src/archive/journal/journal-series.ts';
 import {
@@ -23,13 +19,12 @@ import {
   recordPrecedence,
   toSeriesPrecedence,
 } from '../../../src/archive/journal/precedence-store.ts';
-import type { State } from '../../../src/archive/journal/state.ts';
-import { computePartNumber } from '../../../src/base/symbol-name.ts';
+import { isInRange } from '../../../src/base/symbol-range.ts';
 import { floorToDay } from '../../../src/base/window.ts';
 import { checkProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';
 import { type Quote, quoteAnswer } from '../quotes.ts';
-import { day0, dayMs, hourMs, now, opened } from '../scratch.ts';
+import { day0, dayMs, hourMs, indexed, now, opened } from '../scratch.ts';
 import { listTexts } from '../texts.ts';
 
 const anyNumber = fc.constantFrom(Number.NaN, 0, -0, 0.1 + 0.2, 1e300, Number.MIN_VALUE);
@@ -59,34 +54,35 @@ const toLines = (
     return `${symbol} ${observedAt} ${rank} ${time} ${texts.join(' ')}`;
   });
 
-const readAll = (state: State) => {
-  const index = indexJournal(state.db);
-  return listSeriesBins(index).flatMap((bin) =>
-    readSeriesBin(state.db, bin, index).map((input) => ({ bin, ...input })),
+const readAll = (archive: Archive) => {
+  const index = indexed(archive);
+  return listSeriesParts(index).flatMap((part) =>
+    readPartSeries(archive.state.db, part, index).map((input) => ({ part, ...input })),
   );
 };
 
 describe('the journal of a series', () => {
-  test('returns every row and window in the bin of its day and symbol, in the order of acceptance', () => {
+  test('returns every row and window in the part of its day and symbol, in the order of acceptance', () => {
     const archive = opened({ parts: 3 });
     const { state } = archive;
     checkProperty([fc.array(anyRecord, { maxLength: 6 })], share * 60, (records) => {
       state.db.script('delete from journal; delete from journal_series; delete from journal_series_coverage');
       appendSeries(state, records);
-      const inputs = readAll(state);
-      for (const { bin, dataset, chunks, covered } of inputs) {
+      const inputs = readAll(archive);
+      for (const { part, dataset, chunks, covered } of inputs) {
         expect(dataset).toBe('quotes');
         for (const chunk of chunks) {
           expect(chunk.t.length).toBeGreaterThan(0);
-          expect(computePartNumber(chunk.symbol, 3)).toBe(bin.part);
-          for (const t of chunk.t) expect(floorToDay(t)).toBe(bin.day);
+          expect(isInRange(part, chunk.symbol)).toBe(true);
+          for (const t of chunk.t) expect(floorToDay(t)).toBe(part.day);
         }
         for (const [symbol, windows] of covered) {
-          expect(computePartNumber(symbol, 3)).toBe(bin.part);
-          for (const { from, to } of windows) expect(bin.day <= from && from < to && to <= bin.day + dayMs).toBe(true);
+          expect(isInRange(part, symbol)).toBe(true);
+          for (const { from, to } of windows)
+            expect(part.day <= from && from < to && to <= part.day + dayMs).toBe(true);
         }
       }
-      // Bins are in the order of days: a symbol's rows come day by day, record by record.
+      // Parts are in the order of days: a symbol's rows come day by day, record by record.
       for (const symbol of ['A', 'B', '🚀 x']) {
         const mine = inputs.flatMap(({ chunks }) => chunks.filter((chunk) => chunk.symbol === symbol));
         const days = [...new Set(mine.flatMap(({ t }) => [...t].map(floorToDay)))].sort((a, b) => a - b);
@@ -108,26 +104,28 @@ describe('the journal of a series', () => {
   });
 
   test('shows a publish only the records that were there when it began, and keeps the rest', () => {
-    const { state } = opened({ parts: 1 });
+    const archive = opened({ parts: 1 });
+    const { state } = archive;
     const one = (t: number) => quoteAnswer('A', [[t, 0.5, 0.6, 1, 2]], { windows: [{ from: t, to: t + 1 }] });
     appendSeries(state, [one(day0)]);
-    const index = indexJournal(state.db);
+    const index = indexed(archive);
     appendSeries(state, [one(day0 + 1)]);
-    const bin = { day: day0, part: 0 };
-    const [input] = readSeriesBin(state.db, bin, index);
+    const part = { day: day0, part: 0, from: 'A', to: 'A' };
+    const [input] = readPartSeries(state.db, part, index);
     expect([...input!.chunks[0]!.t, input!.chunks.length, input!.covered.get('A')!.length]).toEqual([day0, 1, 1]);
-    consumeSeries(state.db, [bin], index.end);
+    consumeSeries(state.db, [part], index.end);
     consumeJournal(state.db, [], index.end, []);
-    const left = readAll(state);
+    const left = readAll(archive);
     expect(left.map(({ chunks, covered }) => [[...chunks[0]!.t], covered.get('A')!.length])).toEqual([[[day0 + 1], 1]]);
   });
 
   test('writes nothing for an empty record, and is not of ticks', () => {
-    const { state } = opened();
+    const archive = opened();
+    const { state } = archive;
     appendSeries(state, [quoteAnswer('A', [])]);
     expect(state.db.one('select count(*) as n from journal')).toEqual({ n: 0 });
     appendSeries(state, [quoteAnswer('A', [[day0, 1, 1, 1, 1]])]);
-    expect(listTickBins(indexJournal(state.db))).toEqual([]);
+    expect(listTickParts(indexed(archive))).toEqual([]);
   });
 
   test('a failed append leaves nothing of its records', () => {
@@ -141,14 +139,15 @@ describe('the journal of a series', () => {
   test.each(['journal_series', 'journal_series_coverage'])(
     'a row of %s that has no record, or no index entry, is damage',
     (table) => {
-      const { state } = opened({ parts: 1 });
+      const archive = opened({ parts: 1 });
+      const { state } = archive;
       const add = (): void =>
         appendSeries(state, [quoteAnswer('A', [[day0, 1, 1, 1, 1]], { windows: [{ from: day0, to: day0 + 1 }] })]);
       add();
       state.db.run(`update ${table} set record_id = record_id + 5`);
-      expect(() => readAll(state)).toThrow('journal in the state database is damaged');
+      expect(() => readAll(archive)).toThrow('journal in the state database is damaged');
       state.db.run(`delete from ${table}`);
-      expect(() => readAll(state)).toThrow('too few rows');
+      expect(() => readAll(archive)).toThrow('too few rows');
       state.db.script('delete from journal; delete from journal_series; delete from journal_series_coverage');
       add();
       for (const [column, value] of [
@@ -159,10 +158,10 @@ describe('the journal of a series', () => {
       ]) {
         const before = state.db.one<Record<string, never>>(`select ${column} as v from ${table}`)!.v;
         state.db.run(`update ${table} set ${column} = ${value}`);
-        expect(() => readAll(state), column).toThrow('does not match its checksum');
+        expect(() => readAll(archive), column).toThrow('does not match its checksum');
         state.db.run(`update ${table} set ${column} = ?`, before!);
       }
-      expect(readAll(state)).toHaveLength(1);
+      expect(readAll(archive)).toHaveLength(1);
     },
   );
 });

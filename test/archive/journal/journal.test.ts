@@ -1,13 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { readSymbolCoverage } from '../../../src/archive/journal/coverage-store.ts';
-import { appendMarkets, readBinCoverage, readBinTicks, readJournalEnd } from '../../../src/archive/journal/journal.ts';
-import { consumeJournal, indexJournal, listTickBins } from '../../../src/archive/journal/journal-check.ts';
+import { appendMarkets, readJournalEnd, readPartClaims, readPartTicks } from '../../../src/archive/journal/journal.ts';
+import { consumeJournal, listTickParts } from '../../../src/archive/journal/journal-check.ts';
 import { readMarketPolls } from '../../../src/archive/journal/journal-markets.ts';
 import { readRejected } from '../../../src/archive/journal/journal-rejected.ts';
 import { countJournaledTicks } from '../../../src/archive/journal/journal-rows.ts';
 import { readRunCounts } from '../../../src/archive/journal/runs.ts';
-import { computePartNumber } from '../../../src/base/symbol-name.ts';
-import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../scratch.ts';
+import { answer, append, day0, dayMs, hourMs, indexed, market, now, opened } from '../scratch.ts';
 
 const tables = ['journal', 'journal_ticks', 'journal_coverage', 'journal_rejected', 'journal_markets'];
 
@@ -44,17 +43,17 @@ describe('the journal', () => {
         [midnight + dayMs - 1, 0.4],
       ]),
     );
-    const part = computePartNumber('AAA', 4);
-    expect(listTickBins(indexJournal(db))).toEqual([
-      { day: day0, part },
-      { day: midnight, part },
+    const part = { part: 0, from: 'AAA', to: 'AAA' };
+    expect(listTickParts(indexed(archive))).toEqual([
+      { day: day0, ...part },
+      { day: midnight, ...part },
     ]);
-    const [first] = readBinTicks(db, { day: day0, part }, 99);
+    const [first] = readPartTicks(db, { day: day0, ...part }, 99);
     expect([[...first!.t], [...first!.p]]).toEqual([
       [day0, midnight - 1],
       [0.1, 0.2],
     ]);
-    const covered = readBinCoverage(db, { day: midnight, part }, 99).covered.get('AAA');
+    const covered = readPartClaims(db, { day: midnight, ...part }, 99).covered.get('AAA');
     expect(covered).toEqual([
       { from: midnight, to: midnight + dayMs, fetchedAt: now, origin: 'poll', evidence: 'confirmed' },
     ]);
@@ -65,11 +64,11 @@ describe('the journal', () => {
     const prices = [-0, 5e-324, 0.1 + 0.2, 1];
     // Newest first.
     append(archive, answer('AAA', [[day0 + 1, 1], ...prices.toReversed().map((p) => [day0, p] as const)]));
-    const [chunk] = readBinTicks(archive.state.db, { day: day0, part: computePartNumber('AAA', 4) }, 99);
+    const [chunk] = readPartTicks(archive.state.db, { day: day0, part: 0, from: 'AAA', to: 'AAA' }, 99);
     expect([...chunk!.p].every((p, i) => Object.is(p, [...prices, 1][i]))).toBe(true);
   });
 
-  test('has bins for coverage without ticks, and for ticks without coverage', () => {
+  test('has parts for coverage without ticks, and for ticks without coverage', () => {
     const archive = opened();
     append(
       archive,
@@ -79,10 +78,10 @@ describe('the journal', () => {
       }),
     );
     append(archive, answer('AAA', [[day0 + dayMs, 0.5]], { windows: [] }));
-    expect(listTickBins(indexJournal(archive.state.db)).map(({ day }) => day)).toEqual([day0, day0 + dayMs]);
+    expect(listTickParts(indexed(archive)).map(({ day }) => day)).toEqual([day0, day0 + dayMs]);
   });
 
-  test('deletes only the published bins, up to the end that was read', () => {
+  test('deletes only the published parts, up to the end that was read', () => {
     const archive = opened();
     const { db } = archive.state;
     append(
@@ -98,13 +97,13 @@ describe('the journal', () => {
     );
     const end = readJournalEnd(db);
     append(archive, answer('AAA', [[day0 + 1, 0.3]]));
-    const bin = { day: day0, part: computePartNumber('AAA', 4) };
-    db.transaction(() => consumeJournal(db, [bin], end, []));
-    expect(readBinTicks(db, bin, 99).map(({ t }) => [...t])).toEqual([[day0 + 1]]);
-    expect(readBinTicks(db, bin, end)).toEqual([]);
-    expect(readBinTicks(db, { ...bin, day: day0 + dayMs }, end).map(({ t }) => [...t])).toEqual([[day0 + dayMs]]);
+    const part = { day: day0, part: 0, from: 'AAA', to: 'AAA' };
+    db.transaction(() => consumeJournal(db, [part], end, []));
+    expect(readPartTicks(db, part, 99).map(({ t }) => [...t])).toEqual([[day0 + 1]]);
+    expect(readPartTicks(db, part, end)).toEqual([]);
+    expect(readPartTicks(db, { ...part, day: day0 + dayMs }, end).map(({ t }) => [...t])).toEqual([[day0 + dayMs]]);
     expect([...readRejected(db, 99)]).toEqual([]);
-    db.transaction(() => consumeJournal(db, listTickBins(indexJournal(db)), readJournalEnd(db), []));
+    db.transaction(() => consumeJournal(db, listTickParts(indexed(archive)), readJournalEnd(db), []));
     for (const table of tables) expect(db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n, table).toBe(0);
     // A record ID is never used again, even if the journal is empty.
     append(archive, answer('AAA', [[day0 + 2, 0.3]]));

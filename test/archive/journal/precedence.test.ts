@@ -17,7 +17,7 @@ let state: State;
 
 beforeEach(() => {
   folder = mkdtempSync(join(scratchRoot, 'oddslake-precedence-'));
-  state = openState(folder, { upstream: 'test', parts: 1 });
+  state = openState(folder, { upstream: 'test' });
 });
 
 afterEach(() => {

@@ -18,7 +18,7 @@ let state: State;
 
 beforeEach(() => {
   folder = mkdtempSync(join(scratchRoot, 'oddslake-coverage-'));
-  state = openState(folder, { upstream: 'test', parts: 1 });
+  state = openState(folder, { upstream: 'test' });
 });
 
 afterEach(() => {

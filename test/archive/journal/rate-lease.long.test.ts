@@ -38,7 +38,7 @@ async function openUser(archive: string, url: string): Promise<User> {
     const { systemClock: clock, systemRandom: random } = await import(${module('base/system.ts')});
     const { writeSync } = await import('node:fs');
     const folder = ${JSON.stringify(archive)};
-    const state = openState(folder, { upstream: 'https://box.test', parts: 4 });
+    const state = openState(folder, { upstream: 'https://box.test' });
     const store = openSharedRateStore(state, folder);
     let transactions = 0;
     const rateStore = { ...store, runExclusive: (work) => (transactions++, store.runExclusive(work)) };

@@ -17,7 +17,7 @@ import { scratchFolder } from '../scratch.ts';
 import { another } from './another-process.ts';
 
 function openIn(folder: string, busyMsMax?: number): SharedRateStore {
-  const state = openState(folder, { upstream: 'https://box.test', parts: 4 });
+  const state = openState(folder, { upstream: 'https://box.test' });
   const store = openSharedRateStore(state, folder, busyMsMax);
   state.close();
   onTestFinished(() => store.close());

@@ -22,7 +22,15 @@ import { day0, scratchFolder } from '../scratch.ts';
 
 const createFile = (path: string, generation: number): PublishedFile => ({
   ...{ path, date: /date=([\d-]+)/.exec(path)?.[1] ?? null, rows: 1, bytes: 1 },
-  ...{ sha256: sha256(Buffer.from(`${path} ${generation}`)), t_min: 1, t_max: 1, symbols: 1, generation },
+  ...{
+    sha256: sha256(Buffer.from(`${path} ${generation}`)),
+    t_min: 1,
+    t_max: 1,
+    symbols: 1,
+    symbol_from: 'A',
+    symbol_to: 'A',
+    generation,
+  },
 });
 
 /** An archive of consecutive days, of which the last one was written in another generation. */
@@ -36,7 +44,7 @@ function createManifest(days: number, generation: number): Manifest {
   });
   const state = { state: 'complete', expected: 1, covered: 1, missing: [], exceptions: 0 } as const;
   return {
-    ...createEmptyManifest('test', 'https://one.example', 4),
+    ...createEmptyManifest('test', 'https://one.example'),
     generation,
     days: Object.fromEntries(dates.map((day) => [formatDay(day), state])),
     datasets: Object.fromEntries(
@@ -51,7 +59,7 @@ function createManifest(days: number, generation: number): Manifest {
   };
 }
 
-const openScratchState = () => openState(scratchFolder(), { upstream: 'test', parts: 4 });
+const openScratchState = () => openState(scratchFolder(), { upstream: 'test' });
 const record = (state: ReturnType<typeof openState>, text: string): void =>
   state.db.transaction(() => recordManifest(state.db, text, sha256(Buffer.from(text))));
 

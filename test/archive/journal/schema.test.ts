@@ -8,7 +8,7 @@ import { UsageError } from '../../../src/base/errors.ts';
 import { hashTree } from '../../harness/hash-tree.ts';
 import { scratchFolder } from '../scratch.ts';
 
-const identity = { upstream: 'test', parts: 1 };
+const identity = { upstream: 'test' };
 
 test('each table of the state has a comment', () => {
   const lines = schemaSql.split('\n');

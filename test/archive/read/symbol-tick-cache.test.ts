@@ -29,6 +29,8 @@ const file: PublishedFile = {
   t_min: day0,
   t_max: day0 + 1,
   symbols: 2,
+  symbol_from: 'A',
+  symbol_to: 'Z',
   generation: 1,
 };
 

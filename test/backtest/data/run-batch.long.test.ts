@@ -19,7 +19,6 @@ const around = () => ({
   throwIfStopped() {},
 });
 const plan: BatchPlan = {
-  parts: 4,
   span,
   readFrom: span.from,
   statesFrom: span.from,
@@ -37,12 +36,15 @@ test('splits a batch with more ticks than estimated, with the same result', asyn
   const { sources, tickFiles } = data.findFiles(symbols, { from: 0, to: span.to }, 0);
   const query = await openQuery(sources, options);
   const files = { openQuery: async () => query, tickFiles, filter: cut };
-  const [batch, ...others] = planBatches(universe, span, 1, await readMarketIndex(data.query, span.to, never));
-  expect(others).toEqual([]);
-  const whole = await runBatch(files, batch!, plan, around());
+  const batches = planBatches(universe, span, await readMarketIndex(data.query, span.to, never));
+  const batch = {
+    members: batches.flatMap(({ members }) => members),
+    otherVenues: batches.flatMap(({ otherVenues }) => otherVenues),
+  };
+  const whole = await runBatch(files, batch, plan, around());
   const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
   for (const most of [ticks, ticks / 2, 3000, 1]) {
-    const run = await runBatch(files, batch!, plan, around(), most);
+    const run = await runBatch(files, batch, plan, around(), most);
     expect(run.trades).toEqual(whole.trades);
     expect(run.symbols).toEqual(whole.symbols);
     expect(run.ticks).toBe(ticks);
@@ -51,9 +53,9 @@ test('splits a batch with more ticks than estimated, with the same result', asyn
   }
   // A market is never split, because its venues need each other.
   const spread = { ...plan, runPlan: { ...plan.runPlan, strategies: [builtIn('cross_venue_spread')] } };
-  const together = await runBatch(files, batch!, spread, around());
+  const together = await runBatch(files, batch, spread, around());
   expect(together.trades.length).toBeGreaterThan(100);
-  expect((await runBatch(files, batch!, spread, around(), 1)).trades).toEqual(together.trades);
+  expect((await runBatch(files, batch, spread, around(), 1)).trades).toEqual(together.trades);
   await query.close();
   await data.close();
 });

@@ -13,14 +13,14 @@ import {
   TooManyTicksError,
 } from '../../../src/backtest/data/tick-files.ts';
 import { DamageError } from '../../../src/base/errors.ts';
-import { compareUtf8, computePartNumber } from '../../../src/base/symbol-name.ts';
+import { compareUtf8 } from '../../../src/base/symbol-name.ts';
+import { isInRange } from '../../../src/base/symbol-range.ts';
 import type { TickColumns } from '../../../src/base/ticks.ts';
 import type { Window } from '../../../src/base/window.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { createArchive, day0, dayMs, hourMs, symbols } from './test-archive.ts';
 
 const never = new AbortController().signal;
-const parts = 4;
 const all = { from: day0, to: day0 + 3 * dayMs };
 const windows: readonly Window[] = [
   all,
@@ -60,10 +60,10 @@ test('reads the same ticks as DuckDB, of any symbols and window', async () => {
   const readPlain = await readReference(data.root);
   for (const window of windows) {
     const { tickFiles } = data.findFiles(symbols, window, day0);
-    for (let part = 0; part < parts; part++) {
-      const ofPart = sorted.filter((symbol) => computePartNumber(symbol, parts) === part);
-      for (const some of [ofPart, ofPart.slice(1, 3), ofPart.slice(-1)]) {
-        const request = { files: tickFiles.get(part)!, symbols: some, window };
+    for (const from of [0, 5, 10, 15]) {
+      const several = sorted.slice(from, from + 6);
+      for (const some of [several, several.slice(1, 3), several.slice(-1)]) {
+        const request = { files: tickFiles, symbols: some, window };
         memory.reset();
         const read = readTickFiles(request, memory, 1e9, () => {}).map(copy);
         expect(read).toEqual(await readPlain(some, window));
@@ -82,7 +82,7 @@ test('stops between row groups', async () => {
   const stop = (): never => {
     throw new Error('stopped');
   };
-  const request = { files: tickFiles.get(0)!, symbols, window: all };
+  const request = { files: tickFiles, symbols, window: all };
   expect(() => readTickFiles(request, createTickMemory(0), 1e9, stop)).toThrow('stopped');
   await data.close();
 });
@@ -109,8 +109,8 @@ function damageFile(path: string, from: number, count: number): string {
 test('a file that is stored differently or damaged is an error that names it', async () => {
   const data = await openData();
   const { tickFiles } = data.findFiles(symbols, all, day0);
-  const [first, ...others] = tickFiles.get(1)!;
-  const ofPart = symbols.filter((symbol) => computePartNumber(symbol, parts) === 1).sort(compareUtf8);
+  const [first, ...others] = tickFiles;
+  const ofPart = symbols.filter((symbol) => isInRange(first!.range, symbol)).sort(compareUtf8);
   const other = await rewriteFile(first!.path);
   const damaged = [0, 20, first!.bytes - 4, first!.bytes - 8, first!.bytes - 60].map((at) =>
     damageFile(first!.path, at, 4),
@@ -131,7 +131,11 @@ test('ticks out of order are an error, wherever the window is', () => {
   writeFileSync(path, encodeTicks({ symbols: ['A'], offsets: Float64Array.of(0, 4), t, p: t.map(() => 0.5) }));
   const { length: bytes } = readFileSync(path);
   for (const isInWindow of [true, false]) {
-    const request = { files: [{ path, bytes, isInWindow }], symbols: ['A'], window: { from: day0, to: day0 + 15 } };
+    const request = {
+      files: [{ path, bytes, range: { from: 'A', to: 'A' }, isInWindow }],
+      symbols: ['A'],
+      window: { from: day0, to: day0 + 15 },
+    };
     expect(() => readTickFiles(request, createTickMemory(9), 9, () => {})).toThrow('the ticks of A are out of order');
   }
 });
@@ -145,7 +149,7 @@ test('ticks that go back in the next file are an error', () => {
     const t = Float64Array.from(minutes, (minute) => day0 + minute);
     const columns = { t, p: t.map(() => 0.5) };
     writeFileSync(path, encodeTicks({ symbols: ['A', 'B'], offsets: Float64Array.of(0, 1, 2), ...columns }));
-    return { path, bytes: readFileSync(path).length, isInWindow: true };
+    return { path, bytes: readFileSync(path).length, range: { from: 'A', to: 'B' }, isInWindow: true };
   });
   const readBoth = (symbols: readonly string[], inOrder: readonly TickFile[]) =>
     readTickFiles({ files: inOrder, symbols, window: all }, createTickMemory(9), 9, () => {});

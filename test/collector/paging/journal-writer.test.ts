@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { readJournalEnd, type TickRecord } from '../../../src/archive/journal/journal.ts';
 import type { BookRecord } from '../../../src/archive/journal/journal-books.ts';
-import { consumeJournal, indexJournal, listTickBins } from '../../../src/archive/journal/journal-check.ts';
+import { consumeJournal, listTickParts } from '../../../src/archive/journal/journal-check.ts';
 import { countJournaledTicks } from '../../../src/archive/journal/journal-rows.ts';
 import type { Clock } from '../../../src/base/ports.ts';
 import { bookRecords, openJournalWriter, tickRecords } from '../../../src/collector/paging/journal-writer.ts';
-import { answer, day0, now, opened } from '../../archive/scratch.ts';
+import { answer, day0, indexed, now, opened } from '../../archive/scratch.ts';
 
 /** A clock whose sleeps end on `wake`, or when they are aborted. */
 function sleepingClock(): Clock & { readonly slept: number[]; wake(): void } {
@@ -35,7 +35,8 @@ const turns = async (): Promise<void> => {
 const one = (i: number): TickRecord => answer(`S${i}`, [[day0 + i, 0.5]]);
 
 function journalOf() {
-  const { state } = opened();
+  const archive = opened();
+  const { state } = archive;
   /** Each transaction is one disk sync. */
   let transactions = 0;
   const db = {
@@ -51,7 +52,7 @@ function journalOf() {
     ticks: () => countJournaledTicks(state.db),
     transactions: () => transactions,
     /** Empties the journal like a publish. */
-    empty: () => consumeJournal(state.db, listTickBins(indexJournal(state.db)), readJournalEnd(state.db), []),
+    empty: () => consumeJournal(state.db, listTickParts(indexed(archive)), readJournalEnd(state.db), []),
   };
 }
 

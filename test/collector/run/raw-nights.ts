@@ -1,9 +1,10 @@
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { compareUtf8 } from '../../../src/base/symbol-name.ts';
 import { union } from '../../../src/base/window.ts';
 import type { SandboxOptions } from '../../../src/sandbox/sandbox-options.ts';
-import { coverageOf, rowHashes, totalTicks } from '../../e2e/lake.ts';
+import { coverageOf, dayRows, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
 
 // Nights with raw responses, which are imported into another archive.
@@ -20,10 +21,10 @@ export const rawFiles = (output: string): string[] =>
  * than they did in the original run.
  */
 export const polled = (output: string) => ({
-  files: rowHashes(output, 'ticks', 'markets', 'orderbooks', 'conflicts'),
-  coverage: [...Map.groupBy(coverageOf(output), ({ symbol }) => symbol)].map(
-    ([symbol, rows]) => [symbol, union(rows)] as const,
-  ),
+  files: dayRows(output, 'ticks', 'markets', 'orderbooks', 'conflicts'),
+  coverage: [...Map.groupBy(coverageOf(output), ({ symbol }) => symbol)]
+    .map(([symbol, rows]) => [symbol, union(rows)] as const)
+    .sort(([a], [b]) => compareUtf8(a, b)),
 });
 
 /** Fewer days to publish, for speed. */

@@ -10,7 +10,7 @@ import { intersect, union, type Window } from '../../../src/base/window.ts';
 import { type OpenTransport, openTransport } from '../../../src/client/transport.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { flagsOf, importInto } from '../../e2e/import-lake.ts';
-import { coverageOf, hashes, rowHashes, ticksOf, totalTicks } from '../../e2e/lake.ts';
+import { coverageOf, dayRows, hashes, ticksOf, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
 import { allParts, briefly, calmNights, polled, rawFiles, rawOf } from './raw-nights.ts';
 
@@ -84,7 +84,7 @@ test('imports raw responses that an earlier version could not decode', async () 
   for (const path of rawFiles(hit.output)) await mend(path);
   const mended = await importing.run(await hit.contextAt(firstNight + 1000), flagsOf([rawOf(hit.output)]));
   expect(mended).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
-  expect(rowHashes(hit.output, 'ticks')).toEqual(rowHashes(spared.output, 'ticks'));
+  expect(dayRows(hit.output, 'ticks')).toEqual(dayRows(spared.output, 'ticks'));
   const symbols = new Set(coverageOf(hit.output).map(({ symbol }) => symbol));
   expect(symbols.size).toBeGreaterThan(3);
   // Each window was requested once: what lies between its ticks is proven, and its ends are not.
@@ -97,7 +97,7 @@ test('imports raw responses that an earlier version could not decode', async () 
   }
   for (const nights of [hit, spared])
     expect(await nights.night(firstNight + dayMs, briefly)).toMatchObject({ exit_code: 0 });
-  expect(rowHashes(hit.output, 'ticks')).toEqual(rowHashes(spared.output, 'ticks'));
+  expect(dayRows(hit.output, 'ticks')).toEqual(dayRows(spared.output, 'ticks'));
   // A symbol that has ended is polled in one of them only, if its end is proven in the other.
   for (const symbol of symbols) expect(spans(hit.output, symbol)).toEqual(spans(spared.output, symbol));
 });

@@ -87,6 +87,8 @@ test('truncates lists at 20 entries and keeps their lengths', () => {
     t_min: 1,
     t_max: 2,
     symbols: 1,
+    symbol_from: 'A',
+    symbol_to: 'Z',
     generation: 1,
   });
   const summary = summarize(

@@ -155,6 +155,8 @@ test('sums the files of a day, and includes days without files', () => {
     t_min: null,
     t_max: null,
     symbols: 1,
+    symbol_from: null,
+    symbol_to: null,
     generation: 1,
   });
   const none = Object.fromEntries(datasetNames.map((name) => [name, { files: [] as PublishedFile[] }]));
