@@ -61,7 +61,7 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
     disk,
   );
   const objects = new Map(files.map((file) => [toFileId(file), file]));
-  const fetched = await adoptGeneration(
+  const { fetched, isChanged } = await adoptGeneration(
     archive,
     { text: restoreArchiveText(remote.text), manifest: parseLocalManifest(remote), origin: store.url },
     {
@@ -76,7 +76,7 @@ export async function pullArchive(store: ObjectStore, folder: string, options: P
   return {
     url: store.url,
     folder: archive.layout.root,
-    outcome: fetched.length === 0 ? 'unchanged' : 'pulled',
+    outcome: isChanged ? 'pulled' : 'unchanged',
     generation: manifest.generation,
     sequence: bucket.sequence,
     files: files.length,
@@ -97,9 +97,10 @@ export async function requireRemoteManifest(store: ObjectStore): Promise<RemoteM
   throw new UsageError(`There is no archive at ${store.url}. Check the address, or push one there: oddslake push.`);
 }
 
-/** Downloads an object and checks its hash. @throws DamageError if it is missing or differs */
+/** Downloads an object and checks its hash; once more, if it differs. @throws DamageError if it is missing or differs again */
 export async function downloadFile(store: ObjectStore, file: StoredFile): Promise<Uint8Array> {
-  const found = await store.get(file.key);
+  let found = await store.get(file.key);
+  if (found !== null && !isIntact(found.bytes, file)) found = await store.get(file.key);
   if (found !== null && isIntact(found.bytes, file)) return found.bytes;
   const fault = found === null ? 'is missing' : 'differs from the manifest';
   throw new DamageError(

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, test } from 'vitest';
@@ -12,6 +12,8 @@ import { appendBooks } from '../../src/archive/journal/journal-books.ts';
 import { appendSeries } from '../../src/archive/journal/journal-series.ts';
 import { recordDamage } from '../../src/archive/journal/published-files.ts';
 import { dayMs } from '../../src/base/window.ts';
+import type { ObjectStore } from '../../src/bucket/object-store.ts';
+import { requireRemoteManifest } from '../../src/bucket/pull.ts';
 import { appendQuotes, quote } from '../archive/quote-records.ts';
 import {
   answer,
@@ -162,7 +164,7 @@ describe('a pull', needsObjectStorage(), () => {
     },
   );
 
-  test('a pull that breaks during its downloads changes nothing', async () => {
+  test('a pull that breaks during its downloads changes nothing, and the next one fetches only the others', async () => {
     const { archive, prefix, store } = await pushed();
     const folder = await pulled(store);
     const before = hashes(folder, '**/*');
@@ -174,8 +176,41 @@ describe('a pull', needsObjectStorage(), () => {
     });
     await expect(pullNow(broken, folder)).rejects.toMatchObject({ exitCode: 7 });
     expect(hashes(folder, '**/*')).toEqual(before);
-    await pullNow(store, folder);
+    // Of two files that were fetched, one is of the next generation, too, and the other one is damaged since.
+    await publishMore(archive, 0, 0.5);
+    await pushNow(archive, store);
+    const staged = globSync('.oddslake/staging/**/*.parquet-*', { cwd: folder }).map((path) => join(folder, path));
+    const wanted = new Set(listManifestFiles(archive.readManifest()).map(({ sha256 }) => sha256));
+    const kept = staged.filter((path) => wanted.has(path.slice(-64)));
+    expect(staged.length).toBeGreaterThan(1);
+    writeFileSync(kept[0]!, 'x');
+    const missing = listManifestFiles(archive.readManifest()).filter(({ path, sha256 }) => before[path] !== sha256);
+    expect(await pullNow(store, folder)).toMatchObject({
+      outcome: 'pulled',
+      downloaded: { files: missing.length - kept.length + 1 },
+    });
     expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
+    expect(globSync('.oddslake/staging/**/*.parquet*', { cwd: folder })).toEqual([]);
+    expect(await verifyFolder(folder)).toMatchObject({ findings: [], state: null });
+  });
+
+  test('a download that was damaged on its way is fetched again, once', async () => {
+    const { archive, store } = await pushed();
+    const { key } = (await requireRemoteManifest(store)).files[0]!;
+    let cut = 1;
+    const damaging = (): ObjectStore => ({
+      ...store,
+      async get(path) {
+        const found = await store.get(path);
+        return found !== null && path === key && cut-- > 0 ? { ...found, bytes: found.bytes.subarray(1) } : found;
+      },
+    });
+    const folder = join(scratchFolder(), 'pulled');
+    await pullNow(damaging(), folder);
+    expect(hashes(folder, '**/*')).toEqual(hashes(archive.layout.root, '**/*'));
+    cut = 2;
+    const other = join(scratchFolder(), 'pulled');
+    await expect(pullNow(damaging(), other)).rejects.toMatchObject({ exitCode: 6 });
   });
 
   test('views.sql reads the objects of its generation in DuckDB', async () => {

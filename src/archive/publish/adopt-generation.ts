@@ -12,7 +12,7 @@ import { readRecordedDamage } from '../journal/published-files.ts';
 import { clearState, hasJournaledRows } from '../journal/state.ts';
 import { rebuildState } from '../rebuild-state.ts';
 import { commitIntent, finishIntent } from './commit.ts';
-import { sortMoves, stageBytes, stageRemoval, startStage } from './staging.ts';
+import { reuseStaged, sortMoves, stageBytes, stageRemoval, startStage } from './staging.ts';
 
 /** A generation that was published elsewhere. */
 interface ForeignGeneration {
@@ -34,6 +34,14 @@ interface AdoptOptions {
   readonly onProgress?: (done: number, total: number) => void;
 }
 
+interface AdoptResult {
+  readonly fetched: readonly PublishedFile[];
+  readonly isChanged: boolean;
+}
+
+/** One at a time, because of the write lock. */
+const stageName = 'adopted';
+
 /** The last generation that is known to be whole elsewhere: copied from there or pushed there. JSON in the state. */
 const adoptedKey = 'adopted';
 
@@ -42,14 +50,14 @@ const formatAdopted = (origin: string, hash: string): string => JSON.stringify({
 /**
  * Makes a copy the generation of another archive: fetches the files that differ and moves them into place by an intent, as
  * a publish does. The same transaction rebuilds the state from the new files. Readers may glob the copy at any moment.
- * Returns the fetched files; none if the copy already is that generation.
+ * Files that an interrupted run has fetched are not fetched again. Returns the fetched files and whether anything has changed.
  * @throws UsageError if the archive has data that is not known to be at `origin`: it would be lost
  */
 export async function adoptGeneration(
   archive: Archive,
   generation: ForeignGeneration,
   options: AdoptOptions,
-): Promise<PublishedFile[]> {
+): Promise<AdoptResult> {
   using _lock = await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal);
   finishIntent(archive);
   requireReplaceable(archive, generation.origin);
@@ -90,7 +98,7 @@ async function adoptLocked(
   archive: Archive,
   { text, manifest, origin }: ForeignGeneration,
   options: AdoptOptions,
-): Promise<PublishedFile[]> {
+): Promise<AdoptResult> {
   const { disk, layout, state } = archive;
   const { db } = state;
   const builtOn = readCommitState(db);
@@ -103,14 +111,22 @@ async function adoptLocked(
     before.get(path)?.sha256 === hash && disk.size(join(layout.root, path)) === bytes && !damaged.has(path);
   const missing = files.filter((file) => !isThere(file));
   const hash = sha256(Buffer.from(text));
-  if (missing.length === 0 && getMeta(db, adoptedKey) === formatAdopted(origin, hash)) return [];
-  const stage = startStage(archive, base, builtOn);
+  if (missing.length === 0 && getMeta(db, adoptedKey) === formatAdopted(origin, hash))
+    return { fetched: [], isChanged: false };
+  const stage = startStage(archive, base, builtOn, null, stageName);
   options.onProgress?.(0, missing.length);
   const staged = new Map<string, string>();
+  const fetched: PublishedFile[] = [];
   await forEachConcurrent(options.concurrency, missing, async (file) => {
     options.signal?.throwIfAborted();
-    const bytes = await options.fetchFile(file);
-    staged.set(join(layout.root, file.path), stageBytes(archive, stage, file.path, bytes));
+    // By its hash too: a suspended process may still write the files of another generation.
+    const stagedAs = `${file.path}-${file.sha256}`;
+    let path = reuseStaged(archive, stage, file, stagedAs);
+    if (path === null) {
+      path = stageBytes(archive, stage, file.path, await options.fetchFile(file), stagedAs);
+      fetched.push(file);
+    }
+    staged.set(join(layout.root, file.path), path);
     options.onProgress?.(staged.size, missing.length);
   });
   const wanted = new Set(files.map(({ path }) => path));
@@ -131,7 +147,7 @@ async function adoptLocked(
     },
     manifest,
   );
-  return missing;
+  return { fetched, isChanged: true };
 }
 
 /** The disk as it will be after the moves. */

@@ -1,4 +1,4 @@
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { Clock } from '../../base/ports.ts';
 import { formatDay } from '../../base/time.ts';
 import type { CompletenessCounts } from '../../contract/completeness-counts.ts';
@@ -83,15 +83,17 @@ export interface Stage {
  * Starts a stage, and removes staged files of an interrupted publish that did not commit. Requires the write lock.
  * @param builtOn must be read before `base`, so that the commit fails if another publish came in between
  * @param writes set to sync the files in the background; `finishWrites` has to be called before the commit
+ * @param resumed the name of the stage, whose files of an interrupted run stay: see `reuseStaged`
  */
 export function startStage(
   archive: Archive,
   base: Manifest,
   builtOn: CommitState,
   writes: BackgroundWrites | null = null,
+  resumed?: string,
 ): Stage {
-  removeStaging(archive);
-  const commitId = archive.createCommitId();
+  removeStaging(archive, resumed);
+  const commitId = resumed ?? archive.createCommitId();
   return {
     writes,
     isDurable: false,
@@ -111,13 +113,17 @@ export function startStage(
 /**
  * Removes staged files unless a committed publish still needs them. Runs in a transaction, so that no publish commits
  * meanwhile; a publish whose staged files are gone does not commit.
+ * @param spared name of a stage whose files stay
  */
-export function removeStaging({ disk, layout, state }: Archive): void {
+export function removeStaging({ disk, layout, state }: Archive, spared?: string): void {
   if (disk.size(layout.stagingFolder) === null) return;
+  const listFolders = (folder: string): string[] => disk.list(folder).map((name) => join(folder, name));
   state.db.transaction(() => {
     if (readOpenIntent(state.db) !== undefined) return;
     try {
-      disk.remove(layout.stagingFolder);
+      if (spared === undefined) return disk.remove(layout.stagingFolder);
+      for (const stage of listFolders(layout.stagingFolder).flatMap(listFolders))
+        if (basename(stage) !== spared) disk.remove(stage);
     } catch (error) {
       // A publisher that lost its lock is still writing there; the next stage removes its files.
       if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error;
@@ -189,8 +195,9 @@ export function stageBytes(
   stage: Stage,
   path: string,
   bytes: Uint8Array | Iterable<Uint8Array>,
+  stagedAs = path,
 ): string {
-  const from = toStagedPath(stage, path);
+  const from = toStagedPath(stage, stagedAs);
   const target = join(archive.layout.root, from);
   if (stage.writes === null) {
     archive.disk.makeFolder(dirname(target));
@@ -201,6 +208,20 @@ export function stageBytes(
     stage.isDurable = false;
   }
   stage.moves.push({ from, to: path });
+  return target;
+}
+
+/** Stages a file that an interrupted run of a resumed stage has left whole. Returns its path; null if there is none. */
+export function reuseStaged(
+  { disk, layout }: Archive,
+  stage: Stage,
+  file: PublishedFile,
+  stagedAs: string,
+): string | null {
+  const from = toStagedPath(stage, stagedAs);
+  const target = join(layout.root, from);
+  if (disk.size(target) !== file.bytes || sha256(disk.read(target)) !== file.sha256) return null;
+  stage.moves.push({ from, to: file.path });
   return target;
 }
 
