@@ -32,8 +32,9 @@ export function parseBucketAddress(text: string, what: string): BucketAddress {
   );
 }
 
-/** The key of an object, from its path below the prefix. */
-export const toKey = ({ prefix }: BucketAddress, path: string): string => (prefix === '' ? path : `${prefix}/${path}`);
+/** The key of an object, from its path below the prefix; with a slash at its begin, from that below the bucket. */
+export const toKey = ({ prefix }: BucketAddress, path: string): string =>
+  prefix === '' || path.startsWith('/') ? path.replace(/^\//, '') : `${prefix}/${path}`;
 
 /** Whether a text is an address of this kind rather than a folder. */
 export const isBucketUrl = (text: string): boolean => text.startsWith('s3://');

@@ -13,6 +13,7 @@ import { exitCodes, OddslakeError, UsageError } from '../base/errors.ts';
 import { forEachConcurrent } from '../base/for-each-concurrent.ts';
 import { formatCount } from '../base/format-quantity.ts';
 import type { Clock, Log } from '../base/ports.ts';
+import { hourMs } from '../base/window.ts';
 import {
   formatRemoteManifest,
   manifestsFolder,
@@ -118,12 +119,19 @@ interface DataListing {
  */
 export async function pushArchive(archive: Archive, store: ObjectStore, options: PushOptions): Promise<PushResult> {
   const counts: PushCounts = { uploaded: { files: 0, bytes: 0 }, reused: 0, replaced: 0, removed: 0, warnings: [] };
+  const seen = new Set<string>();
   for (let attempt = 1; attempt <= lostRacesMax; attempt++) {
     const remote = await readRemoteManifest(store);
+    seen.add(remote?.text ?? '');
     const result = await pushOnto(remote, archive, store, options, counts);
     if (result !== null) return result;
     options.log.info({ attempt }, 'another push came first; starting again');
   }
+  if (seen.size === 1)
+    throw new StoreError(
+      'unexpected',
+      `${store.url} refuses to replace ${remoteManifestPath}, although no other push has: does the server, or a proxy, change ETags?`,
+    );
   throw new OddslakeError(
     exitCodes.busy,
     `Other pushes to ${store.url} came first ${lostRacesMax} times. Its readers see their manifest; push again.`,
@@ -262,6 +270,7 @@ async function prepareBucket(store: ObjectStore, options: PushOptions, counts: P
         `${store.url}/${remoteManifestPath} is missing, although ${path} was pushed. Copy the last object of ${manifestsFolder} there, and push again.`,
       );
   }
+  await requireOutsideOfArchives(store);
   const { hasConditionalWrites, hasChecksums } = await probeServer(store, options.id);
   requireConditionalWrites(store, hasConditionalWrites, options.isSingleWriter);
   const warning =
@@ -269,6 +278,21 @@ async function prepareBucket(store: ObjectStore, options: PushOptions, counts: P
   // A push that starts again comes here again.
   if (!hasChecksums && !counts.warnings.includes(warning)) counts.warnings.push(warning);
   return hasConditionalWrites;
+}
+
+/** @throws UsageError if a prefix above has an archive: its listings would contain the objects of this one */
+async function requireOutsideOfArchives(store: ObjectStore): Promise<void> {
+  const [, ...folders] = store.url.replace('s3://', '').split('/');
+  for (let depth = folders.length - 1; depth >= 0; depth--) {
+    const path = `/${[...folders.slice(0, depth), remoteManifestPath].join('/')}`;
+    // A policy may permit nothing outside of the prefix.
+    const found = await store.get(path).catch((error: unknown) => {
+      if (error instanceof StoreError && error.failure === 'credential') return null;
+      throw error;
+    });
+    if (found !== null && Buffer.from(found.bytes).includes('"conditional_writes"'))
+      throw new UsageError(`${store.url} is inside of the archive of ${path} in this bucket. Use a prefix beside it.`);
+  }
 }
 
 /** Damage in the bucket. The archive itself may be intact, so it is no DamageError. */
@@ -386,8 +410,8 @@ interface ProbeResult {
 const strangeEtag = '"00000000000000000000000000000000"';
 
 /**
- * Tries what a push relies on, before the first one: an object can be created only once, and replaced only if it is the
- * expected one. Some servers accept such a write without checking the condition.
+ * Tries what a push relies on, before the first one: an object can be created only once, and replaced if, and only if, it is the
+ * expected one. Some servers accept such a write without checking the condition. Removes what earlier probes could not.
  * @param id random, so that two probes do not meet
  */
 async function probeServer(store: ObjectStore, id: string): Promise<ProbeResult> {
@@ -406,12 +430,24 @@ async function probeServer(store: ObjectStore, id: string): Promise<ProbeResult>
   try {
     await store.put(path, bytes, hash, 'always', 'text/plain');
     const { sha256: kept } = (await store.head(path)) ?? { sha256: null };
-    const hasConditionalWrites = (await isRefused('absent')) && (await isRefused({ etag: strangeEtag }));
+    let hasConditionalWrites = (await isRefused('absent')) && (await isRefused({ etag: strangeEtag }));
+    // Where a proxy weakens ETags, the right one is refused too, and each later push would seem to lose a race.
+    const right = (await store.head(path))?.etag;
+    if (hasConditionalWrites && right !== undefined) hasConditionalWrites = !(await isRefused({ etag: right }));
     return { hasConditionalWrites, hasChecksums: kept === hash };
   } finally {
     // A policy may not permit it. The object is small and nothing reads it.
-    await store.remove([path]).catch(() => {});
+    await removeProbes(store, path).catch(() => {});
   }
+}
+
+/** Removes a probe, and those that were left an hour ago: others may be at work. */
+async function removeProbes(store: ObjectStore, own: string): Promise<void> {
+  const paths = [own];
+  const before = (store.serverTimeMs() ?? 0) - hourMs;
+  for await (const { path, modifiedAt } of store.list(probeFolder))
+    if (modifiedAt < before && path !== own) paths.push(path);
+  await store.remove(paths);
 }
 
 /** @throws UsageError if a push by several machines at once could lose one of them */

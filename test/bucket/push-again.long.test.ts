@@ -1,7 +1,9 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { systemClock } from '../../src/base/system.ts';
+import { hourMs } from '../../src/base/window.ts';
 import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
 import { formatRemoteViews } from '../../src/bucket/finish-push.ts';
 import { takePushLock } from '../../src/bucket/push.ts';
@@ -99,6 +101,44 @@ describe('a push', needsObjectStorage(), () => {
       expect(await pushNow(archive, await open(prefix))).toMatchObject({ requests: { reads: 1, writes: 0 } });
     },
   );
+
+  test('is refused by name where the server, or a proxy, takes no ETag for the right one', async () => {
+    const noMatch = { answer: (_: object, headers: Record<string, unknown>) => (headers['if-match'] ? 412 : null) };
+    const first = await unpushed();
+    const { store: probed } = await proxied(first.prefix, noMatch);
+    await expect(pushNow(first.archive, probed)).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringContaining('without conditional writes'),
+    });
+    const { archive, prefix } = await pushed();
+    await publishMore(archive, 1);
+    const { store } = await proxied(prefix, noMatch);
+    await expect(pushNow(archive, store)).rejects.toMatchObject({
+      exitCode: 1,
+      message: expect.stringContaining('although no other push has'),
+    });
+  });
+
+  test('into a prefix inside of an archive is refused, and beside one is not', async () => {
+    const { archive, prefix } = await pushed();
+    const before = objectsOf(prefix);
+    for (const inside of [`${prefix}/data`, `${prefix}/a/b`]) {
+      const store = await open(inside);
+      await expect(pushNow(archive, store)).rejects.toMatchObject({ exitCode: 2 });
+    }
+    expect(objectsOf(prefix)).toEqual(before);
+    expect(await pushNow(archive, await open(`${prefix}-beside/a`))).toMatchObject({ outcome: 'pushed' });
+  });
+
+  test('removes the probes of earlier ones that could not', async () => {
+    const { archive, prefix, store } = await unpushed();
+    const bytes = Buffer.from('x');
+    for (const name of ['old', 'new']) await store.put(`.probe/${name}`, bytes, sha256(bytes), 'always', 'text/plain');
+    const hoursAgo = new Date(Date.now() - 2 * hourMs);
+    utimesSync(join(folderOf(prefix), '.probe/old'), hoursAgo, hoursAgo);
+    await pushNow(archive, store);
+    expect(objectsOf(prefix, '.probe')).toEqual(['new']);
+  });
 
   test('of an earlier generation does not end after that of a later one, without conditional writes either', async () => {
     const archive = await publishedArchive();

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles } from '../../src/archive/format/manifest.ts';
-import { readRemoteManifest } from '../../src/bucket/bucket-manifest.ts';
+import { readRemoteManifest, toFileId } from '../../src/bucket/bucket-manifest.ts';
 import type { ObjectStore } from '../../src/bucket/object-store.ts';
 import { verifyBucket } from '../../src/bucket/verify-bucket.ts';
 import { answer, append, day0, hashes, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
@@ -275,13 +275,22 @@ describe('a push', needsObjectStorage(), () => {
   });
 
   test('other pushes that come first again and again end with exit 5', async () => {
-    const archive = await publishedArchive();
-    const { proxy, store } = await proxied(newPrefix(), {
-      answer: ({ method, path }) => (method === 'PUT' && path.includes('/manifest.json') ? 412 : null),
+    const { archive, prefix, store: other } = await pushed();
+    await publishMore(archive, 1);
+    const { proxy, store } = await proxied(prefix, {
+      async hold({ method, path }) {
+        if (method !== 'PUT' || !path.includes('/manifest.json')) return;
+        const { text, bucket } = (await readRemoteManifest(other))!;
+        const next = `"sequence": ${bucket.sequence + 1}`;
+        const bytes = Buffer.from(text.replace(`"sequence": ${bucket.sequence}`, next));
+        await other.put('manifest.json', bytes, sha256(bytes), 'always', 'application/json');
+      },
     });
+    const before = new Set((await readRemoteManifest(other))!.files.map(toFileId));
     await expect(pushNow(archive, store)).rejects.toMatchObject({ exitCode: 5 });
     const data = proxy.seen.filter(({ method, path }) => method === 'PUT' && path.includes('/data/'));
-    expect(data).toHaveLength(listManifestFiles(archive.readManifest()).length);
+    const changed = listManifestFiles(archive.readManifest()).filter((file) => !before.has(toFileId(file)));
+    expect(data).toHaveLength(changed.length);
   });
 
   test('503 for ever ends with exit 7, after a bounded number of attempts', async () => {
