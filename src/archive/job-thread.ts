@@ -1,6 +1,6 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { DiskFullError } from '../base/errors.ts';
-import { resolveThreadEntry, threadExecArgv } from '../base/worker-threads.ts';
+import { lowerThreadPriority, resolveThreadEntry, threadExecArgv } from '../base/worker-threads.ts';
 import type { Archive } from './archive.ts';
 import { systemDisk } from './disk/file-system.ts';
 import { openArchive } from './open-archive.ts';
@@ -95,6 +95,8 @@ export async function serveThreadTask<Input, T>(
   toFailure: (error: unknown) => Omit<JobFailure, 'message'>,
 ): Promise<void> {
   const { root, writer, input } = workerData as { root: string; writer: string; input: Input };
+  // Requests of the service go first.
+  lowerThreadPriority();
   const port = parentPort!;
   const post = (message: JobThreadMessage<T, JobFailure>): void => port.postMessage(message);
   const stop = new AbortController();

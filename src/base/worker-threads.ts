@@ -1,5 +1,8 @@
-import { availableParallelism } from 'node:os';
+import { readlinkSync } from 'node:fs';
+import { availableParallelism, constants, setPriority } from 'node:os';
+import { basename } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import { workerData } from 'node:worker_threads';
 import type { Tinypool } from 'tinypool';
 
 /** Number of threads to use. With more than four, the disk and the main thread are the bottleneck. */
@@ -16,6 +19,28 @@ export const threadExecArgv: readonly string[] = ['--disable-warning=Experimenta
  */
 export const resolveThreadEntry = (entry: string, callerUrl: string): URL =>
   new URL(`${entry}${/\.[jt]s$/.exec(callerUrl)![0]}`, callerUrl);
+
+/**
+ * Lowers the CPU priority of the calling thread, and of those that it starts, to the lowest. Does nothing where threads have none of
+ * their own: only Linux has, by the thread's ID.
+ */
+export function lowerThreadPriority(): void {
+  if (process.platform === 'linux')
+    setPriority(Number(basename(readlinkSync('/proc/thread-self'))), constants.priority.PRIORITY_LOW);
+}
+
+let arePoolsInBackground = false;
+
+/** Lets the threads of later pools run at the lowest CPU priority, for a process that answers requests beside them. */
+export const putPoolsInBackground = (): void => {
+  arePoolsInBackground = true;
+};
+
+/** Called by the module of a pool's threads. */
+export function lowerInBackground(): void {
+  const [, ours] = Array.isArray(workerData) ? (workerData as [unknown, { isBackground?: boolean }?]) : [];
+  if (ours?.isBackground === true) lowerThreadPriority();
+}
 
 interface PoolOptions {
   /** Heap size at which the first full garbage collection starts, in MiB including external memory; 0: V8's default. */
@@ -49,6 +74,7 @@ export async function openWorkerPool(
     maxThreads: count,
     concurrentTasksPerWorker: tasksPerThread,
     execArgv: [...threadExecArgv],
+    workerData: { isBackground: arePoolsInBackground },
     // Most allocations are large and short-lived.
     resourceLimits: { maxYoungGenerationSizeMb: 8 },
   });

@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { lowerInBackground } from '../../base/worker-threads.ts';
+
+lowerInBackground();
 
 // The task that hashing worker threads run.
 

@@ -3,6 +3,7 @@ import type { Summary } from '../../archive/journal/run-summary.ts';
 import { UsageError } from '../../base/errors.ts';
 import { addLogFields, type Log } from '../../base/ports.ts';
 import { hourMs } from '../../base/window.ts';
+import { putPoolsInBackground } from '../../base/worker-threads.ts';
 import type { JobLoaders } from '../../collector/job.ts';
 import type { ScheduleMonitor } from '../../collector/schedule/health-checks.ts';
 import type { JobStatusBoard } from '../../collector/schedule/job-status.ts';
@@ -56,6 +57,7 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     import('../print-summary.ts'),
   ]);
   requireOwner(context.settings);
+  putPoolsInBackground();
   const lastStarts = await readLastStarts(context, scheduled);
   const schedules = scheduled.map(({ name, cron }) => ({ name, timetable: parseCron(cron) }));
   const board = openJobStatusBoard(schedules, schedule.lateHoursMax * hourMs, context.clock.nowMs());

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Archive } from '../../archive/archive.ts';
 import { UsageError } from '../../base/errors.ts';
 import { quoteShellWord } from '../../base/shell-quote.ts';
+import { putPoolsInBackground } from '../../base/worker-threads.ts';
 import { completeCommands } from '../../context/command-name.ts';
 import type { Context } from '../../context/context.ts';
 import type { RunningService } from '../../server/run-service.ts';
@@ -35,6 +36,7 @@ export function addServe(command: Command, shell: CliContext): void {
       return openReadableArchive(context, async (archive) => {
         if (bucketUrl !== null) await prepareBucketService(context, archive);
         const { startService } = await import('../../server/run-service.ts');
+        putPoolsInBackground();
         const service = await startService(context, archive);
         const { url, docs } = service;
         const { name } = archive;

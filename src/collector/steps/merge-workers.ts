@@ -11,7 +11,9 @@ import {
   type SeriesMergeTask,
 } from '../../archive/publish/merge-series-part.ts';
 import { DamageError } from '../../base/errors.ts';
-import { listWholeBuffers, moveToCaller, openWorkerPool } from '../../base/worker-threads.ts';
+import { listWholeBuffers, lowerInBackground, moveToCaller, openWorkerPool } from '../../base/worker-threads.ts';
+
+lowerInBackground();
 
 /** Threads that merge part files. The calling thread runs the tasks that the others have no room for. */
 export type MergeThreads = Awaited<ReturnType<typeof openMergeThreads>>;

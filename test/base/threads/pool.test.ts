@@ -1,5 +1,6 @@
+import { getPriority } from 'node:os';
 import { expect, test } from 'vitest';
-import { openWorkerPool } from '../../../src/base/worker-threads.ts';
+import { openWorkerPool, putPoolsInBackground } from '../../../src/base/worker-threads.ts';
 
 test('threads run tasks, and a failed task affects no other', async () => {
   const pool = await openWorkerPool('./sums', import.meta.url, 2);
@@ -28,3 +29,22 @@ test('rejects waiting tasks when the threads are closed', async () => {
   await pool.close();
   expect((await all).map(({ status }) => status)).toContain('rejected');
 });
+
+test.runIf(process.platform === 'linux')(
+  'threads of a service have the lowest CPU priority, and only they',
+  async () => {
+    const readPriority = async (): Promise<unknown> => {
+      const pool = await openWorkerPool('./sums', import.meta.url, 1);
+      try {
+        return await pool.run('readOwnPriority', null);
+      } finally {
+        await pool.close();
+      }
+    };
+    const usual = getPriority(process.pid);
+    expect(await readPriority()).toBe(usual);
+    putPoolsInBackground();
+    expect(await readPriority()).toBe(19);
+    expect(getPriority(process.pid)).toBe(usual);
+  },
+);
