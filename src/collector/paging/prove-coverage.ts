@@ -2,7 +2,17 @@ import { type CoveredWindow, isProven } from '../../archive/format/coverage.ts';
 import type { EmptyWindow } from '../../archive/journal/empty-responses.ts';
 import { UpstreamError } from '../../base/errors.ts';
 import { forEachConcurrent } from '../../base/for-each-concurrent.ts';
-import { covers, dayMs, hourMs, intersect, intersectTwo, isEmpty, union, type Window } from '../../base/window.ts';
+import {
+  covers,
+  dayMs,
+  hourMs,
+  intersect,
+  intersectTwo,
+  isEmpty,
+  subtract,
+  union,
+  type Window,
+} from '../../base/window.ts';
 import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proof/proven.ts';
 import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
@@ -151,9 +161,16 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
   return open;
 }
 
-/** Whether a symbol was requested from a time until an hour ago: only then it is known how many rows it has. */
-const isCounted = ({ night, getCoverage }: Pick<ProofContext, 'night' | 'getCoverage'>, symbol: string, w: Window) =>
-  covers(union([...getCoverage(symbol), ...(night.requested.get(symbol) ?? [])]), { from: w.from, to: w.to - hourMs });
+/** Whether a symbol was requested from a time until an hour ago: only then it is known how many rows it has. @param own by this run */
+const isCounted = (
+  { night, getCoverage }: Pick<ProofContext, 'night' | 'getCoverage'>,
+  symbol: string,
+  { from, to }: Window,
+  own: Night['requested'],
+): boolean => {
+  const earlier = subtract(getCoverage(symbol), night.requested.get(symbol) ?? []);
+  return covers(union([...earlier, ...(own.get(symbol) ?? [])]), { from, to: to - hourMs });
+};
 
 function bound(context: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
   const { night, getSymbol, origin } = context;
@@ -163,7 +180,8 @@ function bound(context: ProofContext, edge: Edge): ReturnType<typeof boundEdge> 
   const isOld = origin === 'poll' && first !== null && first === shown.first;
   // What came before that response, it may not have shown.
   const hasGrown = isOld && observedAt !== null && night.findLastFrom(symbol, first) > observedAt;
-  const isKnown = edge.side === 'after' || isCounted(context, symbol, { from: shown.first!, to: edge.observedAt });
+  const isKnown =
+    edge.side === 'after' || isCounted(context, symbol, { from: shown.first!, to: edge.observedAt }, night.showed);
   const knownCount = isKnown ? Math.max(night.countTicks(symbol), count) : Number.POSITIVE_INFINITY;
   return boundEdge(edge, night.witness(symbol, shown), knownCount, hasGrown);
 }
@@ -351,7 +369,7 @@ export function findSupports(
     const { first, count } = getSymbol(symbol);
     const witnessed = night.witness(symbol, { from, to });
     // A store of each symbol's last rows has nothing before the oldest one.
-    const isKnown = isCounted(context, symbol, { from: to, to: observedAt });
+    const isKnown = isCounted(context, symbol, { from: to, to: observedAt }, night.requested);
     const isKept = isKnown && (first === null || witnessed.mostTicks >= 2 * count);
     const since = isKept ? from : Math.max(from, first ?? to);
     const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, observedAt, witnessed);

@@ -196,6 +196,8 @@ export class Night {
   readonly #fullest = new Map<string, Shown>();
   /** The windows that were requested of each symbol, with or without ticks. */
   readonly requested = new Map<string, readonly Window[]>();
+  /** Those that answers with ticks showed whole: what a row cap or a false empty answer left out is not known. */
+  readonly showed = new Map<string, readonly Window[]>();
   readonly #known = { requests: 0, empty: 0 };
   /** The first known tick that a response left out between its first and last tick: then the run proves nothing. */
   omission: Omission | null = null;
@@ -205,10 +207,12 @@ export class Night {
 
   /** Adds a response. Empty ones bear no witness. @param times of its ticks, distinct and ascending */
   note(symbol: string, shown: Shown, times: Float64Array): void {
-    this.requested.set(symbol, union([...(this.requested.get(symbol) ?? []), { from: shown.from, to: shown.to }]));
+    const { from, to, first, last } = shown;
+    this.requested.set(symbol, union([...(this.requested.get(symbol) ?? []), { from, to }]));
     if (shown.count === 0) return;
     this.shown.push({ symbol, shown });
-    const { first, last } = shown;
+    const whole = mayBeCapped(shown) ? { from: first!, to: last! + 1 } : { from, to };
+    this.showed.set(symbol, union([...(this.showed.get(symbol) ?? []), whole]));
     for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
     const seen = this.#ticks.get(symbol) ?? { from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY, count: 0 };
     const count = seen.count + times.filter((t) => t < seen.from || t > seen.to).length;

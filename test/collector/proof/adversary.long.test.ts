@@ -28,20 +28,16 @@ describe('a server with a habit within the assumptions of PROOF.md', () => {
 describe('a server and a world that need a condition of the rule', () => {
   test.for(needed.map((one) => [one.condition, one] as const))(
     '%s: no false claim',
-    async ([, { habits: names, seed, size }]) => {
-      const set = names.map((name) => habits.find((habit) => habit.name === name)!);
+    async ([, { set, seed, size }]) => {
       expect(arePromised(set)).toBe(true);
       expect(listErrors(await runSeed(seed, set, size ?? {})).slice(0, 3)).toEqual([]);
     },
   );
 });
 
-/** Servers that got a false claim once, the first two by answers with ticks beside the request only. */
-const caught = [2409, 20_483, 2_000_453, 4_003_731];
-
 test('drawn servers with one to three habits, for one source or from a night on: no false claim, and nothing is forgotten', async () => {
   const wrong: string[] = [];
-  for (const seed of [...caught, ...Array.from({ length: Math.ceil(100 * share) }, (_, i) => 1000 * first + i)]) {
+  for (let seed = 1000 * first; seed < 1000 * first + 100 * share; seed++) {
     const { set, size } = drawServer(seed);
     if (!arePromised(set)) continue;
     for (const error of listErrors(await runSeed(seed, set, size)).slice(0, 3)) wrong.push(`seed ${seed}: ${error}`);

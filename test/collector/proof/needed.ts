@@ -1,33 +1,85 @@
-/** Servers and worlds that get false claims if one condition of the rule is taken out, and in which the rule makes none. */
+/** Servers and worlds that got false claims once, or get them if one condition of the rule is taken out. */
+import { habits, limit } from './server.ts';
 import type { drawWorld } from './world.ts';
 
 interface Needed {
   readonly condition: string;
-  /** Names of habits. */
-  readonly habits: readonly string[];
+  /** Names of habits, and to what they are limited. */
+  readonly habits: readonly (readonly [string, Parameters<typeof limit>[1]?])[];
   readonly seed: number;
   readonly size?: Parameters<typeof drawWorld>[1];
 }
 
 const before = 'brings the tick before the request';
 
-export const needed: readonly Needed[] = [
-  { condition: 'ticks in more hours', habits: ['first 2 hour files with data'], seed: 1 },
-  { condition: 'ticks in more days', habits: ['first 2 day files with data'], seed: 23 },
-  { condition: 'as long a span', habits: ['24 h from the first tick'], seed: 7 },
-  { condition: 'kept rows', habits: ['keeps 400 rows a symbol'], seed: 1 },
-  { condition: 'ticks beside a request: files', habits: [before, 'first 2 day files with data'], seed: 1 },
-  { condition: 'ticks beside a request: span', habits: [before, '24 h from the first tick'], seed: 3 },
+const all: readonly Needed[] = [
+  {
+    condition: 'ticks in more hours',
+    habits: [['first 2 hour files with data']],
+    seed: 1,
+    size: { symbols: 12, nights: 3 },
+  },
+  { condition: 'ticks in more days', habits: [['first 2 day files with data']], seed: 23 },
+  { condition: 'as long a span', habits: [['24 h from the first tick']], seed: 7 },
+  { condition: 'kept rows', habits: [['keeps 400 rows a symbol']], seed: 1 },
+  {
+    condition: 'kept rows: what answers left out is not counted',
+    habits: [['first 60 rows ± 50 %'], ['10 % empty'], ['keeps 400 rows a symbol']],
+    seed: 3,
+    size: { nights: 1 },
+  },
+  { condition: 'ticks beside a request: files', habits: [[before], ['first 2 day files with data']], seed: 1 },
+  { condition: 'ticks beside a request: span', habits: [[before], ['24 h from the first tick']], seed: 3 },
+  {
+    condition: 'ticks beside a request: rounded',
+    habits: [['rounds to hours'], ['24 h from the first tick', { night: 1 }]],
+    seed: 2409,
+    size: { symbols: 25, nights: 5 },
+  },
+  {
+    condition: 'ticks beside a request: ignored',
+    habits: [['up to the first gap of 8 h'], ['first 100 rows, ignores from', { source: 'A' }]],
+    seed: 20_483,
+    size: { nights: 5 },
+  },
+  {
+    condition: 'three habits, drawn once',
+    habits: [
+      ['last 40 rows, states its first and last tick'],
+      ['first 7 h of the request'],
+      ['back to the last absent hour of the request', { source: 'A' }],
+    ],
+    seed: 2_000_453,
+    size: { nights: 5 },
+  },
+  {
+    condition: 'unusable elements',
+    habits: [['back to the last absent day of the request'], ['last 40 rows, 5 % of them unusable']],
+    seed: 4_003_731,
+    size: { nights: 5 },
+  },
   {
     condition: 'empty answers: in reach of their start',
-    habits: ['has nothing from before 13 June, 15:00'],
+    habits: [['has nothing from before 13 June, 15:00']],
     seed: 27,
     size: { symbols: 120, nights: 3, isQuiet: true },
   },
   {
     condition: 'empty answers: in reach of their end',
-    habits: ['has nothing from 18 June, 9:00, on, until night 5'],
+    habits: [['has nothing from 18 June, 9:00, on, until night 5']],
     seed: 6,
   },
-  { condition: 'empty answers: no known tick', habits: ['a busy symbol empty from 20 to 24 June'], seed: 1 },
+  {
+    condition: 'empty answers: no known tick',
+    habits: [['a busy symbol empty as long as it has a known tick']],
+    seed: 1,
+  },
 ];
+
+export const needed = all.map(({ habits: names, ...one }) => ({
+  ...one,
+  set: names.map(([name, limits]) => {
+    const habit = habits.find((known) => known.name === name)!;
+    return limits === undefined ? habit : limit(habit, limits);
+  }),
+}));
