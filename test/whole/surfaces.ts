@@ -23,8 +23,8 @@ export interface Surfaces {
   readonly gapsText: string;
   /** What the judge finds, as `status` prints it. */
   readonly judgement: Judgement;
-  /** The same on the report, the port of a schedule and in the doctor, as one text a finding. */
-  readonly judged: Readonly<Record<'report' | 'health' | 'doctor', readonly string[]>>;
+  /** The same on the report, the port of a schedule and in the doctor, as one text a finding. The report may be left out. */
+  readonly judged: Readonly<Record<'health' | 'doctor', readonly string[]> & { report?: readonly string[] }>;
   /** From the port of a schedule. */
   readonly metrics: readonly Sample[];
   readonly health: { readonly status: number; readonly archiveState: string | null };
@@ -41,6 +41,11 @@ export async function readSurfaces(context: Context): Promise<Surfaces> {
   }
 }
 
+/** How often the report was read with findings of these kinds. */
+const reportsRead = new Map<string, number>();
+/** Its other figures, of which nothing is expected here, take two fifths of the time of a story. */
+const reportsReadMax = 3;
+
 async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const nowMs = context.clock.nowMs();
   const completenessRules = toCompletenessRules(context.settings);
@@ -56,10 +61,14 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
     catalogueUrl: null,
     ...overlaps,
   };
-  const gathered = await readReportData(archive, rules, { nowMs, random: context.random });
   const doctor = judgeArchive(probeArchive(context), nowMs, rules.lagMsMax);
   const { readyFindings, ...port } = await readPort(context);
   const judgement = judge({ nowMs, lagMsMax: rules.lagMsMax, status: readArchiveStatus(archive, nowMs) });
+  const kinds = judgement.findings.map(({ kind }) => kind).join();
+  const reads = (reportsRead.get(kinds) ?? 0) + 1;
+  reportsRead.set(kinds, reads);
+  const report =
+    reads > reportsReadMax ? null : await readReportData(archive, rules, { nowMs, random: context.random });
   // Doctor shows the advice of a finding with it.
   const withoutAdvice = (text: string): string =>
     judgement.findings.find(({ message, advice }) => text === `${message}; ${advice}`)?.message ?? text;
@@ -70,7 +79,7 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
     gapsText: formatGaps(gaps),
     judgement,
     judged: {
-      report: gathered.judgement.findings.map(({ message }) => message),
+      ...(report !== null && { report: report.judgement.findings.map(({ message }) => message) }),
       health: readyFindings,
       doctor: doctor.filter(({ check }) => check === 'finding').map(({ message }) => withoutAdvice(message)),
     },
