@@ -162,15 +162,10 @@ async function claimProven(context: ProofContext, edges: readonly Edge[]): Promi
 }
 
 /** Whether a symbol was requested from a time until an hour ago: only then it is known how many rows it has. @param own by this run */
-const isCounted = (
-  { night, getCoverage }: Pick<ProofContext, 'night' | 'getCoverage'>,
-  symbol: string,
-  { from, to }: Window,
-  own: Night['requested'],
-): boolean => {
-  const earlier = subtract(getCoverage(symbol), night.requested.get(symbol) ?? []);
-  return covers(union([...earlier, ...(own.get(symbol) ?? [])]), { from, to: to - hourMs });
-};
+function isCounted(of: Pick<ProofContext, 'night' | 'getCoverage'>, name: string, w: Window, own: Night['requested']) {
+  const earlier = subtract(of.getCoverage(name), of.night.requested.get(name) ?? []);
+  return covers(union([...earlier, ...(own.get(name) ?? [])]), { from: w.from, to: w.to - hourMs });
+}
 
 function bound(context: ProofContext, edge: Edge): ReturnType<typeof boundEdge> {
   const { night, getSymbol, origin } = context;
@@ -358,12 +353,9 @@ export function findSupports(
   const { night, getSymbol, settleMs } = context;
   if (night.isSick()) return [];
   // The answers to a symbol of which one lacks a known tick are false.
-  const denied = new Set(
-    empties.flatMap(({ symbol, from, to, lacksKnownTick }) => {
-      const { first, last } = getSymbol(symbol);
-      return lacksKnownTick || (last !== null && last >= from && (first ?? last) < to) ? symbol : [];
-    }),
-  );
+  const lacks = ({ symbol, from, to, lacksKnownTick }: EmptyResponse, { first, last } = getSymbol(symbol)): boolean =>
+    lacksKnownTick || (last !== null && last >= from && (first ?? last) < to);
+  const denied = new Set(empties.filter((empty) => lacks(empty)).map(({ symbol }) => symbol));
   return empties.flatMap(({ symbol, observedAt, from, to, hasOthers }) => {
     if (hasOthers || denied.has(symbol)) return [];
     const { first, count } = getSymbol(symbol);

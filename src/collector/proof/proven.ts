@@ -77,12 +77,9 @@ export function proveEdge({ side, window: { from, to }, shown, isUncapped }: Edg
   return { from: Math.max(from, Math.min(isUncapped ? shown.first! : to, Math.max(...all))), to };
 }
 
-/** An empty response ends this long before it was generated, in ms: a replica may be behind. */
-const emptyLagMs = hourMs;
-
 /**
  * What an empty response supports (rule 4), of which three nights prove it: the time that other responses showed to be in reach of
- * the server, and up to which it passes emptiness from either end. Null: nothing.
+ * the server, and up to which it passes emptiness from either end; an hour less, because a replica may be behind. Null: nothing.
  */
 export function findSupport({ from, to }: Window, observedAt: number, night: Witnessed): Window | null {
   const { before, after } = night;
@@ -95,7 +92,7 @@ export function findSupport({ from, to }: Window, observedAt: number, night: Wit
     ),
     to: Math.min(
       to,
-      observedAt - emptyLagMs,
+      observedAt - hourMs,
       Math.floor(to / dayMs) * dayMs,
       night.latest,
       (Math.ceil(from / hourMs) + before.hours) * hourMs,

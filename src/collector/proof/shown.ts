@@ -307,16 +307,8 @@ export class Night {
 
   /** What the other responses show, for one of them or for an empty one. */
   witness(symbol: string, shown: Window): Witnessed {
-    this.#latest ??= new Reach(
-      this.shown,
-      ({ from }) => from,
-      ({ last }) => last!,
-    );
-    this.#earliest ??= new Reach(
-      this.shown,
-      ({ to }) => -to,
-      ({ first }) => -first!,
-    );
+    this.#latest ??= new Reach(this.shown, 'from', 'last', 1);
+    this.#earliest ??= new Reach(this.shown, 'to', 'first', -1);
     const most = (name: Measure): number => Math.max(0, this.#measures.get(name)!.without(shown));
     return {
       latest: this.#latest.find(shown.from, shown),
@@ -332,20 +324,16 @@ export class Night {
   }
 }
 
-/** The greatest value among the responses whose bound is at most a given one. */
+/** The greatest tick, times `sign`, among the responses whose bound, times `sign`, is at most a given one. */
 class Reach {
   readonly #bounds: readonly number[];
   readonly #tops: readonly TopTwo[];
 
-  constructor(
-    all: readonly { readonly shown: Shown }[],
-    boundOf: (shown: Shown) => number,
-    measure: (shown: Shown) => number,
-  ) {
-    const sorted = all.map(({ shown }) => shown).sort((a, b) => boundOf(a) - boundOf(b));
-    this.#bounds = sorted.map(boundOf);
+  constructor(all: Night['shown'], bound: 'from' | 'to', tick: 'first' | 'last', sign: 1 | -1) {
+    const sorted = all.map(({ shown }) => shown).sort((a, b) => sign * (a[bound] - b[bound]));
+    this.#bounds = sorted.map((shown) => sign * shown[bound]);
     let top = new TopTwo();
-    this.#tops = sorted.map((shown) => (top = top.copy().note(measure(shown), shown)));
+    this.#tops = sorted.map((shown) => (top = top.copy().note(sign * shown[tick]!, shown)));
   }
 
   find(bound: number, owner: unknown): number {
