@@ -11,7 +11,7 @@ import type { SeriesCounts } from '../../src/archive/journal/series-counts.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { dayRows, findWrongWindows, manifestOf, ticksOf, totalTicks } from '../e2e/lake.ts';
+import { dayRows, findWrongWindows, manifestOf, rowHashes, ticksOf, totalTicks } from '../e2e/lake.ts';
 
 // Checks an archive for errors, as far as possible without the program's own `verify`. An empty list means no error.
 
@@ -167,13 +167,17 @@ export async function runVerify(archive: string): Promise<string[]> {
  * the windows that the last run asked for, and `findArchiveErrors` holds what is covered against the service.
  */
 export const readContents = (archive: string): Contents => ({
-  files: dayRows(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades'),
+  files: rowHashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades'),
+  rows: dayRows(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks', 'quotes', 'trades'),
   ticks: totalTicks(archive),
   days: Object.keys(manifestOf(archive).days),
 });
 
 export interface Contents {
+  /** sha256 of each file with rows. */
   readonly files: Readonly<Record<string, string>>;
+  /** The rows of each day: which files have them depends on what was published together. */
+  readonly rows: Readonly<Record<string, string>>;
   readonly ticks: number;
   readonly days: readonly string[];
 }
