@@ -29,6 +29,8 @@ export interface Habit {
   readonly budget?: { readonly side: Side | 'either'; readonly isOfRows: boolean };
   /** The end of the request to which it is bound (A2). */
   readonly bound?: Side;
+  /** Whether it began in a later night, whose pages nobody expects to be cut: they are fetched whole in the next one. */
+  readonly isLater?: boolean;
   /** Whether it stores the last rows of each symbol. */
   readonly isRowStore?: boolean;
   /** The request is refused with a status, or fails. */
@@ -582,8 +584,10 @@ export const habits: readonly Habit[] = [
 export const showAll = (set: readonly Habit[]): boolean =>
   new Set(set.flatMap(({ budget }) => budget?.side ?? [])).size <= 1 &&
   set.every(
-    ({ isSilent, narrows, appears, budget }) =>
-      (isSilent ?? narrows ?? (set.length > 1 ? appears : undefined)) === undefined && budget?.isOfRows !== false,
+    ({ isSilent, narrows, appears, budget, isLater }) =>
+      isLater !== true &&
+      (isSilent ?? narrows ?? (set.length > 1 ? appears : undefined)) === undefined &&
+      budget?.isOfRows !== false,
   );
 
 /**
@@ -618,6 +622,7 @@ export function limit(habit: Habit, { source, night = 0 }: { source?: 'A' | 'B';
     name: `${habit.name}${source === undefined ? '' : ` (source ${source})`}${night === 0 ? '' : ` from night ${night + 1}`}`,
     isPromised: habit.isPromised,
     ...(habit.budget && { budget: habit.budget }),
+    ...(night > 0 && { isLater: true }),
     ...(habit.bound && { bound: habit.bound }),
     ...(habit.isRowStore && { isRowStore: true }),
     ...(refuses && { refuses: (asked) => isOn(asked) && refuses(asked) }),
