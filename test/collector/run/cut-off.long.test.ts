@@ -49,16 +49,17 @@ test.each<[string, (response: ServerResponse) => void]>([
 ])('a night that %s, or that asks for few symbols, forgets no silence that a whole one showed', async (_, fail) => {
   const { box, contextAt, readSilences, nightOf } = await startSilent();
   const night = async (n: number) => nightly.run(await contextAt(at(n)), { day: null });
-  for (const n of [0, 1, 2, 3, 4, 5]) await night(n);
+  // SELDOM has no tick between the first night and the sixth one, whose answers show no long silence before their end.
+  for (const n of [0, 1, 2, 3, 4]) await night(n);
   const whole = readSilences();
   for (const ms of lengthsOf(whole)) expect(ms).toBeGreaterThan(1.5 * dayMs);
   const script = box.script.ticks!;
   let left = 3;
   box.script.ticks = (...given) => (left-- > 0 ? script(...given) : fail);
-  expect((await night(6)).exit_code).not.toBe(0);
+  expect((await night(5)).exit_code).not.toBe(0);
   expect(readSilences()).toEqual(whole);
   box.script.ticks = script;
-  expect(await nightOf('ONE', at(6) + hourMs)).toMatchObject({ exit_code: 0, symbols: { done: 1 } });
+  expect(await nightOf('ONE', at(5) + hourMs)).toMatchObject({ exit_code: 0, symbols: { done: 1 } });
   expect(readSilences()).toEqual(whole);
   // A server that now answers a day of each request does not show them again.
   box.script.ticks = (honest, request, ...rest) => {
@@ -66,7 +67,7 @@ test.each<[string, (response: ServerResponse) => void]>([
     const kept = ticks.filter(({ t }) => t < request.from + dayMs);
     return { ...answer, ticks: kept, count: kept.length };
   };
-  expect((await night(7)).exit_code).toBe(0);
+  expect((await night(6)).exit_code).toBe(0);
   const [bridge] = lengthsOf(readSilences());
   expect(bridge).toBeLessThan(dayMs);
 });
