@@ -84,7 +84,7 @@ const subtractWindows = (covered: readonly CoveredWindow[], lostWindows: readonl
 /** The state after a stage is committed. */
 export const computeStateAfterCommit = (
   db: Database,
-  manifest: Manifest,
+  manifest: Pick<Manifest, 'datasets'>,
   identity: State['identity'],
   after: StateAfterCommit,
   rules: CompletenessRules,
@@ -101,7 +101,7 @@ type CommonState = Omit<CompletenessInput, 'symbols' | 'coverage' | 'lost'>;
 
 function readCommonState(
   db: Database,
-  { manifest, sources }: { readonly manifest: Manifest; readonly sources: readonly string[] },
+  { manifest, sources }: { readonly manifest: Pick<Manifest, 'datasets'>; readonly sources: readonly string[] },
   { namedSymbols, lifetimeRules, views, viewsBySource }: CompletenessRules,
   nowMs: number,
   damage: readonly FileDamage[],
@@ -136,7 +136,7 @@ function readCommonState(
 const dayFilePattern = /^(ticks|coverage)\/date=(\d{4}-\d\d-\d\d)\//;
 
 /** The days and windows that known damage affects. An orphan affects none. */
-export function computeKnownDamage(damage: readonly FileDamage[], manifest: Manifest): KnownDamage {
+export function computeKnownDamage(damage: readonly FileDamage[], manifest: Pick<Manifest, 'datasets'>): KnownDamage {
   const days = new Set<number>();
   const tickFiles: { readonly window: Window; readonly range: SymbolRange }[] = [];
   for (const { path, kind } of damage) {

@@ -262,7 +262,7 @@ test('a long pause is a problem, a file of a repair a warning, and journaled tic
   const { output, env } = await polled();
   const state = new DatabaseSync(join(output, '.oddslake/state.sqlite'));
   state.exec(
-    "insert into journal_ticks (id, record_id, symbol, day, part, n, t, p, checksum) values (1, 1, 'A', 0, 0, 12, x'', x'', 0)",
+    "insert into journal_ticks (id, record_id, symbol, day, n, t, p, checksum) values (1, 1, 'A', 0, 12, x'', x'', 0)",
   );
   state.close();
   const { code, diagnosis } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');

@@ -49,7 +49,7 @@ const brief = [...fast, ...set('source.field_paths.opens_at=none/such')];
 
 async function createState(flags = brief): Promise<State> {
   const [box, output, { url, reported }] = [
-    await sandbox({ markets: 4, ticksPerDay: 20, seed: 3 }),
+    await sandbox({ markets: 4, ticksPerDay: 20, seed: 3, lifetimeDaysMax: 90 }),
     folder(),
     await receiver(),
   ];
@@ -90,7 +90,7 @@ async function failOneSymbol(state: State, status: 404 | 500): Promise<string> {
 /** Damages a published file. @param bytesKept its length; by default it keeps its size, and one bit flips */
 async function damage({ output, job }: State, bytesKept?: number): Promise<void> {
   await job('nightly');
-  const path = join(output, globSync('ticks/date=*/*.parquet', { cwd: output }).sort()[0]!);
+  const path = join(output, globSync('ticks/date=*/*.parquet', { cwd: output }).sort().at(-1)!);
   const bytes = readFileSync(path);
   bytes[bytes.length >> 1]! ^= 1;
   writeFileSync(path, bytes.subarray(0, bytesKept));

@@ -256,8 +256,12 @@ export const listManifestFiles = (manifest: Manifest): PublishedFile[] =>
   Object.values(manifest.datasets).flatMap((dataset) => dataset.files);
 
 /** Finds a published file by its path from the root. */
-export function findManifestFile(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined {
-  const files = manifest.datasets[dataset]?.files ?? [];
+export function findManifestFile(
+  { datasets }: Pick<Manifest, 'datasets'>,
+  dataset: DatasetName,
+  path: string,
+): PublishedFile | undefined {
+  const files = datasets[dataset]?.files ?? [];
   const sorted = files[findFirstIndex(0, files.length, (i) => files[i]!.path >= path)];
   // Another program may have written a manifest that is not sorted.
   return sorted?.path === path ? sorted : files.find((file) => file.path === path);

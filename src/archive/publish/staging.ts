@@ -336,7 +336,7 @@ export function createNextManifest(
   const files = listNextFiles(stage, after.withdrawn);
   const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
-  const state = computeStateAfterCommit(db, stage.base, identity, after, rules, nowMs, damage);
+  const state = computeStateAfterCommit(db, { datasets: files }, identity, after, rules, nowMs, damage);
   const rowFiles = (['ticks', 'coverage'] as const).flatMap((name) => listFilesWithRows({ datasets: files }, name));
   const dates = rowFiles.map((file) => file.date!);
   const completeness = computeCompleteness(state, {

@@ -32,6 +32,8 @@ export interface Emptiness {
   readonly lacksKnownTick: boolean;
   /** Whether it has ticks beside its window, which may have used up a budget of the server. */
   readonly hasOthers: boolean;
+  /** The window as it was sent, which the server searched, perhaps from one end to where it gave up. */
+  readonly sent: Window;
 }
 
 export interface FetchOptions {

@@ -107,6 +107,7 @@ function* fetchPending(progress: FetchProgress, w: PendingWindow): FetchSteps {
         observedAt: o.observedAt,
         lacksKnownTick: knownTick !== null,
         hasOthers: o.received > 0,
+        sent: o.requested,
       };
   progress.idleRequests = isEmpty(covered) ? progress.idleRequests : 0;
   yield* queueRest(progress, w, o, covered);

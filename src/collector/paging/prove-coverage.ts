@@ -356,7 +356,7 @@ export function findSupports(
   const lacks = ({ symbol, from, to, lacksKnownTick }: EmptyResponse, { first, last } = getSymbol(symbol)): boolean =>
     lacksKnownTick || (last !== null && last >= from && (first ?? last) < to);
   const denied = new Set(empties.filter((empty) => lacks(empty)).map(({ symbol }) => symbol));
-  return empties.flatMap(({ symbol, observedAt, from, to, hasOthers }) => {
+  return empties.flatMap(({ symbol, observedAt, from, to, hasOthers, sent }) => {
     if (hasOthers || denied.has(symbol)) return [];
     const { first, count } = getSymbol(symbol);
     const witnessed = night.witness(symbol, { from, to });
@@ -364,7 +364,7 @@ export function findSupports(
     const isKnown = isCounted(context, symbol, { from: to, to: observedAt }, night.requested);
     const isKept = isKnown && (first === null || witnessed.mostTicks >= 2 * count);
     const since = isKept ? from : Math.max(from, first ?? to);
-    const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, observedAt, witnessed);
+    const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, sent, observedAt, witnessed);
     return support === null ? [] : [{ symbol, observedAt, ...support }];
   });
 }

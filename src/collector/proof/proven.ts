@@ -48,8 +48,8 @@ export function boundEdge(
       span: whole.first! + night.spanMs,
       files: hasMoreFiles ? window.to : window.from,
       kept: window.to,
-      // Servers round the end of a request down, to a day at most.
-      asked: Math.floor(shown.to / dayMs) * dayMs,
+      // Servers round the end of a request down, to a day at most, and its last millisecond, too.
+      asked: Math.floor((shown.to - 1) / dayMs) * dayMs,
     };
   }
   const x = shown.first!;
@@ -79,24 +79,26 @@ export function proveEdge({ side, window: { from, to }, shown, isUncapped }: Edg
 
 /**
  * What an empty response supports (rule 4), of which three nights prove it: the time that other responses showed to be in reach of
- * the server, and up to which it passes emptiness from either end; an hour less, because a replica may be behind. Null: nothing.
+ * the server, and up to which it passes emptiness from either end of the request; an hour less, because a replica may be behind.
+ * Null: nothing.
+ * @param sent the window as it was sent
  */
-export function findSupport({ from, to }: Window, observedAt: number, night: Witnessed): Window | null {
+export function findSupport({ from, to }: Window, sent: Window, observedAt: number, night: Witnessed): Window | null {
   const { before, after } = night;
   const window = {
     from: Math.max(
       from,
       night.earliest,
-      (Math.floor(to / hourMs) - after.hours) * hourMs,
-      (Math.floor(to / dayMs) - after.days) * dayMs,
+      (Math.floor(sent.to / hourMs) - after.hours) * hourMs,
+      (Math.floor(sent.to / dayMs) - after.days) * dayMs,
     ),
     to: Math.min(
       to,
       observedAt - hourMs,
       Math.floor(to / dayMs) * dayMs,
       night.latest,
-      (Math.ceil(from / hourMs) + before.hours) * hourMs,
-      (Math.ceil(from / dayMs) + before.days) * dayMs,
+      (Math.ceil(sent.from / hourMs) + before.hours) * hourMs,
+      (Math.ceil(sent.from / dayMs) + before.days) * dayMs,
     ),
   };
   return isEmpty(window) ? null : window;

@@ -41,7 +41,16 @@ describe('a request', () => {
         covered: [],
       },
     ]);
-    const empties = [{ symbol: 'S', ...window, observedAt: later - 5, lacksKnownTick: false, hasOthers: false }];
+    const empties = [
+      {
+        symbol: 'S',
+        ...window,
+        observedAt: later - 5,
+        lacksKnownTick: false,
+        hasOthers: false,
+        sent: expect.anything(),
+      },
+    ];
     expect([pages, outcome]).toEqual([[0], { edges: [], empties, lost: [] }]);
   });
 

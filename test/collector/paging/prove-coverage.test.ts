@@ -136,9 +136,8 @@ test('an empty response of a night in which known ticks came back empty supports
   const { night, context } = startNight(each(10 * dayMs, 1, 1), {});
   const trail = Float64Array.of(start);
   night.note('T', summarizeShown(window, trail, 1), trail);
-  const empties = [
-    { symbol: 'E', from: start + dayMs, to: start + 4 * dayMs, observedAt, lacksKnownTick: false, hasOthers: false },
-  ];
+  const sent = { from: start + dayMs, to: start + 4 * dayMs };
+  const empties = [{ symbol: 'E', ...sent, observedAt, lacksKnownTick: false, hasOthers: false, sent }];
   expect(findSupports(context, empties)).toHaveLength(1);
   // Nor does any empty response to a symbol if another one lacks its known tick.
   const later = [{ ...empties[0]!, from: start + 5 * dayMs, to: start + 9 * dayMs, lacksKnownTick: true }];

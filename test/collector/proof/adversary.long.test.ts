@@ -53,7 +53,7 @@ test.for([
   '%s: a night shows for each source that known ticks are left out, and then nothing recent is proven',
   async ([name, last]) => {
     const habit = habits.find((one) => one.name === name)!;
-    for (const seed of [first, first + 1]) {
+    for (const seed of [1, 2]) {
       const { nights, proven } = await runSeed(seed, [habit], { nights: last });
       const found = nights.findIndex(({ omissions }) => omissions.length === 2);
       expect(found).toBeGreaterThan(0);

@@ -53,6 +53,18 @@ const all: readonly Needed[] = [
     size: { nights: 5 },
   },
   {
+    condition: 'an empty answer was searched from an end of its request',
+    habits: [['first 100 rows, states gaps'], ['up to the first absent day of the request']],
+    seed: 40_002_509,
+    size: { nights: 5 },
+  },
+  {
+    condition: 'the last millisecond of a request may be rounded',
+    habits: [['last 100 rows, rounds to 3600 s'], ['15 % errors', { source: 'B' }]],
+    seed: 40_003_651,
+    size: { nights: 5 },
+  },
+  {
     condition: 'unusable elements',
     habits: [['back to the last absent day of the request'], ['last 40 rows, 5 % of them unusable']],
     seed: 4_003_731,

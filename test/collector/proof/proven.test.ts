@@ -37,10 +37,15 @@ describe('three nights', () => {
 test('an empty response supports nothing of the last hour before it, because a replica may be behind', () => {
   const night = { latest: start + 30 * day, earliest: start - 30 * day, before: { hours: 999, days: 99 } };
   const after = { hours: 999, days: 99 };
-  const find = (to: number, at: number) => findSupport({ from: start, to }, at, { ...night, after } as Witnessed);
+  const find = (to: number, at: number, window = { from: start, to }, passed = after) =>
+    findSupport(window, { from: start, to }, at, { ...night, before: passed, after: passed } as Witnessed);
   expect(find(start + day, start + day)).toEqual({ from: start, to: start + day - hour });
   expect(find(start + day, start + day + hour)).toEqual({ from: start, to: start + day });
   // A server may round the end of the request down to midnight.
   expect(find(start + day + hour, start + 3 * day)).toEqual({ from: start, to: start + day });
   expect(find(start + 9 * hour, start + 3 * day)).toBeNull();
+  // A server that gives up after two days may have searched the request from either end, not from that of a part of it.
+  const part = { from: start + 3 * day, to: start + 5 * day };
+  expect(find(start + 9 * day, start + 10 * day, part, { hours: 48, days: 2 })).toBeNull();
+  expect(find(start + 9 * day, start + 10 * day, part, { hours: 144, days: 6 })).toEqual(part);
 });

@@ -151,8 +151,9 @@ export function openService(world: World, habits: readonly Habit[], hand: Hand):
       from: includesFrom ? asked.from : asked.from + 1,
       to: Math.min(includesTo ? asked.to : asked.to - 1, asked.now),
     };
-    for (const habit of habits) span = habit.widens?.({ ...asked, ...span }) ?? span;
+    // The bounds depend on the request only, not on a tick that is brought in addition (A2).
     for (const habit of habits) span = habit.narrows?.({ ...asked, ...span }) ?? span;
+    for (const habit of habits) span = habit.widens?.({ ...asked, ...span }) ?? span;
     let times = slice(asked.listed.times, span);
     for (const habit of habits) {
       const { hasTick, appears: when } = habit;
