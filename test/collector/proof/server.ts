@@ -581,13 +581,13 @@ export const habits: readonly Habit[] = [
   }),
 ];
 
-/** Whether requests that go on where a response ends bring all ticks: only rows are limited, and from one end. Late ticks alone do too. */
+/** Whether requests that go on where a response ends bring all ticks, all usable: only rows are limited, and from one end. Late ticks alone do too. */
 export const showAll = (set: readonly Habit[]): boolean =>
   new Set(set.flatMap(({ budget }) => budget?.side ?? [])).size <= 1 &&
   set.every(
-    ({ isSilent, narrows, appears, budget, isLater }) =>
+    ({ isSilent, narrows, appears, budget, isLater, isUnusable }) =>
       isLater !== true &&
-      (isSilent ?? narrows ?? (set.length > 1 ? appears : undefined)) === undefined &&
+      (isUnusable ?? isSilent ?? narrows ?? (set.length > 1 ? appears : undefined)) === undefined &&
       budget?.isOfRows !== false,
   );
 
