@@ -66,7 +66,8 @@ async function chain(base: RaceBase, name: string, draw: Draw, killsMax: number)
     await publishRest(base, place);
     expect(await runVerify(place.archive)).toEqual([]);
     expect(findErrors(base, place, of[0]!.base)).toEqual([]);
-    expect(outcomeOf(place)).toEqual(undisturbed.outcome);
+    // Which files have the rows depends on what was published together.
+    expect({ ...outcomeOf(place), files: {} }).toEqual({ ...undisturbed.outcome, files: {} });
   } catch (error) {
     throw new Error(`${(error as Error).message}\nAfter:\n${story.join('\n')}`, { cause: error });
   }

@@ -3,11 +3,11 @@ import {
   access,
   addsUp,
   dayMs,
+  dayRows,
   fixedNow,
   folder,
   jobArgs,
   type Running,
-  rowHashes,
   runProcess as run,
   sandbox,
   sleep,
@@ -30,7 +30,7 @@ const draw = drawFrom(seed);
 /** Exceeded only by a process that hangs. */
 const hangMs = limitMs / 2 + wanted / 20;
 
-test('a long backfill that is killed ten times gives the same bytes as an undisturbed one', {
+test('a long backfill that is killed ten times gives the same rows as an undisturbed one', {
   timeout: 6 * hangMs,
 }, async () => {
   // Compensates for the share of the day that markets are open, and for the youth of the first ones.
@@ -62,7 +62,7 @@ test('a long backfill that is killed ten times gives the same bytes as an undist
   const last = await backfill(output).ended;
   expect(last.code, last.stderr).toBe(0);
   expect(addsUp(last.summary)).toBe(true);
-  expect(rowHashes(output, 'ticks')).toEqual(rowHashes(uninterrupted, 'ticks'));
+  expect(dayRows(output, 'ticks')).toEqual(dayRows(uninterrupted, 'ticks'));
   expect((await run(['verify', '--output', output])).code).toBe(0);
   console.info(`${totalTicks(output).toLocaleString('en-US')} ticks, ${killed} of ${kills} kills while it ran`);
   expect(killed).toBeGreaterThan(kills / 2);
