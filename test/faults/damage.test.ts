@@ -141,9 +141,9 @@ async function one(seed: number): Promise<void> {
 /** The paths of files that differ from those of the template. Readers ignore a file outside the datasets. */
 function listChanged(root: string): string[] {
   // `hashes` leaves out what is random in a manifest.
-  const manifestIn = (folder: string) => {
+  const manifestIn = (folder: string): Record<string, string> => {
     const path = join(folder, 'manifest.json');
-    return existsSync(path) && { 'manifest.json': readFileSync(path, 'latin1') };
+    return existsSync(path) ? { 'manifest.json': readFileSync(path, 'latin1') } : {};
   };
   const was = { ...hashes(template, '**/*.parquet'), ...hashes(template, '*'), ...manifestIn(template) };
   const is = { ...hashes(root, '*/**/*.parquet'), ...hashes(root, `{${texts.join(',')}}`), ...manifestIn(root) };
