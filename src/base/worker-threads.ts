@@ -22,11 +22,13 @@ export const resolveThreadEntry = (entry: string, callerUrl: string): URL =>
 
 /**
  * Lowers the CPU priority of the calling thread, and of those that it starts, to the lowest. Does nothing where threads have none of
- * their own: only Linux has, by the thread's ID.
+ * their own (only Linux has, by the thread's ID), or where a container does not show or permit it.
  */
 export function lowerThreadPriority(): void {
-  if (process.platform === 'linux')
+  if (process.platform !== 'linux') return;
+  try {
     setPriority(Number(basename(readlinkSync('/proc/thread-self'))), constants.priority.PRIORITY_LOW);
+  } catch {}
 }
 
 let arePoolsInBackground = false;

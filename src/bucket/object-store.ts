@@ -32,7 +32,7 @@ export interface RequestCounts {
 }
 
 /**
- * The objects below one prefix of a bucket. Paths are relative to it, or to the bucket with a slash at their begin. Requests are retried within a limit, except for
+ * The objects below one prefix of a bucket. Paths are relative to it, or to the bucket if they begin with a slash. Requests are retried within a limit, except for
  * `remove`; after that, and for every answer that is not expected, methods throw an OddslakeError with a sentence and an exit code.
  */
 export interface ObjectStore {

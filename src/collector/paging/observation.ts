@@ -48,7 +48,7 @@ export interface Observation {
   readonly gaps: readonly Window[];
   /** What it shows as a witness, and of its own edges. */
   readonly shown: Shown;
-  /** Whether it leaves out, between its first and last tick, one that the server returned before. */
+  /** Whether a known tick is missing, so that a narrower window is to be requested: see `noteShown`. */
   readonly isThinned?: boolean;
 }
 
