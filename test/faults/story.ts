@@ -2,6 +2,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { expect } from 'vitest';
 import { createDisk } from '../../src/archive/disk/file-system.ts';
 import { now } from '../archive/scratch.ts';
+import { type DayRows, readDayRows } from '../harness/day-hashes.ts';
 import { abandonState, copyState, faultDatabase } from './fault-database.ts';
 import { faultCalls } from './fault-disk.ts';
 import { type FaultKind, type Planned, startFaults } from './fault-points.ts';
@@ -16,6 +17,8 @@ export interface Story {
   readonly flow: Flow;
   readonly places: Places;
   readonly before: string;
+  /** Where it ran without a fault. */
+  readonly undisturbed: string;
   /** Number of earlier runs. */
   readonly runs: readonly string[];
   /** Names of the changing calls of the undisturbed flow. */
@@ -70,6 +73,7 @@ export async function recordStory(flow: Flow, places: Places): Promise<Story> {
     flow,
     places,
     before,
+    undisturbed,
     runs,
     calls: faultFree.calls,
     kinds: faultFree.kinds,
@@ -145,6 +149,29 @@ export function expectInvariants(story: Story, place: string, kept: AcceptedAt, 
     expect([story.old.get(path), story.next.get(path)], `${label}: ${path}`).toContain(hash);
   }
   expect([...globbedNow.keys()], label).toEqual(expect.arrayContaining([...story.old.keys()]));
+  expect(kept, label).toMatchObject(readAcceptedIn(place));
+}
+
+/**
+ * The same of a poll after several faults. Which parts of a day have its rows depends on what was published together, and
+ * an interrupted run can have published something: each row is one of before or after, none is there twice, and none that
+ * both have is absent.
+ */
+export function expectRowInvariants(story: Story, place: string, kept: AcceptedAt, label: string): void {
+  const [old, next, now] = [story.before, story.undisturbed, place].map((root) =>
+    existsSync(archiveOf(root)) ? readDayRows(archiveOf(root), globbed(root).keys()).rows : new Map<string, string[]>(),
+  ) as [DayRows, DayRows, DayRows];
+  for (const day of new Set([...old.keys(), ...now.keys()])) {
+    // A second run after a fault may have proven another part.
+    if (day.startsWith('coverage/')) continue;
+    const before = new Set(old.get(day));
+    const after = new Set(next.get(day));
+    const rows = now.get(day) ?? [];
+    const strange = rows.filter((row) => !before.has(row) && !after.has(row));
+    const absent = [...before].filter((row) => after.has(row) && !rows.includes(row));
+    const twice = rows.length - new Set(rows).size;
+    expect({ strange, absent, twice }, `${label}: ${day}`).toEqual({ strange: [], absent: [], twice: 0 });
+  }
   expect(kept, label).toMatchObject(readAcceptedIn(place));
 }
 

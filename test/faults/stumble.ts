@@ -7,6 +7,7 @@ import {
   expectDone,
   expectInvariants,
   expectMessage,
+  expectRowInvariants,
   losePower,
   orphanProcess,
   runAgain,
@@ -38,7 +39,8 @@ export async function stumble(story: Story, draw: Draw): Promise<void> {
       place = after;
       power = powerModel(after);
     }
-    expectInvariants(story, place, kept, steps.join(', '));
+    const expectState = story.flow.asks ? expectRowInvariants : expectInvariants;
+    expectState(story, place, kept, steps.join(', '));
     orphanProcess(place, power);
   }
   const label = `${story.flow.name}: ${steps.join(', ')}`;

@@ -10,20 +10,34 @@ import { decodeRows } from '../../src/archive/parquet/rows.ts';
  * @param paths relative to `root`
  */
 export function dayHashes(root: string, paths: readonly string[]): Record<string, string> {
+  const { rows, others } = readDayRows(root, paths);
+  const out = Object.fromEntries(others.map((path) => [path, toHash(readFileSync(join(root, path)))]));
+  for (const [day, lines] of rows) out[day] = toHash([...lines].sort().join('\n'));
+  return out;
+}
+
+/** Rows as text, by dataset and day. */
+export type DayRows = ReadonlyMap<string, readonly string[]>;
+
+/** Rows as text by dataset and day, and the paths of files that are not split by symbol. */
+export function readDayRows(
+  root: string,
+  paths: Iterable<string>,
+): { readonly rows: DayRows; readonly others: readonly string[] } {
   const rows = new Map<string, string[]>();
-  const out: Record<string, string> = {};
+  const others: string[] = [];
   for (const path of paths) {
     const [, day, name] = /^((?:.*\/)?(\w+)\/date=[^/]+)\/part-\d+\.parquet$/.exec(path) ?? [];
+    if (day === undefined || !isParted(name!)) {
+      others.push(path);
+      continue;
+    }
     const bytes = readFileSync(join(root, path));
-    if (day === undefined || !isParted(name!)) out[path] = toHash(bytes);
-    else
-      rows.set(day, [
-        ...(rows.get(day) ?? []),
-        ...decodeRows(datasets[name].columns, bytes).map((row) => JSON.stringify(row, keepZeroSign)),
-      ]);
+    const lines = rows.get(day) ?? [];
+    for (const row of decodeRows(datasets[name].columns, bytes)) lines.push(JSON.stringify(row, keepZeroSign));
+    rows.set(day, lines);
   }
-  for (const [day, lines] of rows) out[day] = toHash(lines.sort().join('\n'));
-  return out;
+  return { rows, others };
 }
 
 const isParted = (name: string): name is DatasetName =>
