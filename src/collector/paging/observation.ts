@@ -48,6 +48,8 @@ export interface Observation {
   readonly gaps: readonly Window[];
   /** What it shows as a witness, and of its own edges. */
   readonly shown: Shown;
+  /** Distinct times of the usable ticks inside of what was requested, which may be more than `window`, ascending. */
+  readonly shownTimes: Float64Array;
   /** Whether a known tick is missing, so that a narrower window is to be requested: see `noteShown`. */
   readonly isThinned?: boolean;
 }
@@ -98,7 +100,7 @@ export function observePage(
     isFull: page.received >= limit,
     rejected: rejected.length,
     gaps: page.gaps,
-    shown: summarizeRequested(page, window, requested, times, futureMs, rejected.length > 0),
+    ...summarizeRequested(page, window, requested, times, futureMs, rejected.length > 0),
     rejectedReason: rejected[0]?.reason ?? '',
     generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
     isTruncatedLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,
@@ -116,13 +118,14 @@ function summarizeRequested(
   times: Float64Array,
   futureMs: number,
   hasRejected: boolean,
-): Shown {
+): Pick<Observation, 'shown' | 'shownTimes'> {
   // Requests have a margin of a millisecond at each end.
   const sent = { from: Math.min(window.from, requested.from + 1), to: Math.max(window.to, requested.to) };
-  if (page.t.length === times.length && !hasRejected) return summarizeShown(sent, times, page.received);
+  if (page.t.length === times.length && !hasRejected)
+    return { shown: summarizeShown(sent, times, page.received), shownTimes: times };
   const all = listDistinctTimes(page.t.filter((t, i) => findTickFlaw(t, page.p[i]!, futureMs) === undefined));
   const inside = all.filter((t) => isWithin(t, sent));
-  return summarizeShown(sent, inside, page.received, hasRejected ? null : all);
+  return { shown: summarizeShown(sent, inside, page.received, hasRejected ? null : all), shownTimes: inside };
 }
 
 /** Number of distinct prices at one time. */

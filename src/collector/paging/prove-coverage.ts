@@ -14,7 +14,7 @@ import {
   type Window,
 } from '../../base/window.ts';
 import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proof/proven.ts';
-import { type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
+import { mayBeCapped, type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
 import type { Observation } from './observation.ts';
 import { grids, widenToGrid } from './server-behavior.ts';
@@ -70,7 +70,7 @@ export async function proveEdges(
     context.night.shown.map(({ symbol, shown }) => ({ symbol, tick: shown.first! })),
   );
   const silences = await requestSilences(context);
-  const needed = findNeededReach(open, empties);
+  const needed = findNeededReach(context.night, open, empties);
   for (let i = 0; i < yardsticksMax; i++) if (await requestReach(context, needed, i)) break;
   open = await claimProven(context, open);
   const { look = [], leave = [] } = Object.groupBy(open, (edge) => (deservesLook(context, edge) ? 'look' : 'leave'));
@@ -289,15 +289,22 @@ async function requestSilences(context: ProofContext): Promise<Silences> {
   return unanswered;
 }
 
-/** The time across which open edges and empty responses need a witness, and whether they need one that shows a tick before it. */
-const findNeededReach = (open: readonly Edge[], empties: readonly EmptyResponse[]) => {
-  const all = [...open.map(({ side, shown, window }) => ({ side, from: shown.from, to: window.to })), ...empties];
+/**
+ * The time across which open edges and empty responses need a witness, and whether they need one that shows a tick before it. Empty
+ * responses are measured by the longest silences of the night, which count as far as a witness of their own request reaches.
+ */
+function findNeededReach({ shown }: Night, open: readonly Edge[], empties: readonly EmptyResponse[]) {
+  const edges = open.map(({ side, shown, window }) => ({ side, from: shown.from, to: window.to }));
+  const silent = empties.length === 0 ? [] : shown.filter((one) => !mayBeCapped(one.shown)).map((one) => one.shown);
+  const trail = silent.toSorted((a, b) => b.to - b.last! - (a.to - a.last!))[0];
+  const lead = silent.toSorted((a, b) => b.first! - b.from - (a.first! - a.from))[0];
+  const all = [...edges, ...empties, ...[trail, lead].filter((one) => one !== undefined)];
   return {
     from: all.reduce((min, { from }) => Math.min(min, from), Number.POSITIVE_INFINITY),
     to: all.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
-    isFromStart: open.some(({ side }) => side === 'before'),
+    isFromStart: lead !== undefined || open.some(({ side }) => side === 'before'),
   };
-};
+}
 
 /**
  * Requests a symbol with few ticks that has one near the end of the needed time. Resolves to whether nothing more is to be shown so.
@@ -309,7 +316,7 @@ async function requestReach(
 ): Promise<boolean> {
   const { night, clock } = context;
   const now = clock.nowMs();
-  const latest = Math.min(needed.to, Math.floor((now - hourMs) / dayMs) * dayMs);
+  const latest = Math.min(needed.to, computeCut(now, context.settleMs));
   const isLate = ({ last }: Shown): boolean => last! >= latest;
   const isShownLate = night.shown.some(({ shown }) => shown.from <= needed.from && isLate(shown));
   const isShownEarly = night.shown.some(({ shown }) => shown.to >= needed.to && shown.first! <= needed.from);
@@ -319,7 +326,9 @@ async function requestReach(
   );
   const symbol = [...new Set(byLast.map((one) => one.symbol))][nth];
   if (symbol === undefined) return true;
-  await requestMore(context, symbol, { from: needed.from, to: Math.min(now, needed.to) });
+  // Another start each night: a server that thins out then shows other ticks.
+  const from = needed.from - ((Math.floor(now / dayMs) + 5 * nth) % 24) * hourMs;
+  await requestMore(context, symbol, { from, to: Math.min(now, needed.to) });
   return false;
 }
 

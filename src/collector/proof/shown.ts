@@ -146,7 +146,7 @@ const measures = {
 export const pageCapMin = 4;
 
 /** Whether a row cap may have cut a response, so that what it lacks at an end is not known to be empty. */
-const mayBeCapped = ({ received }: Shown): boolean => received >= pageCapMin;
+export const mayBeCapped = ({ received }: Shown): boolean => received >= pageCapMin;
 
 type Measure = keyof typeof measures;
 
@@ -222,18 +222,20 @@ export class Night {
     [this.#latest, this.#earliest, this.#silences] = [null, null, null];
   }
 
-  /** The longest silences, as far from the ends of requests as any response showed a tick. */
+  /** The longest silences, as far from the ends of requests as a witness shows that the server answers. */
   get silences(): Silences {
     if (this.#silences !== null) return this.#silences;
-    const { forward, backward } = this.#measureReach();
     this.#silences = this.shown.reduce<Silences>((longest, { symbol, shown }) => {
       const { from, to, first, last, gap } = shown;
       // A store of each symbol's last rows shows a long lead before old ones.
       const isKept = this.#mostTicks.without(symbol) >= 2 * this.countTicks(symbol);
       return pickLonger(longest, {
         bridge: gap && { symbol, ...gap },
-        lead: mayBeCapped(shown) || !isKept ? null : { symbol, from: Math.max(from, to - backward), to: first! },
-        trail: mayBeCapped(shown) ? null : { symbol, from: last!, to: Math.min(to, from + forward) },
+        lead:
+          mayBeCapped(shown) || !isKept
+            ? null
+            : { symbol, from: Math.max(from, this.#findEarliest(shown)), to: first! },
+        trail: mayBeCapped(shown) ? null : { symbol, from: last!, to: Math.min(to, this.#findLatest(shown)) },
       });
     }, noSilences);
     return this.#silences;
@@ -305,14 +307,22 @@ export class Night {
     return null;
   }
 
+  #findLatest(shown: Window): number {
+    this.#latest ??= new Reach(this.shown, 'from', 'last', 1);
+    return this.#latest.find(shown.from, shown);
+  }
+
+  #findEarliest(shown: Window): number {
+    this.#earliest ??= new Reach(this.shown, 'to', 'first', -1);
+    return -this.#earliest.find(-shown.to, shown);
+  }
+
   /** What the other responses show, for one of them or for an empty one. */
   witness(symbol: string, shown: Window): Witnessed {
-    this.#latest ??= new Reach(this.shown, 'from', 'last', 1);
-    this.#earliest ??= new Reach(this.shown, 'to', 'first', -1);
     const most = (name: Measure): number => Math.max(0, this.#measures.get(name)!.without(shown));
     return {
-      latest: this.#latest.find(shown.from, shown),
-      earliest: -this.#earliest.find(-shown.to, shown),
+      latest: this.#findLatest(shown),
+      earliest: this.#findEarliest(shown),
       bridge: { ms: most('bridgeMs'), hours: most('bridgeHours'), days: most('bridgeDays') },
       spanMs: most('spanMs'),
       hours: most('hours'),

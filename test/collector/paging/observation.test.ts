@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../../src/base/time.ts';
 import { findStalePart } from '../../../src/collector/paging/fetch-steps.ts';
-import { findTimeFlaw, resolveObservedAt, validateTicks } from '../../../src/collector/paging/observation.ts';
+import { findTimeFlaw, observePage, resolveObservedAt, validateTicks } from '../../../src/collector/paging/observation.ts';
 
 const from = Date.UTC(2026, 6, 1);
 const requested = { from, to: from + 1000 };
@@ -30,6 +30,18 @@ describe('a page of ticks', () => {
     expect([...ticks.p]).toEqual([0.5, 0.4, 0.1]);
     expect(rejected).toEqual([]);
     expect(outsideCount).toBe(2);
+  });
+
+  test('shows all ticks of the request, however few of them are kept', () => {
+    const answer = page([2, 4, 6, 8].map((ms) => [from + ms, 0.5] as const));
+    const { observation } = observePage(
+      { ...answer, received: 4, gaps: [], from: null, to: null, generatedAt: null },
+      { from: from + 5, to: from + 7 },
+      { requested, limit: 100, sentAt: from + 900, futureMs: future },
+    );
+    expect([...observation.times]).toEqual([from + 6]);
+    expect([...observation.shownTimes]).toEqual([2, 4, 6, 8].map((ms) => from + ms));
+    expect(observation.shown).toMatchObject({ count: 4, first: from + 2, last: from + 8 });
   });
 
   test.each<[string, number, number]>([

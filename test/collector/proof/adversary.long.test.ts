@@ -53,7 +53,8 @@ test.for([
   '%s: a night shows for each source that known ticks are left out, and then nothing recent is proven',
   async ([name, last]) => {
     const habit = habits.find((one) => one.name === name)!;
-    for (const seed of [1, 2]) {
+    // Where most markets are brief, a run may request no second time what it knows; the rechecks do.
+    for (const seed of [1, 3, 5]) {
       const { nights, proven } = await runSeed(seed, [habit], { nights: last });
       const found = nights.findIndex(({ omissions }) => omissions.length === 2);
       expect(found).toBeGreaterThan(0);
@@ -71,7 +72,7 @@ test.for(['honest', 'first 60 rows ± 50 %', 'rounds to seconds', 'replica 6 h b
     for (const seed of [1, 2]) {
       const { proven, provisional, nights } = await runSeed(seed, [habit], { symbols: 100 });
       expect(proven.at(-1)).toBeGreaterThan(0.95);
-      expect(provisional).toBeLessThan(0.02);
+      expect(provisional).toBeLessThan(0.03);
       const [requests, least] = [nights.at(-1)!.requests, nights.at(-1)!.requestsMin];
       expect(requests).toBeLessThan((habit.name.includes('rows') ? 4 : 3) * least);
     }

@@ -82,6 +82,16 @@ const all: readonly Needed[] = [
     seed: 6,
   },
   {
+    condition: 'empty answers: as many days before a first tick, in reach of witnesses',
+    habits: [
+      ['has nothing from before 13 June, 15:00'],
+      ['rounds to days outward'],
+      ['up to the first absent day of the request'],
+    ],
+    seed: 705_391,
+    size: { symbols: 40, nights: 5 },
+  },
+  {
     condition: 'empty answers: no known tick',
     habits: [['a busy symbol empty as long as it has a known tick']],
     seed: 1,

@@ -151,9 +151,10 @@ export function openService(world: World, habits: readonly Habit[], hand: Hand):
       from: includesFrom ? asked.from : asked.from + 1,
       to: Math.min(includesTo ? asked.to : asked.to - 1, asked.now),
     };
-    // The bounds depend on the request only, not on a tick that is brought in addition (A2).
+    // The bounds depend on the request only, not on a tick that is brought in addition: none is if they exclude its start (A2).
+    const { from } = span;
     for (const habit of habits) span = habit.narrows?.({ ...asked, ...span }) ?? span;
-    for (const habit of habits) span = habit.widens?.({ ...asked, ...span }) ?? span;
+    if (span.from <= from) for (const habit of habits) span = habit.widens?.({ ...asked, ...span }) ?? span;
     let times = slice(asked.listed.times, span);
     for (const habit of habits) {
       const { hasTick, appears: when } = habit;
@@ -306,20 +307,22 @@ const spanned = (side: Side, hours: number): Habit => ({
     keepWhile(times, side, (t) => Math.abs(t - (side === 'first' ? times[0]! : times.at(-1)!)) <= hours * hour),
 });
 
-const keepsDays = (days: number): Habit => ({
-  name: `keeps ${days} days`,
+/** What is older is not there, for no request and beside none. */
+const keepsFrom = (name: string, from: (asked: Asked) => number): Habit => ({
+  name,
   isPromised: true,
-  narrows: ({ from, to, now }) => ({ from: Math.max(from, now - days * day), to }),
+  narrows: (asked) => ({ from: Math.max(asked.from, from(asked)), to: asked.to }),
+  hasTick: (t, asked) => t >= from(asked),
 });
 
+const keepsDays = (days: number): Habit => keepsFrom(`keeps ${days} days`, ({ now }) => now - days * day);
+
 const keepsRows = (rows: number): Habit => ({
-  name: `keeps ${rows} rows a symbol`,
-  isPromised: true,
+  ...keepsFrom(
+    `keeps ${rows} rows a symbol`,
+    ({ now, listed: { times } }) => times[positionOf(times, now + 1) - rows] ?? Number.NEGATIVE_INFINITY,
+  ),
   isRowStore: true,
-  narrows({ from, to, now, listed: { times } }) {
-    const oldest = times[positionOf(times, now + 1) - rows] ?? Number.NEGATIVE_INFINITY;
-    return { from: Math.max(from, oldest), to };
-  },
 });
 
 const silent = (name: string, isSilent: (asked: Asked) => boolean): Habit => ({ name, isPromised: true, isSilent });
@@ -535,11 +538,7 @@ export const habits: readonly Habit[] = [
   { ...capped('first 40 rows, dated 700 ms ago', 'first', () => 40), dates: (now) => now - 700 },
   { ...capped('last 40 rows, dated to the minute', 'last', () => 40), dates: (now) => now - (now % 60_000) },
   // Bounds that stay where they are for some nights (A2).
-  {
-    name: 'has nothing from before 13 June, 15:00',
-    isPromised: true,
-    narrows: ({ from, to }) => ({ from: Math.max(from, Date.UTC(2026, 5, 13, 15)), to }),
-  },
+  keepsFrom('has nothing from before 13 June, 15:00', () => Date.UTC(2026, 5, 13, 15)),
   {
     name: 'has nothing from 18 June, 9:00, on, until night 5',
     isPromised: true,
