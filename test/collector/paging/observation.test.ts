@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../../src/base/time.ts';
 import { findStalePart } from '../../../src/collector/paging/fetch-steps.ts';
-import { findTimeFlaw, observePage, resolveObservedAt, validateTicks } from '../../../src/collector/paging/observation.ts';
+import {
+  findTimeFlaw,
+  observePage,
+  resolveObservedAt,
+  validateTicks,
+} from '../../../src/collector/paging/observation.ts';
 
 const from = Date.UTC(2026, 6, 1);
 const requested = { from, to: from + 1000 };
