@@ -10,19 +10,15 @@ import { fixedNow, sandbox, sandboxProcess, set } from './lake.ts';
 export const long = process.env.LONG === '1';
 export const seed = Number(process.env.SEED || 11);
 
-const now = fixedNow;
-const [ticksPerDay, cap] = [600, 100];
+const cap = 100;
+const world = { nowMs: fixedNow, seed, ticksPerDay: 600, cap, lifetimeDaysMax: 45 };
 
 /** A service in a separate process. */
 export const service = (rate: number, markets: number, more: Partial<SandboxOptions> = {}) =>
-  sandboxProcess(
-    { nowMs: now, seed, requestsPerSecond: rate, markets, ticksPerDay, cap, ...more },
-    long ? 600_000 : undefined,
-  );
+  sandboxProcess({ ...world, requestsPerSecond: rate, markets, ...more }, long ? 600_000 : undefined);
 
 /** The same service in this process, to compare data with. */
-export const openReference = (markets: number): Promise<Sandbox> =>
-  sandbox({ nowMs: now, seed, markets, ticksPerDay, cap });
+export const openReference = (markets: number): Promise<Sandbox> => sandbox({ ...world, markets });
 
 /** Flags of a job with this configured rate. */
 export const rateFlags = (rate: number): string[] => [
