@@ -18,7 +18,15 @@ import {
 } from './fetch-steps.ts';
 import { claimWindow, createEmptyRecord, type EmptyResponse, type FetchOutcome, fetchSymbol } from './fetch-symbol.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
-import { cutClaim, findHorizon, findSupports, type Horizon, type ProofContext, proveEdges } from './prove-coverage.ts';
+import {
+  cutClaim,
+  findHorizon,
+  findSupports,
+  type Horizon,
+  type ProofContext,
+  proveEdges,
+  splitEmpties,
+} from './prove-coverage.ts';
 import { noteReach, splitToReach } from './server-behavior.ts';
 
 export interface FetchFailure extends Window {
@@ -182,12 +190,15 @@ class TickCollection {
   async #fetchInPieces(unproven: readonly (Window & { readonly symbol: string })[]): Promise<void> {
     const context = this.#context;
     const bySymbol = Map.groupBy(unproven, ({ symbol }) => symbol);
+    const isNightly = context.origin === 'poll';
+    const empty = Map.groupBy(isNightly ? splitEmpties(context, this.#answeredEmpty) : [], ({ symbol }) => symbol);
     this.#edges.length = 0;
     await forEachConcurrent(context.concurrency, [...bySymbol], async ([symbol, all]) => {
-      const windows = union(all)
+      const reached = union(all)
         .map((window) => splitToReach(context.behavior, window))
         .filter(({ length }) => length > 1)
         .flat();
+      const windows = reached.length > 0 ? reached : (empty.get(symbol) ?? []);
       const plans = windows.map((window) => ({ ...window, options: defaultFetchOptions }));
       if (plans.length > 0)
         await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, plans, ownEmpties));

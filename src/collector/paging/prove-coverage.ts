@@ -17,7 +17,7 @@ import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proo
 import { mayBeCapped, type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
 import type { Observation } from './observation.ts';
-import { grids, widenToGrid } from './server-behavior.ts';
+import { grids, splitWindow, widenToGrid } from './server-behavior.ts';
 
 /** What the archive knows of a symbol. Times in epoch ms; null: there is none. */
 export interface KnownSymbol {
@@ -352,6 +352,27 @@ async function requestMore(
       return error.failure === 'refused' ? null : undefined;
     throw error;
   }
+}
+
+/** At most so many pieces of a window that came back empty are requested, the latest ones. */
+const emptyPiecesMax = 4;
+
+/**
+ * Pieces of the windows that came back empty and that no more than their middle is supported of: as many days as witnesses passed
+ * without a tick, so that three nights prove all of them.
+ */
+export function splitEmpties(context: ProofContext, empties: readonly EmptyResponse[]) {
+  const supports = Map.groupBy(findSupports(context, empties), ({ symbol }) => symbol);
+  return empties.flatMap(({ symbol, from, to, observedAt }) => {
+    const { before, after } = context.night.witness(symbol, { from, to });
+    const days = Math.min(before.days, after.days);
+    const window = { from, to: Math.min(to, computeCut(observedAt, context.settleMs)) };
+    const { provenTo, firstSeen } = context.getSymbol(symbol);
+    if (days === 0 || !isLookDue(Math.max(Math.min(provenTo, from), firstSeen), observedAt)) return [];
+    const open = subtract([window], supports.get(symbol) ?? []);
+    const pieces = splitWindow(window, days * dayMs).filter((piece) => intersect([piece], open).length > 0);
+    return pieces.length === 1 ? [] : pieces.slice(-emptyPiecesMax).map((piece) => ({ symbol, ...piece }));
+  });
 }
 
 /** What empty responses support. */

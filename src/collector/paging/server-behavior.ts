@@ -212,7 +212,12 @@ const pieceMarginMs = hourMs;
  */
 export function splitToReach({ reachMs }: Pick<ServerBehavior, 'reachMs'>, { from, to }: Window): Window[] {
   const piece = Math.max(dayMs / 2, Math.floor((reachMs - 3 * hourMs) / dayMs) * dayMs);
-  if (reachMs < 16 * hourMs || reachMs >= reachMsMin || to - from <= piece) return [{ from, to }];
+  return reachMs < 16 * hourMs || reachMs >= reachMsMin ? [{ from, to }] : splitWindow({ from, to }, piece);
+}
+
+/** Splits a window that is longer than a piece at multiples of it, in ms. */
+export function splitWindow({ from, to }: Window, piece: number): Window[] {
+  if (to - from <= piece) return [{ from, to }];
   const first = Math.floor(from / piece);
   return Array.from({ length: Math.ceil(to / piece) - first }, (_, i) => ({
     from: Math.max(from, (first + i) * piece - pieceMarginMs),
