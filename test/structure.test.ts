@@ -112,7 +112,7 @@ test('no function has more than 100 lines', () => {
  * - 97,500: after the cuts, with the import of archives
  * - 96,660: parts by range of symbols, so that readers of a symbol's day open one file
  */
-const sourceLinesMax = 96_780;
+const sourceLinesMax = 97_000;
 /** With this many lines below the maximum, the test says that it can be lowered. */
 const spareLinesMax = 300;
 

@@ -1,6 +1,5 @@
 import { DamageError } from '../base/errors.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import type { PartSizeRules } from './format/day-parts.ts';
 import type { ArchiveLayout } from './format/layout.ts';
 import type { Manifest, PublishedFile } from './format/manifest.ts';
 import { getMeta, manifestHashKey } from './journal/database.ts';
@@ -40,8 +39,8 @@ export interface Archive extends Disposable {
   readonly disk: Disk;
   /** Name and version of this program, as written to the manifest. */
   readonly writer: string;
-  /** How a publish splits the days. */
-  readonly partRules: PartSizeRules;
+  /** Into how many parts a publish splits a day, at least 1. */
+  readonly parts: number;
   /** Maximum rows per row group. */
   readonly groupRows: number;
   /** Sources that opening this archive has added to those that it had. */

@@ -41,9 +41,8 @@ interface OpenArchiveOptions {
   readonly upstream: string | null;
   /** The sources of the caller, if it has several, whether it polls all of them or not. Default: none. */
   readonly sources?: readonly SourceIdentity[];
-  /** See `PartSizeRules`; default 4, and 0. */
+  /** The number of parts of a day, at least 1; default 4. */
   readonly parts?: number;
-  readonly partRows?: number;
   readonly writer: string;
   /** How long to wait for another process, in ms; see `openState`. */
   readonly waitMs?: number;
@@ -136,7 +135,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     state,
     disk,
     writer: options.writer,
-    partRules: { parts: options.parts ?? 4, partRows: options.partRows ?? 0 },
+    parts: options.parts ?? 4,
     groupRows: options.groupRows ?? rowGroupRows,
     addedSources,
     damagedState,

@@ -8,6 +8,7 @@ import { formatExitCode } from '../base/errors.ts';
 import { evidenceMeanings } from '../base/evidence.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
+import { dayMs } from '../base/window.ts';
 import type { CompletenessCounts } from '../contract/completeness-counts.ts';
 import { type OpenDayList, selectShownDays } from '../contract/day-reasons.ts';
 import { formatFindingLines, formatVerdictLines } from './format-findings.ts';
@@ -186,7 +187,11 @@ export function formatExplanation(
       (window) =>
         `an empty response of ${formatIsoUtc(window.generated_at)} speaks for ${formatIsoUtc(window.from)} to ${formatIsoUtc(window.to)}`,
     ),
-    ...(state === 'inferred' ? [`later nights prove it: ${formatMissingProof(empty.length)}`] : []),
+    ...(state === 'inferred'
+      ? [
+          `later nights prove it: ${formatMissingProof(new Set(empty.map((one) => Math.floor(one.generated_at / dayMs))).size)}`,
+        ]
+      : []),
   ];
   return lines
     .flatMap((line, i) => wrapText(line, width, i === 0 ? '' : '  ', '    '))

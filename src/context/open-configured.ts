@@ -35,7 +35,6 @@ export function openConfiguredArchive(
     upstream: canCollect && sources.length === 0 ? (source.name ?? toOrigin(upstream.baseUrl)) : null,
     sources: canCollect ? listSourceIdentities(sources) : [],
     parts: archive.parts,
-    partRows: archive.partRows,
     writer: `oddslake ${context.version}`,
     mends: isRepair,
     keepsIdentity: isDryRun,

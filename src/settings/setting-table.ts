@@ -84,7 +84,6 @@ export const settingsSchema = createSection({
   archive: createSection({
     output: createPresetText('output/archive', { isCommon: true, variable: 'ODDSLAKE_OUTPUT', kind: 'archive' }),
     parts: createInteger(4, 1, 1024),
-    part_rows: createInteger(0, 0, 1_000_000_000),
     candles: createChoiceList(['1h', '1d']),
     verify_days: createInteger(30, 1, 3650),
   }),

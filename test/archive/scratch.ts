@@ -47,7 +47,7 @@ export const clockAt = (nowMs: number): Clock => ({ ...systemClock, nowMs: () =>
 /** The index of the journal, with the parts that a publish would choose. */
 export const indexed = (archive: Archive): JournalIndex =>
   indexJournal(archive.state.db, (journaled) =>
-    chooseDayParts(archive.readManifest(), { journaled, sources: [], rules: archive.partRules, nowMs: now }),
+    chooseDayParts(archive.readManifest(), { journaled, sources: [], parts: archive.parts }),
   );
 
 /** The path of the file with the rows of a symbol on a day. */
@@ -60,7 +60,6 @@ export interface Opening {
   readonly upstream?: string | null;
   readonly sources?: readonly SourceIdentity[];
   readonly parts?: number;
-  readonly partRows?: number;
   readonly create?: boolean;
   readonly mends?: boolean;
   readonly groupRows?: number;

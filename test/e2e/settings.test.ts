@@ -228,7 +228,7 @@ describe('archive', () => {
   test('parts is the number of files of a day, each with a range of symbols', async () => {
     const box = await sandbox({ nowMs: now, markets: 20, ticksPerDay: 50 });
     const output = folder();
-    await job('nightly', box.url, output, ...briefly, ...set('archive.parts=3', 'archive.part_rows=0'));
+    await job('nightly', box.url, output, ...briefly, ...set('archive.parts=3'));
     const { files } = manifestOf(output).datasets.ticks;
     const byDay = [...Map.groupBy(files, ({ date }) => date).values()];
     expect(Math.max(...byDay.map(({ length }) => length))).toBe(3);
@@ -238,23 +238,6 @@ describe('archive', () => {
         expect([rows[0]![0], rows.at(-1)![0]]).toEqual([symbol_from, symbol_to]);
         if (i > 0) expect(compareUtf8(ofDay[i - 1]!.symbol_to!, symbol_from!)).toBeLessThan(0);
       }
-  });
-
-  test('part_rows is how many rows a part file of a new day may be expected to have', async () => {
-    const box = await sandbox({ nowMs: now, markets: 20, ticksPerDay: 50 });
-    const namesWith = async (...flags: string[]): Promise<Set<string>> => {
-      const output = folder();
-      await job('nightly', box.url, output, ...briefly, ...set('archive.parts=4', ...flags));
-      // The first day of an archive may still get any number of rows, if it is today.
-      const days = globSync('ticks/*', { cwd: output }).sort().slice(0, -1);
-      expect(days.length).toBeGreaterThan(0);
-      return new Set(
-        days.flatMap((day) => globSync(`${day}/*.parquet`, { cwd: output }).map((path) => path.slice(-15))),
-      );
-    };
-    expect((await namesWith()).size).toBeGreaterThan(1);
-    expect(await namesWith('archive.part_rows=250000')).toEqual(new Set(['part-00.parquet']));
-    expect((await namesWith('archive.part_rows=1')).size).toBeGreaterThan(1);
   });
 
   test('settle_hours is how old a day must be at least for a night to prove it', async () => {

@@ -14,7 +14,7 @@ import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 // Nights on an archive whose ticks are damaged sometimes, with a service whose history is thinned at times and complete
 // at others.
 
-const fewMarkets = ['source.first_lookback_days=2', 'archive.candles=[]', 'archive.parts=2', 'archive.part_rows=0'];
+const fewMarkets = ['source.first_lookback_days=2', 'archive.candles=[]', 'archive.parts=2'];
 const thinnedOptions = { thinShare: 0.6, thinAfterMs: 6 * hourMs };
 const completeOptions = { thinShare: 0 };
 

@@ -158,13 +158,7 @@ function settingsWith(candles: string): Promise<Settings> {
     env: { ODDSLAKE_BASE_URL: 'https://box.test', ODDSLAKE_API_KEY: 'sandbox-key' },
     cwd: tmpdir(),
     output: join(tmpdir(), 'unused'),
-    set: [
-      ...rateFlags,
-      'source.first_lookback_days=1',
-      'archive.parts=2',
-      'archive.part_rows=0',
-      `archive.candles=${candles}`,
-    ],
+    set: [...rateFlags, 'source.first_lookback_days=1', 'archive.parts=2', `archive.candles=${candles}`],
   });
   loaded.set(candles, settings);
   return settings;

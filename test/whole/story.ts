@@ -56,7 +56,6 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   const set = [
     'archive.candles=[]',
     `archive.parts=${draw.one([1, 2])}`,
-    `archive.part_rows=${draw.one([0, 50])}`,
     `archive.verify_days=${draw.one([1, 30])}`,
     `source.first_lookback_days=${lookbackDays}`,
     `source.suspend_after_days=${draw.one([1, 2])}`,

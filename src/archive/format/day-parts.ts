@@ -180,43 +180,24 @@ function cutBySize(symbols: readonly SymbolRows[], aimRows: number): (SymbolRang
   return out.map(({ from, to, rows }) => ({ from, to, rows }));
 }
 
-/** How the size of parts is chosen. */
-export interface PartSizeRules {
-  /** The number of parts of a day, at least 1. */
-  readonly parts: number;
-  /** A day has fewer parts if none of them would have more rows. 0: every day has all. */
-  readonly partRows: number;
-}
-
 /** The most rows to aim at, so that a part fits into memory, however large its day is. */
 const aimRowsMax = 5_000_000;
 /** Symbols that come later may make parts smaller than those of the day's first publish, down to this share of them. */
 const laterShareMin = 1 / 8;
 /** Below this number of rows, a published part takes symbols that come later, so that they do not get many small files. */
 const laterRowsMin = 4096;
-/** A day that has ended may still get more rows than its first publish has: those of other symbols, or of a backfill. */
-const growthMax = 4;
-
 /**
  * Chooses the number of rows of a part to aim at, for the `aimRows` of `chooseParts`.
- * @param expectedRows the rows of a recent day, or `isOver` if the day has ended; of a day that has not, nothing is known
+ * @param parts the number of parts of a day, at least 1
  */
 export function computeAimRows(
   published: readonly Pick<SizedPart, 'rows'>[],
   addedRows: number,
-  { parts, partRows }: PartSizeRules,
-  { recentRows, isOver }: { readonly recentRows: number; readonly isOver: boolean },
+  parts: number,
 ): number {
   const publishedRows = published.reduce((sum, { rows }) => sum + rows, 0);
-  const total = publishedRows + addedRows;
-  const share = total / parts;
-  let aim = share;
-  if (published.length > 0 && parts > 1) {
-    const mean = publishedRows / published.length;
-    aim = Math.max(Math.min(mean, share), share * laterShareMin, laterRowsMin, partRows);
-  } else if (published.length === 0 && partRows > 0 && (recentRows > 0 || isOver)) {
-    const expected = Math.max(recentRows, growthMax * total);
-    aim = total / Math.min(parts, Math.max(1, Math.ceil(expected / partRows)));
-  }
-  return Math.max(1, Math.min(aim, aimRowsMax));
+  const share = (publishedRows + addedRows) / parts;
+  if (published.length === 0 || parts === 1) return Math.max(1, Math.min(share, aimRowsMax));
+  const mean = publishedRows / published.length;
+  return Math.min(Math.max(Math.min(mean, share), share * laterShareMin, laterRowsMin), aimRowsMax);
 }

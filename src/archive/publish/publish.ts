@@ -198,7 +198,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOpti
   const nowMs = options.clock.nowMs();
   const sources = intake === undefined ? [] : [intake.ticks, intake.series];
   const index = indexJournal(db, (journaled) => {
-    stage.parts = chooseDayParts(base, { journaled, sources, rules: archive.partRules, nowMs });
+    stage.parts = chooseDayParts(base, { journaled, sources, parts: archive.parts });
     return stage.parts;
   });
   const { end } = index;

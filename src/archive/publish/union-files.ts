@@ -92,7 +92,7 @@ export function openUnion(archive: Archive, stage: Stage, other: OtherArchive, r
  * keep their bytes.
  * @throws OtherDamageError if a file is missing or differs
  */
-export function chooseUnionParts({ archive, stage, other }: Union, nowMs: number): void {
+export function chooseUnionParts({ archive, stage, other }: Union): void {
   const { base } = stage;
   const dates = [...listDates(other.manifest)].sort();
   const taken = new Map<number, readonly DayPart[]>();
@@ -102,7 +102,7 @@ export function chooseUnionParts({ archive, stage, other }: Union, nowMs: number
     else taken.set(day, listDayParts(other.manifest, day));
   }
   const source = { listDays: () => shared, countRows: (day: number) => countOtherRows(base, other, day) };
-  const lookup = chooseDayParts(base, { journaled: [], sources: [source], rules: archive.partRules, nowMs });
+  const lookup = chooseDayParts(base, { journaled: [], sources: [source], parts: archive.parts });
   for (const day of shared) taken.set(day, lookup.list(day));
   stage.parts = createPartLookup(base, taken);
 }

@@ -143,7 +143,7 @@ async function stageParts(
 ): Promise<{ readonly results: readonly PartResult[]; readonly series: StagedSeries; readonly snapshots: number }> {
   const { archive, stage, other } = union;
   const { signal } = options;
-  chooseUnionParts(union, options.clock.nowMs());
+  chooseUnionParts(union);
   const source = createUnionSource(union);
   const parts = source.listParts();
   const snapshots = parts.reduce((sum, part) => sum + stageOtherBooks(union, part), 0);

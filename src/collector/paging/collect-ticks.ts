@@ -24,10 +24,10 @@ import {
   findSupports,
   type Horizon,
   type ProofContext,
+  planPieces,
   proveEdges,
-  splitEmpties,
 } from './prove-coverage.ts';
-import { noteReach, splitToReach } from './server-behavior.ts';
+import { noteReach } from './server-behavior.ts';
 
 export interface FetchFailure extends Window {
   readonly symbol: string;
@@ -174,8 +174,8 @@ class TickCollection {
       const { open, silences } = await proveEdges(context, this.#edges, this.#answeredEmpty);
       this.#knownSilences = silences;
       noteReach(context.behavior, context.night.measureReach());
-      const unproven = [...open.map(({ symbol, window }) => ({ symbol, ...window })), ...this.#answeredEmpty];
-      if (context.pieces && !Number.isFinite(context.behavior.windowMsMax)) await this.#fetchInPieces(unproven);
+      if (context.pieces && !Number.isFinite(context.behavior.windowMsMax))
+        await this.#fetchInPieces(planPieces(context, open, this.#answeredEmpty));
       await this.#expire().catch((error: unknown) => {
         if (!(error instanceof UpstreamError) || error.failure === 'credential') throw error;
         this.#horizonError = error.reason;
@@ -186,22 +186,13 @@ class TickCollection {
     if (this.#breaker.countResponses() === 0) this.#stopError ??= this.#breaker.getUnreachableError();
   }
 
-  /** Requests again what one response cannot reach. */
-  async #fetchInPieces(unproven: readonly (Window & { readonly symbol: string })[]): Promise<void> {
+  /** Requests again what one response cannot reach or prove. */
+  async #fetchInPieces(pieces: ReadonlyMap<string, readonly Window[]>): Promise<void> {
     const context = this.#context;
-    const bySymbol = Map.groupBy(unproven, ({ symbol }) => symbol);
-    const isNightly = context.origin === 'poll';
-    const empty = Map.groupBy(isNightly ? splitEmpties(context, this.#answeredEmpty) : [], ({ symbol }) => symbol);
     this.#edges.length = 0;
-    await forEachConcurrent(context.concurrency, [...bySymbol], async ([symbol, all]) => {
-      const reached = union(all)
-        .map((window) => splitToReach(context.behavior, window))
-        .filter(({ length }) => length > 1)
-        .flat();
-      const windows = reached.length > 0 ? reached : (empty.get(symbol) ?? []);
+    await forEachConcurrent(context.concurrency, [...pieces], async ([symbol, windows]) => {
       const plans = windows.map((window) => ({ ...window, options: defaultFetchOptions }));
-      if (plans.length > 0)
-        await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, plans, ownEmpties));
+      await this.#attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, plans, ownEmpties));
     });
     await this.#judgeEmpties();
     await context.drain();

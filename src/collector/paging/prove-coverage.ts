@@ -17,7 +17,7 @@ import { boundEdge, type Edge, findSupport, isLookDue, proveEdge } from '../proo
 import { mayBeCapped, type Night, pageCapMin, pickLonger, type Shown, type Silences } from '../proof/shown.ts';
 import { claimWindow, type EmptyResponse, type FetchContext, requestWindow } from './fetch-symbol.ts';
 import type { Observation } from './observation.ts';
-import { grids, splitWindow, widenToGrid } from './server-behavior.ts';
+import { grids, splitToReach, splitWindow, widenToGrid } from './server-behavior.ts';
 
 /** What the archive knows of a symbol. Times in epoch ms; null: there is none. */
 export interface KnownSymbol {
@@ -354,6 +354,19 @@ async function requestMore(
   }
 }
 
+/** The pieces by symbol in which unproven windows are to be requested again: as far as answers reach, or as empty as three nights prove. */
+export function planPieces(context: ProofContext, open: readonly Edge[], empties: readonly EmptyResponse[]) {
+  const unproven = [...open.map(({ symbol, window }) => ({ symbol, ...window })), ...empties];
+  const empty = Map.groupBy(context.origin === 'poll' ? splitEmpties(context, empties) : [], ({ symbol }) => symbol);
+  const pieces = new Map<string, readonly Window[]>(empty);
+  for (const [symbol, windows] of Map.groupBy(unproven, ({ symbol }) => symbol)) {
+    const split = union(windows).map((window) => splitToReach(context.behavior, window));
+    const reached = split.filter(({ length }) => length > 1).flat();
+    if (reached.length > 0) pieces.set(symbol, reached);
+  }
+  return pieces;
+}
+
 /** At most so many pieces of a window that came back empty are requested, the latest ones. */
 const emptyPiecesMax = 4;
 
@@ -361,7 +374,7 @@ const emptyPiecesMax = 4;
  * Pieces of the windows that came back empty and that no more than their middle is supported of: as many days as witnesses passed
  * without a tick, so that three nights prove all of them.
  */
-export function splitEmpties(context: ProofContext, empties: readonly EmptyResponse[]) {
+function splitEmpties(context: ProofContext, empties: readonly EmptyResponse[]) {
   const supports = Map.groupBy(findSupports(context, empties), ({ symbol }) => symbol);
   return empties.flatMap(({ symbol, from, to, observedAt }) => {
     const { before, after } = context.night.witness(symbol, { from, to });

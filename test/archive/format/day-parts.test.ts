@@ -1,29 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  chooseParts,
-  computeAimRows,
-  type PartSizeRules,
-  type SizedPart,
-  type SymbolRows,
-} from '../../../src/archive/format/day-parts.ts';
+import { chooseParts, computeAimRows, type SizedPart, type SymbolRows } from '../../../src/archive/format/day-parts.ts';
 import { compareUtf8 } from '../../../src/base/symbol-name.ts';
 import { findRange, isInRange } from '../../../src/base/symbol-range.ts';
 import { checkProperty } from '../../harness/properties.ts';
 import { share } from '../../harness/share.ts';
 
-const rules: PartSizeRules = { parts: 4, partRows: 0 };
-const unknown = { recentRows: 0, isOver: false };
-
 /** Publishes rows one after the other, and returns the parts after each. */
-function publishAll(publishes: readonly ReadonlyMap<string, number>[], of = rules, known = unknown) {
+function publishAll(publishes: readonly ReadonlyMap<string, number>[], count = 4) {
   const steps: SizedPart[][] = [];
   let parts: SizedPart[] = [];
   for (const rows of publishes) {
     const added = [...rows]
       .map(([symbol, count]): SymbolRows => ({ symbol, rows: count }))
       .sort((a, b) => compareUtf8(a.symbol, b.symbol));
-    const aim = computeAimRows(parts, sum(added), of, known);
+    const aim = computeAimRows(parts, sum(added), count);
     parts = chooseParts(parts, added, aim);
     steps.push(parts);
   }
@@ -44,29 +35,31 @@ const anyPublish = fc
 
 describe('the parts of a day', () => {
   test('have disjoint ranges and numbers; each symbol is in one, and stays in it', () => {
-    const anyRules = fc.record({ parts: fc.integer({ min: 1, max: 9 }), partRows: fc.constantFrom(0, 1, 5000) });
-    const anyKnown = fc.record({ recentRows: fc.constantFrom(0, 100, 1e6), isOver: fc.boolean() });
-    checkProperty([fc.array(anyPublish, { maxLength: 8 }), anyRules, anyKnown], share * 300, (publishes, of, known) => {
-      const numbers = new Map<string, number>();
-      const counts = new Map<string, number>();
-      for (const [step, parts] of publishAll(publishes, of, known).entries()) {
-        for (const [symbol, rows] of publishes[step]!) counts.set(symbol, (counts.get(symbol) ?? 0) + rows);
-        expect(new Set(parts.map(({ part }) => part)).size).toBe(parts.length);
-        for (const [i, { from, to }] of parts.entries()) {
-          expect(compareUtf8(from, to)).toBeLessThanOrEqual(0);
-          if (i > 0) expect(compareUtf8(parts[i - 1]!.to, from)).toBeLessThan(0);
+    checkProperty(
+      [fc.array(anyPublish, { maxLength: 8 }), fc.integer({ min: 1, max: 9 })],
+      share * 300,
+      (publishes, count) => {
+        const numbers = new Map<string, number>();
+        const counts = new Map<string, number>();
+        for (const [step, parts] of publishAll(publishes, count).entries()) {
+          for (const [symbol, rows] of publishes[step]!) counts.set(symbol, (counts.get(symbol) ?? 0) + rows);
+          expect(new Set(parts.map(({ part }) => part)).size).toBe(parts.length);
+          for (const [i, { from, to }] of parts.entries()) {
+            expect(compareUtf8(from, to)).toBeLessThanOrEqual(0);
+            if (i > 0) expect(compareUtf8(parts[i - 1]!.to, from)).toBeLessThan(0);
+          }
+          for (const symbol of counts.keys()) {
+            const { part } = findRange(parts, symbol)!;
+            expect(part).toBe(numbers.get(symbol) ?? part);
+            numbers.set(symbol, part);
+          }
+          for (const part of parts) {
+            const rows = [...counts].filter(([symbol]) => isInRange(part, symbol)).map(([, count]) => count);
+            expect(part.rows).toBe(rows.reduce((total, count) => total + count, 0));
+          }
         }
-        for (const symbol of counts.keys()) {
-          const { part } = findRange(parts, symbol)!;
-          expect(part).toBe(numbers.get(symbol) ?? part);
-          numbers.set(symbol, part);
-        }
-        for (const part of parts) {
-          const rows = [...counts].filter(([symbol]) => isInRange(part, symbol)).map(([, count]) => count);
-          expect(part.rows).toBe(rows.reduce((total, count) => total + count, 0));
-        }
-      }
-    });
+      },
+    );
   });
 
   test('grow within bounds, except for a symbol that is larger', () => {
@@ -95,8 +88,8 @@ describe('the parts of a day', () => {
       { part: 2, from: 'S50', to: 'S74', rows: 250 },
       { part: 3, from: 'S75', to: 'S99', rows: 250 },
     ]);
-    expect(publishAll([new Map([['A', 1]])], { parts: 1024, partRows: 0 })[0]).toHaveLength(1);
-    expect(publishAll([new Map(names.map((name) => [name, 10]))], { parts: 1, partRows: 0 })[0]).toHaveLength(1);
+    expect(publishAll([new Map([['A', 1]])], 1024)[0]).toHaveLength(1);
+    expect(publishAll([new Map(names.map((name) => [name, 10]))], 1)[0]).toHaveLength(1);
   });
 
   test('are balanced when a day begins with one symbol and gets 20,000', () => {
@@ -119,14 +112,5 @@ describe('the parts of a day', () => {
     const live = new Map(Array.from({ length: 40 }, (_, n) => [`KX-${n}`, 2000]));
     const births = Array.from({ length: 300 }, (_, n) => new Map([[`KY-${(n * 7919) % 300}`, 5]]));
     expect(publishAll([live, ...births]).at(-1)!.length).toBeLessThanOrEqual(6);
-  });
-
-  test('are fewer on small days, by the size of recent ones', () => {
-    const rows = new Map(Array.from({ length: 40 }, (_, n) => [`S${n}`, 5]));
-    const count = (recentRows: number, isOver: boolean): number =>
-      publishAll([rows], { parts: 4, partRows: 500 }, { recentRows, isOver })[0]!.length;
-    expect([count(0, false), count(0, true), count(900, false), count(1500, true), count(90_000, true)]).toEqual([
-      4, 2, 2, 3, 4,
-    ]);
   });
 });

@@ -39,14 +39,14 @@ test('the responses that prove a moment, or do not, are named', async () => {
   expect(busy.covered[0]!.fetched_at - at(0)).toBeLessThan(60_000);
   const none = await explain('NONE', moment);
   expect(none).toMatchObject({ state: 'inferred', covered: [{ evidence: 'inferred' }], gap: null });
-  expect(none.empty).toHaveLength(1);
+  expect(none.empty.length).toBeGreaterThan(0);
   expect(formatExplanation(none)).toMatch(
     /^NONE at 2025-05-30T03:17:00Z: not proven\n[\s\S]*three nights that are empty are needed, and 1 night of the last eight was/,
   );
   for (const n of [1, 2]) await nightly.run(await contextAt(at(n)), { day: null });
   const later = await explain('NONE', moment);
   expect(later).toMatchObject({ state: 'proven', covered: [{ evidence: 'repeated' }] });
-  expect(later.empty).toHaveLength(3);
+  expect(new Set(later.empty.map((one) => Math.floor(one.generated_at / dayMs))).size).toBe(3);
   expect(formatExplanation(later)).toMatch(/^NONE at 2025-05-30T03:17:00Z: proven: an absence of ticks is a fact\n/);
   expect(await explain('NONE', at(0) - 60 * dayMs)).toMatchObject({
     ...{ state: 'gap', covered: [], gap: { reason: 'never asked' } },

@@ -17,7 +17,6 @@ import { coverageOf, ticksOf } from '../../e2e/lake.ts';
 import { run } from '../../e2e/run-program.ts';
 import { serving } from '../../server/serving.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
-import { allParts } from './raw-nights.ts';
 import { type ScriptedService, startScripted, type Tick } from './scripted-service.ts';
 
 /** Names that are difficult in a URL, a path, SQL, a shell, CSV, JSON or a terminal. All of them are different symbols. */
@@ -120,11 +119,7 @@ const inOrder = [...odd].sort(compareUtf8);
 const wanted = () => inOrder.map((symbol) => [symbol, truthOf(symbol)]);
 
 async function night(set: readonly string[] = []) {
-  const context = await contextOf(output, box.url, () => box.nowMs, [
-    'source.first_lookback_days=0.1',
-    allParts,
-    ...set,
-  ]);
+  const context = await contextOf(output, box.url, () => box.nowMs, ['source.first_lookback_days=0.1', ...set]);
   return nightly.run(context, { day: null });
 }
 
@@ -225,7 +220,7 @@ describe('symbols of any name', () => {
           inOrder.flatMap((symbol) => truthOf(symbol).map(() => symbol)),
         );
       }
-      const context = await contextOf(back.output, box.url, () => box.nowMs, [allParts]);
+      const context = await contextOf(back.output, box.url, () => box.nowMs);
       const summary = await importJob.run(context, flagsOf([file]));
       expect(summary, JSON.stringify(summary, null, 1)).toMatchObject({
         exit_code: 0,

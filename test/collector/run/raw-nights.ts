@@ -30,9 +30,6 @@ export const polled = (output: string) => ({
 /** Fewer days to publish, for speed. */
 export const briefly = 'source.first_lookback_days=1';
 
-/** Days of any size have all parts: with equal numbers of parts, the same observations give the same bytes. */
-export const allParts = 'archive.part_rows=0';
-
 /** Runs some nights, including order books, and expects no problems. */
 export async function calmNights(count: number, options: Partial<SandboxOptions>, ...set: string[]): Promise<Nights> {
   const nights = await startNights({ markets: 6, ticksPerDay: 100, ...options });

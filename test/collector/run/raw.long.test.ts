@@ -12,7 +12,7 @@ import { scratchFolder } from '../../archive/scratch.ts';
 import { flagsOf, importInto } from '../../e2e/import-lake.ts';
 import { coverageOf, dayRows, hashes, ticksOf, totalTicks } from '../../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
-import { allParts, briefly, calmNights, polled, rawFiles, rawOf } from './raw-nights.ts';
+import { briefly, calmNights, polled, rawFiles, rawOf } from './raw-nights.ts';
 
 /** A transport that changes the last byte of every tick page, so that it cannot be decoded. */
 const garbling: OpenTransport = (options, clock) => {
@@ -49,10 +49,10 @@ const spans = (output: string, symbol: string): Window[] =>
   intersect(union(coverageOf(output).filter((row) => row.symbol === symbol)), [{ from: 0, to: firstNight }]);
 
 test('rebuilds the same archive from raw responses, and changes nothing when repeated', async () => {
-  const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 }, allParts);
+  const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 });
   expect(rawFiles(nights.output).length).toBe(2);
   const again = scratchFolder();
-  const summary = await importInto(again, [rawOf(nights.output)], {}, ['source.name=box', allParts]);
+  const summary = await importInto(again, [rawOf(nights.output)], {}, ['source.name=box']);
   expect(summary).toMatchObject({ exit_code: 0, warnings: [], failures: [], ticks: { quarantined: 0 } });
   expect(polled(again)).toEqual(polled(nights.output));
   const before = {
@@ -196,9 +196,9 @@ test('raw.bytes_max limits the raw responses and removes the oldest first', asyn
 
 test('reports undecodable raw responses and imports the others', async () => {
   const faults = ['bad-json', 'html', 'wrong-symbol'] as const;
-  const nights = await calmNights(1, { faultShare: 0.3, faults }, allParts);
+  const nights = await calmNights(1, { faultShare: 0.3, faults });
   const again = scratchFolder();
-  const summary = await importInto(again, rawFiles(nights.output), {}, ['source.name=box', allParts]);
+  const summary = await importInto(again, rawFiles(nights.output), {}, ['source.name=box']);
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
   expect(summary.warnings.join('\n')).toMatch(
     /\d+ responses? w.* rejected: cannot be decoded: (broken JSON|ticks of another)/,

@@ -193,7 +193,6 @@ async function drawSettings(draw: Draw, output: string): Promise<Settings> {
     output,
     set: [
       `archive.parts=${1 + draw.below(4)}`,
-      `archive.part_rows=${draw.one([0, 10, 100])}`,
       `archive.candles=${candles}`,
       `upstream.concurrency=${1 + draw.below(4)}`,
       'upstream.requests_per_second=20',
