@@ -11,24 +11,36 @@ const bucketFormat = 1;
 export const remoteManifestPath = 'manifest.json';
 export const remoteViewsPath = 'views.sql';
 export const remoteReadmePath = 'README.md';
-export const dataFolder = 'data/';
+const dataFolder = 'data/';
 export const manifestsFolder = 'manifests/';
-/** The markers of tables over the objects. */
-export const tablesFolder = 'tables/';
 /** The prefix of the objects that a probe writes and removes. */
 export const probeFolder = '.probe/';
 
+/** A manifest that was replaced and is still held, or whose objects are. */
+export interface EarlierManifest {
+  /** Its path in manifests/. */
+  readonly manifest: string;
+  /** When the next one replaced it, epoch ms by the server's clock; null if it is the last: then it is the time of manifest.json. */
+  readonly replaced_at: number | null;
+  /** Paths of the objects that it was the last one to name, and that are held. */
+  readonly dropped: readonly string[];
+}
+
 /** What the manifest in a bucket states beyond that of the archive. */
-interface BucketSection {
+export interface BucketSection {
   readonly format: number;
   /** Counts the manifests that were swapped in, from 1. It never goes back, even if an older generation is restored. */
   readonly sequence: number;
   /** SHA-256 of the archive's own manifest.json. */
   readonly manifest_sha256: string;
-  /** Path of the manifest before this one; null for the first. */
-  readonly previous: string | null;
   /** Whether the server supports conditional writes. If not, only one machine may push (`bucket.single_writer`). */
   readonly conditional_writes: boolean;
+  /** Sequence of the manifest that was the current one when all objects were last listed; 0: never. */
+  readonly listed: number;
+  /** Paths of the markers of tables then. */
+  readonly tables: readonly string[];
+  /** The oldest first. With the files, they name every object that is needed. */
+  readonly earlier: readonly EarlierManifest[];
 }
 
 /** A published file and the object that holds it. */
@@ -51,22 +63,21 @@ export interface RemoteManifest {
 /** A file is identified by its path and its content. */
 export const toFileId = ({ path, sha256: hash }: Pick<PublishedFile, 'path' | 'sha256'>): string => `${hash} ${path}`;
 
-const hashCharsInKey = 16;
-
 /**
- * The path of a file's object: that of the file, and the start of its hash. An object is never changed, so that what has
- * been read of it stays valid.
- * @param sequence set if the object of the usual name may be about to be removed
+ * The path of a file's object: that of the file, the start of its hash, and the sequence of the manifest that is to be the first
+ * to name it. An object is never changed, so that what has been read of it stays valid. A name that a manifest drops is in no
+ * later one, as a file that comes back gets an object of a later sequence: what is to be removed needs no second look.
  */
-export function toDataPath({ path, sha256: hash }: Pick<PublishedFile, 'path' | 'sha256'>, sequence?: number): string {
-  const suffix = sequence === undefined ? '' : `-r${sequence}`;
-  return `${dataFolder}${path.replace(/\.parquet$/, '')}-${hash.slice(0, hashCharsInKey)}${suffix}.parquet`;
+export const toDataPath = ({ path, sha256: hash }: Pick<PublishedFile, 'path' | 'sha256'>, sequence: number): string =>
+  `${dataFolder}${path.replace(/\.parquet$/, '')}-${hash.slice(0, 16)}-r${sequence}.parquet`;
+
+const dataPathPattern = /^data\/([a-z0-9_]+)\/(?:date=\d{4}-\d\d-\d\d\/)?part-\d+-[0-9a-f]{16}-r(\d+)\.parquet$/;
+
+/** The dataset and the sequence in the path of a file's object; null for any other path: it is never removed. */
+export function parseDataPath(path: string): { readonly dataset: string; readonly sequence: number } | null {
+  const [, dataset, sequence] = dataPathPattern.exec(path) ?? [];
+  return dataset === undefined ? null : { dataset, sequence: Number(sequence) };
 }
-
-const dataPathPattern = /^data\/[a-z0-9_]+\/(date=\d{4}-\d\d-\d\d\/)?part-\d+-[0-9a-f]{16}(-r\d+)?\.parquet$/;
-
-/** Whether a path has the form of a file's object. Nothing else below data/ is ever removed. */
-export const isDataPath = (path: string): boolean => dataPathPattern.test(path);
 
 /** The path of a manifest that is kept: its sequence and the start of its hash. */
 export const toManifestPath = (sequence: number, text: string): string =>
@@ -159,7 +170,13 @@ export function parseRemoteManifest(text: string, url: string): RemoteManifest {
     Number.isSafeInteger(bucket.sequence) &&
     typeof bucket.manifest_sha256 === 'string' &&
     typeof bucket.conditional_writes === 'boolean' &&
-    files.every(({ key, etag }) => typeof key === 'string' && isDataPath(key) && typeof etag === 'string');
+    Number.isSafeInteger(bucket.listed) &&
+    Array.isArray(bucket.tables) &&
+    Array.isArray(bucket.earlier) &&
+    bucket.earlier.every(
+      ({ manifest, dropped }) => parseManifestSequence(manifest) !== null && dropped.every(parseDataPath),
+    ) &&
+    files.every(({ key, etag }) => typeof key === 'string' && parseDataPath(key) !== null && typeof etag === 'string');
   if (!isComplete) throw createDamagedError(url);
   if (sha256(Buffer.from(restoreArchiveText(text))) !== bucket.manifest_sha256) throw createDamagedError(url);
   return { text, manifest, bucket: bucket as BucketSection, files };
@@ -174,6 +191,8 @@ const createDamagedError = (url: string): OddslakeError =>
 /** A manifest as it was read, with the ETag that a swap expects. */
 export interface ReadManifest extends RemoteManifest {
   readonly etag: string;
+  /** When it was swapped in, epoch ms by the server's clock; null if the server does not say. */
+  readonly modifiedAt: number | null;
 }
 
 /** Reads the manifest of a bucket; null if there is none. */
@@ -181,5 +200,6 @@ export async function readRemoteManifest(store: ObjectStore): Promise<ReadManife
   const found = await store.get(remoteManifestPath);
   if (found === null) return null;
   const text = Buffer.from(found.bytes).toString('utf8');
-  return { ...parseRemoteManifest(text, `${store.url}/${remoteManifestPath}`), etag: found.etag };
+  const { etag, modifiedAt } = found;
+  return { ...parseRemoteManifest(text, `${store.url}/${remoteManifestPath}`), etag, modifiedAt };
 }

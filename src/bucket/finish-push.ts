@@ -5,13 +5,17 @@ import { getMeta, setMeta } from '../archive/journal/database.ts';
 import { formatDaysText, formatViewsFile, quoteSqlString } from '../archive/publish/views-sql.ts';
 import { OddslakeError } from '../base/errors.ts';
 import type { Log } from '../base/ports.ts';
-import { type RemoteManifest, remoteReadmePath, remoteViewsPath, type StoredFile } from './bucket-manifest.ts';
-import type { ListedObject, ObjectStore, WriteCondition } from './object-store.ts';
-import type { RetentionRules } from './plan-retention.ts';
-import { listDataObjects, removeExpired } from './retention.ts';
+import {
+  parseDataPath,
+  type RemoteManifest,
+  remoteReadmePath,
+  remoteViewsPath,
+  type StoredFile,
+} from './bucket-manifest.ts';
+import { type ObjectStore, StoreError } from './object-store.ts';
+import type { BucketSurvey } from './retention.ts';
 
 interface FinishOptions {
-  readonly retention: RetentionRules;
   readonly log: Log;
   readonly signal?: AbortSignal;
 }
@@ -22,26 +26,44 @@ export interface FinishResult {
   readonly warnings: readonly string[];
 }
 
-/** The key of what this archive has recorded about its last push to an address. */
+/**
+ * The key of what this archive has recorded about its last push to an address: the SHA-256 of the manifest that it finished,
+ * then the ETag of views.sql, and then `begun` if it has begun another one since.
+ */
 const toPushedKey = ({ url }: ObjectStore): string => `pushed:${url}`;
 
-/** Whether this archive recorded that everything after the swap of this manifest was done. */
-export const isPushFinished = ({ state }: Archive, store: ObjectStore, { text }: RemoteManifest): boolean =>
-  getMeta(state.db, toPushedKey(store)) === sha256(Buffer.from(text));
+const readPushed = ({ state }: Archive, store: ObjectStore): readonly string[] =>
+  getMeta(state.db, toPushedKey(store))?.split(' ') ?? [];
+
+/** Whether this archive recorded that everything after the swap of this manifest was done, and has begun no other push since. */
+export const isPushFinished = (archive: Archive, store: ObjectStore, { text }: RemoteManifest): boolean =>
+  readPushed(archive, store)[0] === sha256(Buffer.from(text)) && !mayHaveLeft(archive, store);
+
+/** Whether a push from here may have left objects that no manifest names. */
+export function mayHaveLeft(archive: Archive, store: ObjectStore): boolean {
+  const [hash, , begun] = readPushed(archive, store);
+  return hash === undefined || begun !== undefined;
+}
+
+/** Records it. */
+export function recordBegun(archive: Archive, store: ObjectStore): void {
+  const [hash, etag, begun] = readPushed(archive, store);
+  if (hash !== undefined && begun === undefined) setMeta(archive.state.db, toPushedKey(store), `${hash} ${etag} begun`);
+}
 
 /**
  * Does what follows a swap of manifest.json: README.md, views.sql and the retention. Another push may be doing the same, or may
  * have swapped a later manifest. The generation is pushed already, so a failure is a warning. It is not recorded as done then,
  * and the next push does it.
- * @param data the objects in data/, listed before the swap; null to list them now
+ * @param survey finds what the retention removes
  * @throws the reason of the signal, unless it is an OddslakeError such as a time limit
  */
 export async function finishPush(
   archive: Archive,
   store: ObjectStore,
   remote: RemoteManifest,
-  data: ReadonlyMap<string, ListedObject> | null,
-  { retention, log, signal }: FinishOptions,
+  survey: () => Promise<Pick<BucketSurvey, 'removable'>>,
+  { log, signal }: FinishOptions,
 ): Promise<FinishResult> {
   const { db } = archive.state;
   const key = toPushedKey(store);
@@ -60,16 +82,24 @@ export async function finishPush(
     }
   };
   // An archive that has pushed there before has written it.
-  if (getMeta(db, key) === undefined)
-    await attempt(`${remoteReadmePath} was not written`, () => createReadme(store, remote));
-  await attempt(`${remoteViewsPath} was not replaced`, () => replaceViews(store, remote));
-  await attempt('old objects were not removed', async () => {
-    const removal = await removeExpired(store, remote, data ?? (await listDataObjects(store)), retention);
-    removed = removal.removed;
-    warnings.push(...removal.warnings);
+  const [pushed, etagBefore = ''] = readPushed(archive, store);
+  if (pushed === undefined) await attempt(`${remoteReadmePath} was not written`, () => createReadme(store, remote));
+  let etag = '';
+  await attempt(`${remoteViewsPath} was not replaced`, async () => {
+    etag = await replaceViews(store, remote, etagBefore);
   });
-  if (isFinished)
-    await attempt('the push was not recorded as finished', () => setMeta(db, key, sha256(Buffer.from(remote.text))));
+  await attempt('old objects were not removed', async () => {
+    const { removable } = await survey();
+    try {
+      await store.remove(removable);
+      removed = removable.filter(parseDataPath).length;
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.failure !== 'credential') throw error;
+      warnings.push('nothing was removed: the policy of this credential does not permit it');
+    }
+  });
+  const record = `${sha256(Buffer.from(remote.text))} ${etag}`;
+  if (isFinished) await attempt('the push was not recorded as finished', () => setMeta(db, key, record));
   return { removed, warnings };
 }
 
@@ -83,20 +113,27 @@ async function createReadme(store: ObjectStore, { bucket }: RemoteManifest): Pro
 /** How often views.sql is read again because another push has replaced it. */
 const lostRacesMax = 5;
 
-/** Replaces views.sql, unless it is of a later manifest. */
-async function replaceViews(store: ObjectStore, remote: RemoteManifest): Promise<void> {
+/**
+ * Replaces views.sql, unless it is of a later manifest. Returns its ETag, or '' if it is unknown.
+ * @param known that of an earlier manifest's, which is replaced without a look at it; '' if it is unknown
+ */
+async function replaceViews(store: ObjectStore, remote: RemoteManifest, known: string): Promise<string> {
   const { sequence, conditional_writes: isConditional } = remote.bucket;
   const bytes = Buffer.from(formatRemoteViews(store.url, remote));
+  let etag: string | undefined = isConditional && known !== '' ? known : undefined;
   for (let attempt = 1; attempt <= lostRacesMax; attempt++) {
-    const found = await store.get(remoteViewsPath);
-    if (found !== null) {
-      const text = Buffer.from(found.bytes).toString('utf8');
-      if (parseViewsSequence(text) > sequence || bytes.equals(found.bytes)) return;
+    if (etag === undefined) {
+      const found = await store.get(remoteViewsPath);
+      const text = Buffer.from(found?.bytes ?? []).toString('utf8');
+      if (found !== null && (parseViewsSequence(text) > sequence || bytes.equals(found.bytes))) return found.etag;
+      etag = found?.etag;
     }
-    const current: WriteCondition = found === null ? 'absent' : { etag: found.etag };
-    const condition = isConditional ? current : 'always';
-    if ((await store.put(remoteViewsPath, bytes, sha256(bytes), condition, 'application/sql')) !== null) return;
+    const condition = isConditional ? (etag === undefined ? 'absent' : { etag }) : 'always';
+    const written = await store.put(remoteViewsPath, bytes, sha256(bytes), condition, 'application/sql');
+    if (written !== null) return written.etag;
+    etag = undefined;
   }
+  return '';
 }
 
 const sequencePattern = /^-- Sequence (\d+)\b/;

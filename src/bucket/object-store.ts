@@ -41,8 +41,10 @@ export interface ObjectStore {
   readonly counts: RequestCounts;
   /** The server's clock at its last response, epoch ms; null if it states none. */
   serverTimeMs(): number | null;
-  /** Null if there is no such object. */
-  get(path: string): Promise<{ readonly bytes: Uint8Array; readonly etag: string } | null>;
+  /** Null if there is no such object. `modifiedAt` as in `ListedObject`, null if the server does not say. */
+  get(
+    path: string,
+  ): Promise<{ readonly bytes: Uint8Array; readonly etag: string; readonly modifiedAt: number | null } | null>;
   /** Null if there is no such object. */
   head(path: string): Promise<ObjectHead | null>;
   /**

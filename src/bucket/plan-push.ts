@@ -1,6 +1,5 @@
 import { formatOwner, listManifestFiles, type Manifest, readOwner } from '../archive/format/manifest.ts';
-import { type RemoteManifest, type StoredFile, toDataPath, toFileId } from './bucket-manifest.ts';
-import type { ListedObject } from './object-store.ts';
+import { type RemoteManifest, type StoredFile, toFileId } from './bucket-manifest.ts';
 
 // What a push does, as functions of values.
 
@@ -80,43 +79,3 @@ function isContinuation(earlier: Manifest, later: Manifest): boolean {
     return file === undefined ? removed.has(path) : file.sha256 === sha256 || file.generation > since;
   });
 }
-
-/** Where a file's object is to be, and whether an object is there that an earlier push left unfinished. */
-export interface Placement {
-  readonly path: string;
-  /** The object that is there; null: it has to be uploaded. */
-  readonly found: ListedObject | null;
-}
-
-/**
- * Chooses the object of a file that the last manifest does not have. An object that an interrupted push left is used
- * again while it is young: the retention of an earlier push, which may be at work at this moment, removes only objects older
- * than `keepMs`, and this push takes less than the other half. An older object is left alone, and the file gets one of
- * another name.
- * @param present the objects in data/ by path, listed after the last manifest was read
- * @param nowMs the server's time then; null if it is unknown
- * @param keepMs see `RetentionRules`
- */
-export function placeFile(
-  file: Pick<StoredFile, 'path' | 'sha256'>,
-  sequence: number,
-  present: ReadonlyMap<string, ListedObject>,
-  nowMs: number | null,
-  keepMs: number,
-): Placement {
-  const usual = toDataPath(file);
-  const found = present.get(usual);
-  if (found === undefined) return { path: usual, found: null };
-  if (nowMs !== null && nowMs - found.modifiedAt < keepMs / 2) return { path: usual, found };
-  // No earlier push can have listed this name: its sequence did not exist.
-  const other = toDataPath(file, sequence);
-  return { path: other, found: present.get(other) ?? null };
-}
-
-/** What to do after a refused swap: another push came first. */
-type SwapVerdict = 'done' | 'replan';
-
-/** Judges the manifest that is in the bucket after a refused swap. */
-export const judgeRefusedSwap = (remote: RemoteManifest | null, ourText: string): SwapVerdict =>
-  // Ours, by a request whose response was lost, or by another push of the same generation.
-  remote !== null && remote.text === ourText ? 'done' : 'replan';

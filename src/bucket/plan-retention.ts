@@ -1,13 +1,25 @@
 import { dayMs } from '../base/window.ts';
-import { isDataPath, parseManifestSequence, parseTableMarker, type TableMarker } from './bucket-manifest.ts';
+import {
+  type BucketSection,
+  type EarlierManifest,
+  parseDataPath,
+  parseManifestSequence,
+  parseTableMarker,
+  type ReadManifest,
+  type RemoteManifest,
+  type TableMarker,
+  toManifestPath,
+} from './bucket-manifest.ts';
 import type { ListedObject } from './object-store.ts';
 
 // What retention may remove, as functions of values. All times are the server's: the clock of this machine may be wrong.
+// An object is named by the manifests from the sequence in its name to the last that named it, without a break. So the
+// current manifest, which says of each object that is held when it was dropped, decides alone; no other one is read.
 
 export interface RetentionRules {
   /** Manifests that are kept however old they are; at least one. */
   readonly keepGenerations: number;
-  /** How long an object is kept after the manifest that dropped it, in ms. */
+  /** How long an object is kept after the manifest that dropped it, in ms; more than 0. */
   readonly keepMs: number;
 }
 
@@ -16,77 +28,120 @@ export const toRetentionRules = (settings: { keepGenerations: number; keepDays: 
   keepMs: settings.keepDays * dayMs,
 });
 
-interface KeptManifests {
-  /** Paths whose objects must stay, newest first. */
-  readonly held: readonly string[];
-  /** Paths of manifests that may be removed. */
-  readonly expired: readonly string[];
+/** What the current manifest states, with what has been learned since it was written. */
+export type BucketState = Pick<BucketSection, 'listed' | 'tables' | 'earlier'>;
+
+/** @param objects all objects, if they were listed since the manifest was read */
+export function updateState(
+  { bucket, modifiedAt }: ReadManifest,
+  objects: ReadonlyMap<string, ListedObject> | null,
+): BucketState {
+  const { earlier, sequence } = bucket;
+  const listed = objects === null ? bucket.listed : sequence;
+  const tables =
+    objects === null ? bucket.tables : [...objects.keys()].filter((path) => parseTableMarker(path) !== null);
+  const dated = earlier.map((one, i) => (i === earlier.length - 1 ? { ...one, replaced_at: modifiedAt } : one));
+  return { listed, tables, earlier: dated };
 }
 
+/** The earlier manifests that the next one has to list: those that stay, and the current one. */
+export const addReplaced = (
+  staying: readonly EarlierManifest[],
+  { bucket, text, files }: RemoteManifest,
+  keys: ReadonlySet<string>,
+): EarlierManifest[] => [
+  ...staying,
+  {
+    manifest: toManifestPath(bucket.sequence, text),
+    replaced_at: null,
+    dropped: files.map(({ key }) => key).filter((key) => !keys.has(key)),
+  },
+];
+
 /**
- * Splits the manifests of a bucket into those whose objects must stay and the others. A manifest is held if it is among
- * the last, or if it was replaced less than `keepMs` ago: somebody may still be reading it. Manifests of pushes that
- * lost a race have the sequence of the winner and are held as long.
- * @param current sequence of the manifest that was swapped in last; later ones are not in force yet and are held
+ * Plans what may be removed once the manifest `next` has been swapped in. An earlier manifest is held if it is among the last,
+ * or if it was replaced less than `keepMs` ago: somebody may still be reading it. The objects of a table's dataset are held as
+ * those of a held manifest are, and so is the manifest of its marker.
+ *
+ * A table's maintainer creates its marker, and then checks that the manifest of the marker is still the current one. So the
+ * markers of manifests before the one that was the current one at a listing were listed, and nothing later is removed.
+ * @param next sequence of the manifest
+ * @returns the paths, manifests first, so that each manifest that can be read has all its objects, and what stays
  */
-export function splitManifests(
-  listed: readonly ListedObject[],
-  current: number,
+export function planRemoval(
+  { listed, tables, earlier }: BucketState,
+  next: number,
   nowMs: number,
   { keepGenerations, keepMs }: RetentionRules,
-): KeptManifests {
-  const held: string[] = [];
+): { readonly expired: readonly string[]; readonly earlier: readonly EarlierManifest[] } {
+  const markers = parseMarkers(tables);
   const expired: string[] = [];
-  const bySequence = new Map<number, ListedObject[]>();
-  for (const object of listed) {
-    const sequence = parseManifestSequence(object.path);
-    if (sequence !== null) bySequence.set(sequence, [...(bySequence.get(sequence) ?? []), object]);
+  const staying: EarlierManifest[] = [];
+  const objects: string[] = [];
+  let heldBefore = 0;
+  for (const entry of earlier) {
+    const { manifest, replaced_at: replacedAt, dropped } = entry;
+    const last = parseManifestSequence(manifest)!;
+    const isYoung = replacedAt === null || nowMs - replacedAt < keepMs;
+    if (isYoung || last > next - keepGenerations || last >= listed) {
+      staying.push(entry);
+      heldBefore = last;
+      continue;
+    }
+    const isNeeded = (key: string): boolean =>
+      parseDataPath(key)!.sequence <= heldBefore || isMarked(key, last, markers);
+    const needed = dropped.filter(isNeeded);
+    objects.push(...dropped.filter((key) => !isNeeded(key)));
+    const isNamed = markers.some((marker) => marker.manifest === manifest);
+    if (!isNamed) expired.push(manifest);
+    if (isNamed || needed.length > 0) staying.push({ ...entry, dropped: needed });
   }
-  const sequences = [...bySequence.keys()].sort((a, b) => b - a);
-  let replacedAt = Number.POSITIVE_INFINITY;
-  for (const sequence of sequences) {
-    const objects = bySequence.get(sequence)!;
-    const isHeld = sequence > current - keepGenerations || nowMs - replacedAt < keepMs;
-    for (const { path } of objects) (isHeld ? held : expired).push(path);
-    // A time that lies ahead of the others must not shorten how long an earlier manifest is held.
-    replacedAt = sequence > current ? replacedAt : Math.max(...objects.map(({ modifiedAt }) => modifiedAt));
-  }
-  return { held, expired };
+  return { expired: [...expired, ...objects], earlier: staying };
 }
 
-/** What tables need beyond the held manifests. */
-interface TableNeeds {
-  /** Paths of manifests that may be removed. */
-  readonly expired: readonly string[];
-  /** The markers whose manifest is not held. Its objects of the marker's dataset must stay, and the manifest itself. */
-  readonly markers: readonly TableMarker[];
+const parseMarkers = (tables: readonly string[]): TableMarker[] =>
+  tables.map(parseTableMarker).filter((marker) => marker !== null);
+
+/** Whether the manifest of a marker names an object, which `last` was the last one to name. */
+function isMarked(key: string, last: number, markers: readonly TableMarker[]): boolean {
+  const { dataset, sequence } = parseDataPath(key) ?? { dataset: '', sequence: 0 };
+  return markers.some((marker) => {
+    const at = parseManifestSequence(marker.manifest)!;
+    return marker.dataset === dataset && sequence <= at && at <= last;
+  });
 }
 
 /**
- * Excepts the manifests that tables name from those that may be removed. A table that does not follow each push may name
- * objects of a manifest that is much older than the held ones.
- * @param tables the paths in tables/, listed after the current manifest was swapped in
+ * Lists the objects that pushes left which were killed or came second, and what a removal has not removed: those of our form
+ * that are in no manifest, and that have been there for `keepMs`. A younger one may be of a push that was overtaken and goes
+ * on with it. Those of a later sequence are of a push that is under way, or was interrupted: the next one uses them.
+ * @param objects all objects, listed after the manifest was read
  */
-export function keepForTables({ held, expired }: KeptManifests, tables: readonly string[]): TableNeeds {
-  const declared = tables.map(parseTableMarker).filter((marker) => marker !== null);
-  const named = new Set(declared.map(({ manifest }) => manifest));
-  return {
-    expired: expired.filter((path) => !named.has(path)),
-    markers: declared.filter(({ manifest }) => !held.includes(manifest)),
-  };
-}
-
-/**
- * Lists the objects that retention may remove unless a held manifest names them: those of our form that have been there
- * for `keepMs`. Younger ones may belong to a push that has not swapped its manifest yet.
- * @param named paths that the current manifest names
- */
-export const listCandidates = (
-  data: Iterable<ListedObject>,
-  named: ReadonlySet<string>,
+export function listLeftovers(
+  objects: Iterable<ListedObject>,
+  { bucket, text, files }: RemoteManifest,
+  tables: readonly string[],
   nowMs: number,
   { keepMs }: RetentionRules,
-): string[] =>
-  [...data]
-    .filter(({ path, modifiedAt }) => isDataPath(path) && !named.has(path) && nowMs - modifiedAt >= keepMs)
-    .map(({ path }) => path);
+): string[] {
+  const { sequence: current, earlier } = bucket;
+  const known = new Set([toManifestPath(current, text), ...files.map(({ key }) => key)]);
+  for (const { manifest, dropped } of earlier) for (const path of [manifest, ...dropped]) known.add(path);
+  const markers = parseMarkers(tables);
+  for (const { manifest } of markers) known.add(manifest);
+  const isLeft = (path: string): boolean => {
+    const sequence = parseManifestSequence(path) ?? parseDataPath(path)?.sequence ?? Number.POSITIVE_INFINITY;
+    return sequence <= current && !known.has(path) && !isMarked(path, current, markers);
+  };
+  const left = [...objects].filter(({ path, modifiedAt }) => nowMs - modifiedAt >= keepMs && isLeft(path));
+  // Manifests first.
+  return left.map(({ path }) => path).sort((a, b) => (a < b ? 1 : -1));
+}
+
+/** Pushes after which all objects are listed again. Fewer than the manifests that are kept, so that their markers are known. */
+export const countPushesPerListing = ({ keepGenerations }: RetentionRules): number =>
+  Math.min(Math.max(1, keepGenerations >> 1), 100);
+
+/** Whether a page of a listing, of 1,000 objects, has all of them, as far as the manifest knows. */
+export const isSmallBucket = ({ files, bucket: { earlier } }: RemoteManifest): boolean =>
+  earlier.reduce((sum, { dropped }) => sum + 1 + dropped.length, files.length) < 990;

@@ -22,21 +22,16 @@ import {
   type RemoteManifest,
   readRemoteManifest,
   remoteManifestPath,
+  toDataPath,
   toFileId,
   toManifestPath,
 } from './bucket-manifest.ts';
-import { type FinishResult, finishPush, isPushFinished } from './finish-push.ts';
-import {
-  type ListedObject,
-  type ObjectHead,
-  type ObjectStore,
-  StoreError,
-  type WriteCondition,
-} from './object-store.ts';
-import { judgeRefusedSwap, type Placement, type PushPlan, placeFile, planPush } from './plan-push.ts';
-import type { RetentionRules } from './plan-retention.ts';
+import { type FinishResult, finishPush, isPushFinished, mayHaveLeft, recordBegun } from './finish-push.ts';
+import { type ObjectHead, type ObjectStore, StoreError, type WriteCondition } from './object-store.ts';
+import { type PushPlan, planPush } from './plan-push.ts';
+import { addReplaced, type RetentionRules } from './plan-retention.ts';
 import { probeServer } from './probe-server.ts';
-import { listDataObjects } from './retention.ts';
+import { type BucketSurvey, surveyBucket } from './retention.ts';
 
 export interface PushOptions {
   readonly retention: RetentionRules;
@@ -94,17 +89,13 @@ interface PushCounts {
   replaced: number;
   removed: number;
   readonly warnings: string[];
+  /** What this push has created, by file ID, with the server's time then: it is used again if another push comes first. */
+  readonly created: Map<string, { readonly key: string; readonly etag: string; readonly atMs: number | null }>;
 }
 
 function addFinished(counts: PushCounts, { removed, warnings }: FinishResult): void {
   counts.removed += removed;
   counts.warnings.push(...warnings);
-}
-
-/** The objects in data/ when a push began, by path, and the server's time then. */
-interface DataListing {
-  readonly present: ReadonlyMap<string, ListedObject>;
-  readonly nowMs: number | null;
 }
 
 /**
@@ -117,7 +108,14 @@ interface DataListing {
  * @throws OddslakeError if an object is damaged, or other pushes kept coming first
  */
 export async function pushArchive(archive: Archive, store: ObjectStore, options: PushOptions): Promise<PushResult> {
-  const counts: PushCounts = { uploaded: { files: 0, bytes: 0 }, reused: 0, replaced: 0, removed: 0, warnings: [] };
+  const counts: PushCounts = {
+    uploaded: { files: 0, bytes: 0 },
+    reused: 0,
+    replaced: 0,
+    removed: 0,
+    warnings: [],
+    created: new Map(),
+  };
   const seen = new Set<string>();
   for (let attempt = 1; attempt <= lostRacesMax; attempt++) {
     const remote = await readRemoteManifest(store);
@@ -147,8 +145,10 @@ async function pushOnto(
 ): Promise<PushResult | null> {
   const manifestBytes = readCheckedManifestBytes(archive);
   if (remote !== null && remote.bucket.manifest_sha256 === sha256(manifestBytes)) {
+    const survey = (): Promise<BucketSurvey> =>
+      surveyBucket(store, remote, remote.bucket.sequence, true, options.retention);
     if (!isPushFinished(archive, store, remote))
-      addFinished(counts, await finishPush(archive, store, remote, null, options));
+      addFinished(counts, await finishPush(archive, store, remote, survey, options));
     recordPushed(archive, store.url, remote.bucket.manifest_sha256);
     return createResult(store, remote, counts, counts.uploaded.files === 0 ? 'unchanged' : 'pushed');
   }
@@ -156,12 +156,13 @@ async function pushOnto(
     throw new UsageError(`${archive.layout.root} has no published generation yet, so there is nothing to push.`);
   // Refused before the objects are listed, which may be many.
   requirePushable(archive, store, remote, { manifest: archive.readManifest(), manifestBytes }, options);
-  const listing: DataListing = { present: await listDataObjects(store), nowMs: store.serverTimeMs() };
+  const next = (remote?.bucket.sequence ?? 0) + 1;
+  const survey = await surveyBucket(store, remote, next, mayHaveLeft(archive, store), options.retention);
   // Objects that something else has removed are uploaded again, so their files are pinned too.
-  const stored = new Set(remote?.files.filter(({ key }) => listing.present.has(key)).map(toFileId));
+  const stored = new Set(remote?.files.filter(({ key }) => survey.objects?.has(key) ?? true).map(toFileId));
   const pinned = pinGeneration(archive, datasetNames, `${options.id}-push`, (file) => !stored.has(toFileId(file)));
   try {
-    return await pushPinned(remote, pinned, listing, archive, store, options, counts);
+    return await pushPinned(remote, pinned, survey, archive, store, options, counts);
   } finally {
     pinned.release();
   }
@@ -185,7 +186,7 @@ function requirePushable(
 async function pushPinned(
   remote: ReadManifest | null,
   pinned: GenerationPin,
-  { present, nowMs }: DataListing,
+  { objects: listed, state, removable }: BucketSurvey,
   archive: Archive,
   store: ObjectStore,
   options: PushOptions,
@@ -195,35 +196,38 @@ async function pushPinned(
   // A publish came in between: it is compared again.
   if (plan.kind === 'unchanged') return null;
   const { sequence, kept } = plan;
-  const isConditional = remote?.bucket.conditional_writes ?? (await prepareBucket(store, options, counts));
+  const isConditional = remote?.bucket.conditional_writes ?? (await prepareBucket(store, listed, options, counts));
   if (remote !== null) requireConditionalWrites(store, isConditional, options.isSingleWriter);
   const objects = new Map<string, { key: string; etag: string }>();
-  for (const [id, { key, etag }] of kept) if (present.has(key)) objects.set(id, { key, etag });
+  for (const [id, { key, etag }] of kept) if (listed?.has(key) ?? true) objects.set(id, { key, etag });
+  for (const [id, { key, etag, atMs }] of counts.created)
+    if (!kept.has(id) && atMs !== null && store.serverTimeMs()! - atMs < options.retention.keepMs / 2)
+      objects.set(id, { key, etag });
   const missing = listManifestFiles(pinned.manifest).filter((file) => !objects.has(toFileId(file)));
+  recordBegun(archive, store);
   options.onProgress?.(0, missing.length);
   let done = 0;
   await forEachConcurrent(uploadsConcurrent, missing, async (file) => {
     options.signal?.throwIfAborted();
-    const removed = kept.get(toFileId(file));
+    const id = toFileId(file);
     // Under the same name, so that the kept manifests that name it are whole again too.
-    const placement =
-      removed === undefined
-        ? placeFile(file, sequence, present, nowMs, options.retention.keepMs)
-        : { path: removed.key, found: null };
-    const etag = await createFileObject(archive, store, pinned, file, placement, isConditional, counts);
-    if (removed !== undefined) counts.replaced++;
-    objects.set(toFileId(file), { key: placement.path, etag });
+    const key = kept.get(id)?.key ?? toDataPath(file, sequence);
+    const isThere = listed?.has(key) === true;
+    const etag = await createFileObject(archive, store, pinned, file, key, isThere, isConditional, counts);
+    if (kept.has(id)) counts.replaced++;
+    objects.set(id, { key, etag });
     options.onProgress?.(++done, missing.length);
   });
-  const previous = remote === null ? null : toManifestPath(remote.bucket.sequence, remote.text);
-  const section = { sequence, previous, conditional_writes: isConditional };
+  const keys = new Set([...objects.values()].map(({ key }) => key));
+  const earlier = remote === null ? [] : addReplaced(state.earlier, remote, keys);
+  const section = { sequence, conditional_writes: isConditional, ...state, earlier };
   const text = formatRemoteManifest(decodeManifest(pinned.manifestBytes), section, objects);
   const bytes = Buffer.from(text);
   await createObject(store, toManifestPath(sequence, text), bytes, sha256(bytes), 'application/json', isConditional);
   if (!(await swapManifest(store, remote, text, isConditional))) return null;
   const swapped = parseRemoteManifest(text, store.url);
   recordPushed(archive, store.url, swapped.bucket.manifest_sha256);
-  addFinished(counts, await finishPush(archive, store, swapped, present, options));
+  addFinished(counts, await finishPush(archive, store, swapped, async () => ({ removable }), options));
   return createResult(store, swapped, counts, 'pushed');
 }
 
@@ -234,6 +238,7 @@ function createResult(
   outcome: PushResult['outcome'],
 ): PushResult {
   const { generation } = manifest;
+  const { sequence } = bucket;
   const { uploaded, reused, replaced, removed } = counts;
   const size = { files: files.length, bytes: sumFileSizes(files).bytes };
   const requests = { ...store.counts };
@@ -243,26 +248,20 @@ function createResult(
     warnings.push(
       `manifest.json of the bucket named ${formatCount(replaced, 'missing object')}, which this push has uploaded again: something other than oddslake removes objects there`,
     );
-  return {
-    url,
-    outcome,
-    generation,
-    sequence: bucket.sequence,
-    ...size,
-    uploaded,
-    reused,
-    removed,
-    requests,
-    warnings,
-  };
+  return { url, outcome, generation, sequence, ...size, uploaded, reused, removed, requests, warnings };
 }
 
 /**
  * Before the first push: checks what the server supports. Returns whether writes can be conditional.
  * @throws OddslakeError if there was a manifest.json: a push that does not know it might go back
  */
-async function prepareBucket(store: ObjectStore, options: PushOptions, counts: PushCounts): Promise<boolean> {
-  for await (const { path } of store.list(manifestsFolder)) {
+async function prepareBucket(
+  store: ObjectStore,
+  listed: BucketSurvey['objects'],
+  options: PushOptions,
+  counts: PushCounts,
+): Promise<boolean> {
+  for (const path of listed?.keys() ?? []) {
     // The first one may be of an interrupted push.
     if ((parseManifestSequence(path) ?? 0) > 1)
       throw createBucketDamageError(
@@ -303,11 +302,12 @@ async function createFileObject(
   store: ObjectStore,
   pinned: GenerationPin,
   file: PublishedFile,
-  { path, found }: Placement,
+  path: string,
+  isThere: boolean,
   isConditional: boolean,
   counts: PushCounts,
 ): Promise<string> {
-  if (found !== null) {
+  if (isThere) {
     const head = await store.head(path);
     if (head !== null) {
       requireObjectIntact(store, path, head, file);
@@ -323,9 +323,13 @@ async function createFileObject(
     archive.refusedPaths.add(file.path);
     throw error;
   }
-  const etag = await createObject(store, path, bytes, file.sha256, 'application/vnd.apache.parquet', isConditional);
-  counts.uploaded.files++;
-  counts.uploaded.bytes += bytes.length;
+  const type = 'application/vnd.apache.parquet';
+  const { etag, isNew } = await createObject(store, path, bytes, file.sha256, type, isConditional);
+  if (isNew) {
+    counts.created.set(toFileId(file), { key: path, etag, atMs: store.serverTimeMs() });
+    counts.uploaded.files++;
+    counts.uploaded.bytes += bytes.length;
+  } else counts.reused++;
   return etag;
 }
 
@@ -337,7 +341,7 @@ async function readFile(disk: Disk, path: string): Promise<Uint8Array> {
 }
 
 /**
- * Creates an object whose name contains its hash, unless it is there. Returns its ETag.
+ * Creates an object whose name contains its hash, unless it is there.
  * @throws OddslakeError if an object of that name has other contents
  */
 async function createObject(
@@ -347,15 +351,15 @@ async function createObject(
   hash: string,
   contentType: string,
   isConditional: boolean,
-): Promise<string> {
+): Promise<{ readonly etag: string; readonly isNew: boolean }> {
   for (let attempt = 1; attempt <= createAttemptsMax; attempt++) {
     const created = await store.put(path, bytes, hash, isConditional ? 'absent' : 'always', contentType);
-    if (created !== null) return created.etag;
+    if (created !== null) return { etag: created.etag, isNew: true };
     // It is there: by a request whose response was lost, or by another push.
     const head = await store.head(path);
     if (head === null) continue;
     requireObjectIntact(store, path, head, { bytes: bytes.length, sha256: hash });
-    return head.etag;
+    return { etag: head.etag, isNew: false };
   }
   throw new OddslakeError(
     exitCodes.unexpected,
@@ -363,17 +367,14 @@ async function createObject(
   );
 }
 
-/** Whether an object is as expected, by its length and its hash. The recorded hash counts if the server keeps none. */
-const isObjectIntact = (head: ObjectHead, expected: { bytes: number; sha256: string }): boolean =>
-  head.bytes === expected.bytes && (head.sha256 ?? head.recordedSha256) === expected.sha256;
-
+/** Compares length and hash of an object. The recorded hash counts if the server keeps none. */
 function requireObjectIntact(
   { url }: ObjectStore,
   path: string,
   head: ObjectHead,
   expected: { bytes: number; sha256: string },
 ): void {
-  if (isObjectIntact(head, expected)) return;
+  if (head.bytes === expected.bytes && (head.sha256 ?? head.recordedSha256) === expected.sha256) return;
   throw createBucketDamageError(
     `${url}/${path} has other contents than its name says (${head.bytes} bytes, expected ${expected.bytes}). Remove it, and push again; readers do not use it unless oddslake verify ${url} names it.`,
   );
@@ -395,7 +396,8 @@ async function swapManifest(
     condition = 'always';
   }
   const swapped = await store.put(remoteManifestPath, bytes, sha256(bytes), condition, 'application/json');
-  return swapped !== null || judgeRefusedSwap(await readRemoteManifest(store), text) === 'done';
+  // If it is refused, it may be ours: by a request whose response was lost, or by another push of the same generation.
+  return swapped !== null || (await readRemoteManifest(store))?.text === text;
 }
 
 /** @throws UsageError if a push by several machines at once could lose one of them */

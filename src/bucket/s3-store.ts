@@ -139,10 +139,12 @@ function getObject(connection: Connection, path: string): ReturnType<ObjectStore
     what: `GET ${path}`,
     expected: 'absent',
     async send() {
-      const { Body, ETag } = await client.send(new sdk.GetObjectCommand(input), { abortSignal: options.signal });
+      const { Body, ETag, LastModified } = await client.send(new sdk.GetObjectCommand(input), {
+        abortSignal: options.signal,
+      });
       const bytes = await Body!.transformToByteArray();
       counts.bytes += bytes.length;
-      return { bytes, etag: ETag ?? '' };
+      return { bytes, etag: ETag ?? '', modifiedAt: LastModified?.getTime() ?? null };
     },
   });
 }

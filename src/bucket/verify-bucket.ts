@@ -5,7 +5,7 @@ import { readPublishedFile } from '../archive/read-published-file.ts';
 import { DamageError } from '../base/errors.ts';
 import { forEachConcurrent } from '../base/for-each-concurrent.ts';
 import { type StoredFile, toFileId } from './bucket-manifest.ts';
-import type { ObjectStore, RequestCounts } from './object-store.ts';
+import type { ObjectHead, ObjectStore, RequestCounts } from './object-store.ts';
 import { requireRemoteManifest } from './pull.ts';
 
 interface BucketFinding {
@@ -53,7 +53,7 @@ export async function verifyBucket(store: ObjectStore, options: BucketVerifyOpti
   let done = 0;
   options.onProgress?.(0, files.length);
   await forEachConcurrent(options.downloads ? downloadsConcurrent : headsConcurrent, files, async (file) => {
-    const { kind, isWeak } = options.downloads ? await checkDownload(store, file) : await checkHead(store, file);
+    const { kind, isWeak } = await checkObject(store, file, options.downloads);
     if (kind !== null) findings.push({ key: file.key, kind, path: file.path });
     if (isWeak) weak++;
     options.onProgress?.(++done, files.length);
@@ -73,25 +73,18 @@ interface ObjectCheck {
   readonly isWeak: boolean;
 }
 
-async function checkHead(store: ObjectStore, file: StoredFile): Promise<ObjectCheck> {
-  const head = await store.head(file.key);
-  if (head === null) return { kind: 'missing', isWeak: false };
-  const isWeak = head.sha256 === null;
-  if (head.bytes !== file.bytes) return { kind: 'length mismatch', isWeak };
-  return { kind: (head.sha256 ?? head.recordedSha256) === file.sha256 ? null : 'checksum mismatch', isWeak };
+async function checkObject(store: ObjectStore, file: StoredFile, downloads: boolean): Promise<ObjectCheck> {
+  const found = await (downloads ? hashObject(store, file.key) : store.head(file.key));
+  if (found === null) return { kind: 'missing', isWeak: false };
+  const hash = found.sha256 ?? found.recordedSha256;
+  const isWeak = found.sha256 === null;
+  if (found.bytes !== file.bytes) return { kind: 'length mismatch', isWeak };
+  return { kind: hash === file.sha256 ? null : 'checksum mismatch', isWeak };
 }
 
-async function checkDownload(store: ObjectStore, file: StoredFile): Promise<ObjectCheck> {
-  const found = await store.get(file.key);
-  const kind =
-    found === null
-      ? 'missing'
-      : found.bytes.length !== file.bytes
-        ? 'length mismatch'
-        : sha256(found.bytes) === file.sha256
-          ? null
-          : 'checksum mismatch';
-  return { kind, isWeak: false };
+async function hashObject(store: ObjectStore, key: string): Promise<Omit<ObjectHead, 'etag'> | null> {
+  const found = await store.get(key);
+  return found && { bytes: found.bytes.length, sha256: sha256(found.bytes), recordedSha256: null };
 }
 
 /** Uploads damaged objects again, from files of the archive that are intact and have the same content. */

@@ -9,7 +9,7 @@ import {
 import { parseBucketAddress, toKey } from '../../src/bucket/address.ts';
 import {
   formatRemoteManifest,
-  isDataPath,
+  parseDataPath,
   parseManifestSequence,
   parseRemoteManifest,
   type RemoteManifest,
@@ -18,10 +18,7 @@ import {
   toFileId,
   toManifestPath,
 } from '../../src/bucket/bucket-manifest.ts';
-import { judgeRefusedSwap, placeFile, planPush } from '../../src/bucket/plan-push.ts';
-
-const hourMs = 3_600_000;
-const keepMs = 24 * hourMs;
+import { planPush } from '../../src/bucket/plan-push.ts';
 
 /** A file of a day, of a generation, whose content has this name. */
 function createFile(date: string, content: string, generation: number): PublishedFile {
@@ -55,8 +52,8 @@ const toLocal = (manifest: Manifest, hasHadRemote: boolean | null = null) => ({
 
 function toRemote(manifest: Manifest, sequence = 1): RemoteManifest {
   const { files } = manifest.datasets.ticks;
-  const objects = new Map(files.map((file) => [toFileId(file), { key: toDataPath(file), etag: '"e"' }]));
-  const section = { sequence, previous: null, conditional_writes: true };
+  const objects = new Map(files.map((file) => [toFileId(file), { key: toDataPath(file, 1), etag: '"e"' }]));
+  const section = { sequence, conditional_writes: true, listed: 0, tables: [], earlier: [] };
   return parseRemoteManifest(formatRemoteManifest(formatManifest(manifest), section, objects), 's3://lakes/m');
 }
 
@@ -145,36 +142,6 @@ describe('a plan of a push', () => {
   });
 });
 
-describe('the place of a file', () => {
-  const file = createFile(monday, 'a', 1);
-  const usual = toDataPath(file);
-  const other = toDataPath(file, 7);
-  const found = (path: string, modifiedAt: number) => ({ path, bytes: 10, etag: '"e"', modifiedAt });
-  const place = (objects: ReturnType<typeof found>[], nowMs: number | null = 1000 * hourMs) =>
-    placeFile(file, 7, new Map(objects.map((one) => [one.path, one])), nowMs, keepMs);
-
-  test('is its usual name, which an interrupted push may have filled', () => {
-    expect(place([])).toEqual({ path: usual, found: null });
-    const young = found(usual, 999 * hourMs);
-    expect(place([young])).toEqual({ path: usual, found: young });
-  });
-
-  test('is another name if the object is old, or the time unknown', () => {
-    const old = found(usual, 900 * hourMs);
-    expect(place([old])).toEqual({ path: other, found: null });
-    expect(place([found(usual, 999 * hourMs)], null)).toEqual({ path: other, found: null });
-    const second = found(other, 900 * hourMs);
-    expect(place([old, second])).toEqual({ path: other, found: second });
-  });
-});
-
-test('a refused swap is done only if the manifest there is ours', () => {
-  const remote = toRemote(first);
-  expect(judgeRefusedSwap(remote, remote.text)).toBe('done');
-  expect(judgeRefusedSwap(remote, `${remote.text} `)).toBe('replan');
-  expect(judgeRefusedSwap(null, remote.text)).toBe('replan');
-});
-
 describe('the manifest of a bucket', () => {
   test("gives back the archive's own, byte for byte", () => {
     const text = formatManifest(first);
@@ -186,6 +153,15 @@ describe('the manifest of a bucket', () => {
   test.each<[string, (text: string) => string, number]>([
     ['a changed hash of a file', (text) => text.replace(/"sha256": "../, '"sha256": "00'), 6],
     ['a key outside data/', (text) => text.replace('"data/', '"other/'), 6],
+    [
+      'a dropped object outside data/',
+      (text) =>
+        text.replace(
+          '"earlier": []',
+          '"earlier": [{"manifest": "manifests/000001-0123456789ab.json", "replaced_at": null, "dropped": ["README.md"]}]',
+        ),
+      6,
+    ],
     ['no sequence', (text) => text.replace(/"sequence": 1/, '"sequence": "1"'), 6],
     ['a newer layout', (text) => text.replace('"format": 1', '"format": 2'), 2],
     ['half of it', (text) => text.slice(0, text.length / 2), 6],
@@ -197,22 +173,24 @@ describe('the manifest of a bucket', () => {
   });
 });
 
-test('names of objects contain path and hash, and only such names count as ours', () => {
+test('names of objects contain path, hash and sequence, and only such names count as ours', () => {
   const file = createFile(monday, 'a', 1);
-  expect(toDataPath(file)).toBe(`data/ticks/date=2026-06-01/part-00-${file.sha256.slice(0, 16)}.parquet`);
-  for (const path of [
-    toDataPath(file),
-    toDataPath(file, 12),
-    toDataPath({ path: 'symbols/part-00.parquet', sha256: file.sha256 }),
-  ])
-    expect(isDataPath(path)).toBe(true);
+  const usual = toDataPath(file, 1);
+  expect(usual).toBe(`data/ticks/date=2026-06-01/part-00-${file.sha256.slice(0, 16)}-r1.parquet`);
+  const undated = toDataPath({ path: 'symbols/part-00.parquet', sha256: file.sha256 }, 12);
+  expect([usual, undated, 'data/a.parquet'].map(parseDataPath)).toEqual([
+    { dataset: 'ticks', sequence: 1 },
+    { dataset: 'symbols', sequence: 12 },
+    null,
+  ]);
   for (const path of [
     'data/ticks/part-00.parquet',
     'data/a.parquet',
-    `other/${toDataPath(file)}`,
-    `${toDataPath(file)}.tmp`,
+    `other/${usual}`,
+    `${usual}.tmp`,
+    usual.replace('-r1', ''),
   ])
-    expect(isDataPath(path)).toBe(false);
+    expect(parseDataPath(path)).toBeNull();
   expect(parseManifestSequence(toManifestPath(12, 'text'))).toBe(12);
   expect(toManifestPath(12, 'text')).toMatch(/^manifests\/000012-[0-9a-f]{12}\.json$/);
   expect(parseManifestSequence('manifests/notes.json')).toBeNull();

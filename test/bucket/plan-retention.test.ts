@@ -1,112 +1,156 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { toManifestPath } from '../../src/bucket/bucket-manifest.ts';
-import { keepForTables, listCandidates, splitManifests } from '../../src/bucket/plan-retention.ts';
+import { type BucketSection, type ReadManifest, toDataPath, toManifestPath } from '../../src/bucket/bucket-manifest.ts';
+import { addReplaced, listLeftovers, planRemoval, updateState } from '../../src/bucket/plan-retention.ts';
 import { checkProperty } from '../harness/properties.ts';
 
 const dayMs = 86_400_000;
 const nowMs = 1000 * dayMs;
-const createObject = (path: string, ageDays: number) => ({
-  path,
-  bytes: 1,
-  etag: '"e"',
-  modifiedAt: nowMs - ageDays * dayMs,
-});
-/** Manifests of these ages in days, from sequence 1 on. */
-const listManifests = (ages: readonly number[]) =>
-  ages.map((age, i) => createObject(toManifestPath(i + 1, `${i}`), age));
-const sequencesOf = (paths: readonly string[]): number[] => paths.map((path) => Number(path.slice(10, 16)));
 
-test('holds the last manifests, however old', () => {
-  const { held, expired } = splitManifests(listManifests([90, 80, 70, 60]), 4, nowMs, {
-    keepGenerations: 2,
-    keepMs: dayMs,
+const toKey = (name: string, sequence: number, dataset = 'ticks'): string =>
+  toDataPath({ path: `${dataset}/part-00.parquet`, sha256: name.padStart(16, '0') }, sequence);
+const toPath = (sequence: number): string => toManifestPath(sequence, `${sequence}`);
+
+/** Earlier manifests that were replaced so many days ago, from sequence 1 on. Each dropped one object, which it was the first to name. */
+const listEarlier = (replacedDays: readonly number[]) =>
+  replacedDays.map((days, i) => ({
+    manifest: toPath(i + 1),
+    replaced_at: nowMs - days * dayMs,
+    dropped: [toKey('a', i + 1)],
+  }));
+const sequencesOf = (earlier: readonly { manifest: string }[]): number[] =>
+  earlier.map(({ manifest }) => Number(manifest.slice(10, 16)));
+const plan = (earlier: BucketSection['earlier'], next: number, keep: [number, number], more = {}) =>
+  planRemoval({ listed: 99, tables: [], earlier, ...more }, next, nowMs, {
+    keepGenerations: keep[0],
+    keepMs: keep[1] * dayMs,
   });
-  expect([sequencesOf(held), sequencesOf(expired)]).toEqual([
-    [4, 3],
-    [2, 1],
-  ]);
+
+test('holds the last manifests, however old, and removes manifests before their objects', () => {
+  const { expired, earlier } = plan(listEarlier([90, 80, 70]), 5, [3, 1]);
+  expect(expired).toEqual([toPath(1), toPath(2), toKey('a', 1), toKey('a', 2)]);
+  expect(sequencesOf(earlier)).toEqual([3]);
 });
 
-test('holds a manifest until its successor is old enough, because it was the current one until then', () => {
-  const rules = { keepGenerations: 1, keepMs: 7 * dayMs };
-  // Replaced 6 days ago, and 8 days ago.
-  expect(sequencesOf(splitManifests(listManifests([90, 6, 1]), 3, nowMs, rules).held)).toEqual([3, 2, 1]);
-  expect(sequencesOf(splitManifests(listManifests([90, 8, 1]), 3, nowMs, rules).held)).toEqual([3, 2]);
+test('holds a manifest until it was replaced long enough ago, or if that is unknown', () => {
+  expect(sequencesOf(plan(listEarlier([9, 6]), 4, [1, 7]).earlier)).toEqual([2]);
+  const [one] = listEarlier([9]);
+  expect(plan([{ ...one!, replaced_at: null }], 4, [1, 7]).expired).toEqual([]);
 });
 
-test('holds manifests that are not in force yet, and ignores foreign objects', () => {
-  const rules = { keepGenerations: 1, keepMs: dayMs };
-  const objects = [...listManifests([90, 80, 70]), createObject('manifests/notes.json', 90)];
-  const { held, expired } = splitManifests(objects, 2, nowMs, rules);
-  expect([sequencesOf(held), sequencesOf(expired)]).toEqual([[3, 2], [1]]);
+test('removes nothing of a manifest for which a marker may have come since the last listing', () => {
+  expect(sequencesOf(plan(listEarlier([90, 80, 70]), 4, [1, 1], { listed: 2 }).earlier)).toEqual([2, 3]);
+  expect(plan(listEarlier([90]), 4, [1, 1], { listed: 0 }).expired).toEqual([]);
 });
 
-test('expires manifests of lost races with those that won', () => {
-  const rules = { keepGenerations: 1, keepMs: dayMs };
-  const objects = [...listManifests([90, 80, 70]), createObject(toManifestPath(1, 'lost'), 90)];
-  expect(splitManifests(objects, 3, nowMs, rules).expired).toHaveLength(3);
+test('keeps what the manifests of markers name of their dataset, and these manifests', () => {
+  const dropped = [toKey('a', 1), toKey('b', 3), toKey('a', 1, 'quotes')];
+  const earlier = listEarlier([90, 80, 70]).map((one, i) => ({ ...one, dropped: i === 2 ? dropped : [] }));
+  const tables = [toPath(2).replace('manifests/', 'tables/ticks/'), 'tables/notes.json', 'tables/ticks/'];
+  const result = plan(earlier, 9, [1, 1], { tables });
+  // The first object was there from 1 to 3, the second one only at 3.
+  expect(result.expired).toEqual([toPath(1), toPath(3), toKey('b', 3), toKey('a', 1, 'quotes')]);
+  expect(result.earlier.map(({ dropped: kept }) => kept)).toEqual([[], [toKey('a', 1)]]);
+  // Without the marker, what is left goes.
+  expect(plan(result.earlier, 9, [1, 1]).expired).toEqual([toPath(2), toPath(3), toKey('a', 1)]);
 });
 
-test('never expires what was in force within keep_days, or is among the last, in any history', () => {
+test('keeps what an older manifest needs that is held because the clock was set back', () => {
+  const earlier = [
+    { manifest: toPath(1), replaced_at: nowMs, dropped: [] },
+    { manifest: toPath(2), replaced_at: nowMs - 90 * dayMs, dropped: [toKey('a', 1), toKey('b', 2)] },
+  ];
+  const result = plan(earlier, 9, [1, 1]);
+  expect(result.expired).toEqual([toPath(2), toKey('b', 2)]);
+  expect(plan(earlier, 9, [1, 1], {}).earlier[1]!.dropped).toEqual([toKey('a', 1)]);
+});
+
+/** A history: each generation has some of the names; a name that comes back is another object. */
+test('in any history, an object stays as long as a held manifest or a marker needs it, and goes then', () => {
   checkProperty(
     [
-      fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 1, maxLength: 30 }),
-      fc.integer({ min: 1, max: 10 }),
-      fc.integer({ min: 1, max: 20 }),
+      fc.array(fc.tuple(fc.subarray(['a', 'b', 'c', 'd', 'e']), fc.integer({ min: 0, max: 5 }), fc.boolean()), {
+        minLength: 2,
+        maxLength: 25,
+      }),
+      fc.integer({ min: 1, max: 6 }),
+      fc.integer({ min: 1, max: 12 }),
+      fc.option(fc.integer({ min: 1, max: 25 })),
     ],
-    100,
-    (gaps, keepGenerations, keepDays) => {
-      // Ages fall with the sequence.
-      const ages = gaps.map((_, i) => gaps.slice(i).reduce((sum, gap) => sum + gap, 0));
+    300,
+    (steps, keepGenerations, keepDays, marked) => {
       const rules = { keepGenerations, keepMs: keepDays * dayMs };
-      const expired = new Set(sequencesOf(splitManifests(listManifests(ages), ages.length, nowMs, rules).expired));
-      for (const [i] of ages.entries()) {
-        const isAmongLast = i >= ages.length - keepGenerations;
-        const replacedAge = ages[i + 1] ?? 0;
-        expect(expired.has(i + 1)).toBe(!isAmongLast && replacedAge >= keepDays);
+      const tables = marked === null ? [] : [toPath(marked).replace('manifests/', 'tables/ticks/')];
+      const present = new Set<string>();
+      const named: Set<string>[] = [];
+      const swappedAt: number[] = [];
+      let earlier: BucketSection['earlier'] = [];
+      let files = new Map<string, string>();
+      let clock = 0;
+      for (const [i, [names, days, isListed]] of steps.entries()) {
+        const next = i + 1;
+        clock += days * dayMs;
+        let staying: BucketSection['earlier'] = [];
+        if (i > 0) {
+          // The current one is that of the step before.
+          const remote = {
+            bucket: { sequence: i, earlier, listed: i - 1, tables },
+            text: `${i}`,
+            files: [...files.values()].map((key) => ({ key })),
+            modifiedAt: swappedAt[i - 1]!,
+          } as unknown as ReadManifest;
+          const state = updateState(remote, null);
+          const removal = planRemoval({ ...state, listed: isListed ? i : i - 1 }, next, clock, rules);
+          for (const path of removal.expired) present.delete(path);
+          staying = removal.earlier;
+          const before = files;
+          files = new Map(names.map((name) => [name, before.get(name) ?? toKey(name, next)]));
+          earlier = addReplaced(staying, remote, new Set(files.values()));
+        } else files = new Map(names.map((name) => [name, toKey(name, next)]));
+        for (const key of files.values()) present.add(key);
+        named.push(new Set(files.values()));
+        swappedAt.push(clock);
+        const isNeeded = (key: string): boolean =>
+          named.some((keys, j) => {
+            const isHeld = j + 1 > next - keepGenerations || clock - (swappedAt[j + 1] ?? clock) < rules.keepMs;
+            return keys.has(key) && (isHeld || j + 1 === marked);
+          });
+        const needed = named.flatMap((keys) => [...keys]).filter(isNeeded);
+        for (const key of needed) expect(present).toContain(key);
+        // What is left is what has not been listed yet, or is needed.
+        const surplus = [...present].filter((key) => !needed.includes(key));
+        for (const key of surplus) expect(named.slice(i - 2).some((keys) => keys.has(key))).toBe(true);
+        const known = new Set([...files.values(), ...earlier.flatMap(({ dropped }) => dropped)]);
+        expect(known).toEqual(present);
       }
     },
   );
 });
 
-test('only old objects of our form that the current manifest does not name are candidates', () => {
-  const key = (n: number) => `data/ticks/date=2026-06-01/part-00-${String(n).padStart(16, '0')}.parquet`;
+test('leftovers are old objects of our form that no manifest knows, and not those of a push to come', () => {
+  const createObject = (path: string, ageDays: number) => ({
+    path,
+    bytes: 1,
+    etag: '"e"',
+    modifiedAt: nowMs - ageDays * dayMs,
+  });
+  const [named, dropped, left, young, later] = [1, 2, 3, 4, 8].map((n) => toKey('a', n));
+  const earlier = [{ manifest: toPath(6), replaced_at: null, dropped: [dropped!] }];
+  const remote = { bucket: { sequence: 7, earlier }, text: '7', files: [{ key: named }] } as unknown as ReadManifest;
   const objects = [
-    createObject(key(1), 10),
-    createObject(key(2), 10),
-    createObject(key(3), 0.5),
+    ...[named!, dropped!, left!, later!, toPath(6), toPath(7), toPath(8), toPath(5)].map((path) =>
+      createObject(path, 10),
+    ),
+    createObject(young!, 0.5),
     createObject('data/ticks/date=2026-06-01/part-00.parquet', 10),
-    createObject('data/_delta_log/0.json', 10),
-    createObject('data/ticks/_delta_log/00000000000000000000.json', 10),
     createObject('data/ticks/_delta_log/00000000000000000010.checkpoint.parquet', 10),
+    createObject('manifests/notes.json', 10),
+    createObject('manifest.json', 10),
   ];
   const rules = { keepGenerations: 1, keepMs: dayMs };
-  expect(listCandidates(objects, new Set([key(1)]), nowMs, rules)).toEqual([key(2)]);
+  expect(listLeftovers(objects, remote, [], nowMs, rules)).toEqual([toPath(5), left]);
   // A clock of the server that was set back removes nothing.
-  expect(listCandidates(objects, new Set(), nowMs - 100 * dayMs, rules)).toEqual([]);
-});
-
-test('keeps the manifests that tables name, and reads those that are not held for their dataset', () => {
-  const [one, two, three] = ['manifests/000001-0123456789ab.json', 'manifests/000002-0123456789ab.json', 'manifests/x'];
-  const kept = { held: [two!, three!], expired: [one!, 'manifests/000000-0123456789ab.json'] };
-  const toMarker = (dataset: string, manifest: string) => manifest.replace('manifests/', `tables/${dataset}/`);
-  const tables = [toMarker('ticks', one!), toMarker('candles_1h', one!), toMarker('ticks', two!)];
-  const foreign = [
-    'tables/notes.json',
-    'tables/ticks/',
-    'tables/ticks/notes.json',
-    `tables/a/b/000001-0123456789ab.json`,
-  ];
-  expect(keepForTables(kept, [...foreign, ...tables])).toEqual({
-    expired: ['manifests/000000-0123456789ab.json'],
-    markers: [
-      { dataset: 'ticks', manifest: one },
-      { dataset: 'candles_1h', manifest: one },
-    ],
-  });
-  // A manifest that is gone cannot be read, and then nothing is removed.
-  const lost = toMarker('ticks', 'manifests/000009-0123456789ab.json');
-  expect(keepForTables(kept, [lost]).markers).toHaveLength(1);
-  expect(keepForTables(kept, [])).toEqual({ expired: kept.expired, markers: [] });
+  expect(listLeftovers(objects, remote, [], nowMs - 100 * dayMs, rules)).toEqual([]);
+  const marker = toPath(5).replace('manifests/', 'tables/ticks/');
+  expect(listLeftovers(objects, remote, [marker], nowMs, rules)).toEqual([]);
 });

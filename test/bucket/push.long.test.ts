@@ -25,7 +25,7 @@ describe('a push', needsObjectStorage(), () => {
     expect(proxy.seen.map(({ method }) => method)).toEqual(['GET']);
   });
 
-  test('a push of N changed files sends N + 3 writes and 3 reads', async () => {
+  test('a push of N changed files sends N + 3 writes and 2 reads', async () => {
     const { archive, prefix } = await pushed();
     const before = new Set(Object.values(hashesOf(archive)));
     await publishMore(archive, 1);
@@ -33,8 +33,8 @@ describe('a push', needsObjectStorage(), () => {
     const { proxy, store } = await proxied(prefix, {});
     const { uploaded, requests } = await pushNow(archive, store);
     expect(uploaded.files).toBeGreaterThanOrEqual(changed);
-    expect(requests).toMatchObject({ reads: 3, writes: uploaded.files + 3 });
-    expect(proxy.seen).toHaveLength(uploaded.files + 6);
+    expect(requests).toMatchObject({ reads: 2, writes: uploaded.files + 3 });
+    expect(proxy.seen).toHaveLength(uploaded.files + 5);
   });
 
   test('of pushes at once one wins each race, and all end with the last generation', async () => {
@@ -207,7 +207,9 @@ describe('a push', needsObjectStorage(), () => {
     const first = new Set(objectsOf(prefix, 'data'));
     await publishMore(archive, 1);
     await pushNow(archive, store);
-    const added = objectsOf(prefix, 'data').find((path) => !first.has(path))!;
+    const added = objectsOf(prefix, 'data')
+      .find((path) => !first.has(path))!
+      .replace('-r2', '-r1');
     // The same files in another prefix, where one of them is wrong already.
     const damaged = await open(newPrefix());
     const wrong = Buffer.from('wrong');

@@ -57,25 +57,28 @@ describe('the retention of a push', needsObjectStorage(), () => {
     for (const { key, sha256: hash } of held.files) expect(sha256((await store.get(key))!.bytes)).toBe(hash);
   });
 
-  test('removes nothing if a manifest that counts cannot be read, or the policy forbids it', async () => {
+  test('removes nothing if the policy forbids it, and what it left once it may', async () => {
     const { archive, prefix, store } = await unpushed();
     for (let n = 0; n < 3; n++) {
       await pushNow(archive, store, { retention: { keepGenerations: 30, keepMs: dayMs } });
       await publishMore(archive, 0, 0.6 + n / 100);
+      age(prefix, 30);
     }
-    age(prefix, 30);
     const data = objectsOf(prefix, 'data');
     const denied = await proxied(prefix, { answer: (one) => (one.method === 'POST' ? 403 : null) });
     const result = await pushNow(archive, denied.store, { retention });
     expect(result).toMatchObject({ outcome: 'pushed', removed: 0, warnings: [expect.stringContaining('policy')] });
-    age(prefix, 30);
-    await publishMore(archive, 0, 0.9);
-    const [newest] = objectsOf(prefix, 'manifests').reverse();
-    writeFileSync(join(folderOf(prefix), 'manifests', newest!), 'not json');
-    expect((await pushNow(archive, store, { retention })).warnings).toEqual([
-      expect.stringContaining('cannot be read'),
-    ]);
     expect(objectsOf(prefix, 'data')).toEqual(expect.arrayContaining(data));
+    await publishMore(archive, 0, 0.9);
+    // The manifests are not read for it.
+    for (const path of objectsOf(prefix, 'manifests'))
+      writeFileSync(join(folderOf(prefix), 'manifests', path), 'no json');
+    age(prefix, 30);
+    expect((await pushNow(archive, store, { retention })).removed).toBeGreaterThan(0);
+    const { files, bucket } = (await readRemoteManifest(store))!;
+    const held = [...files.map(({ key }) => key), ...bucket.earlier.flatMap(({ dropped }) => dropped)];
+    expect(objectsOf(prefix, 'data').map((path) => `data/${path}`)).toEqual(held.sort());
+    expect(objectsOf(prefix, 'manifests')).toHaveLength(2);
   });
 
   test('a removal is not retried, because its objects may be back by then; the next push lists them again', async () => {
@@ -128,28 +131,59 @@ describe('the retention of a push', needsObjectStorage(), () => {
     expect(replaced.length).toBeGreaterThan(0);
     for (const { key } of replaced) expect(present()).not.toContain(key);
 
-    // The objects of a manifest that is gone are unknown.
+    // Its sequence says enough, even if the manifest is gone.
     const lost = 'tables/ticks/000001-000000000000.json';
     await putMarker(lost);
-    expect(await pushOlder(0.6)).toMatchObject({ removed: 0, warnings: [expect.stringContaining('cannot be read')] });
-    await store.remove([lost, marker]);
+    await store.remove([marker]);
+    await pushOlder(0.6);
+    for (const { key } of named) expect(present()).toContain(key);
+    expect(present()).not.toContain(manifest);
+    await store.remove([lost]);
     await pushOlder(0.61);
     for (const path of [manifest, ...named.map(({ key }) => key)]) expect(present()).not.toContain(path);
   });
 
-  test('an old object that no manifest names is not used again, since a retention may be removing it', async () => {
+  test('what an interrupted push left is used by the next one, however old, as no other may remove it', async () => {
     const { archive, prefix, store } = await unpushed();
-    // An interrupted push left all objects.
+    const cut = async () => {
+      const answer = ({ method, path }: { method: string; path: string }) =>
+        method === 'PUT' && path.includes('manifests/') ? 403 : null;
+      const { store: broken } = await proxied(prefix, { answer });
+      await expect(pushNow(archive, broken, { retention })).rejects.toMatchObject({ exitCode: 3 });
+      age(prefix, 30);
+    };
+    for (const sequence of [1, 2]) {
+      const before = new Set(objectsOf(prefix, 'data'));
+      await cut();
+      const left = objectsOf(prefix, 'data').filter((path) => !before.has(path));
+      expect(left.length).toBeGreaterThan(3);
+      expect(await pushNow(archive, store, { retention })).toMatchObject({
+        reused: left.length,
+        uploaded: { files: 0 },
+      });
+      expect(await readGeneration(store)).toEqual(hashesOf(archive));
+      for (const path of left) expect(path).toContain(`-r${sequence}.parquet`);
+      await publishMore(archive, 0, 0.6);
+    }
+  });
+
+  test('what an interrupted push left is removed once another one took its sequence', async () => {
+    const { archive, prefix, store } = await pushed({ retention });
+    await publishMore(archive, 0, 0.6);
     const { store: cut } = await proxied(prefix, {
-      answer: ({ method, path }) => (method === 'PUT' && path.includes('manifests/') ? 403 : null),
+      answer: ({ method, path }) => (method === 'PUT' && path.includes('/manifest.json') ? 403 : null),
     });
-    await expect(pushNow(archive, cut)).rejects.toMatchObject({ exitCode: 3 });
-    const left = objectsOf(prefix, 'data');
-    expect(left.length).toBeGreaterThan(3);
-    age(prefix, 30);
-    expect(await pushNow(archive, store)).toMatchObject({ reused: 0, uploaded: { files: left.length } });
-    const { files } = (await readRemoteManifest(store))!;
-    for (const { key } of files) expect(key).toMatch(/-r1\.parquet$/);
+    await expect(pushNow(archive, cut, { retention })).rejects.toMatchObject({ exitCode: 3 });
+    const left = objectsOf(prefix);
+    for (const price of [0.7, 0.8, 0.9, 0.7]) {
+      await publishMore(archive, 0, price);
+      await pushNow(archive, store, { retention });
+      age(prefix, 30);
+    }
+    expect(left.filter((path) => path.includes('-r2') || path.includes('/000002-'))).not.toEqual([]);
+    const named = new Set((await readRemoteManifest(store))!.files.map(({ key }) => key));
+    const present = objectsOf(prefix).filter((path) => left.includes(path) && !named.has(path));
+    expect(present.filter((path) => /-r\d+\.parquet$|^manifests/.test(path))).toEqual([]);
     expect(await readGeneration(store)).toEqual(hashesOf(archive));
   });
 });

@@ -15,8 +15,8 @@ import { run } from './run-program.ts';
 /** How many pushes are killed; PUSH_KILLS=100 for a long run. */
 const kills = Number(process.env.PUSH_KILLS ?? 4);
 
-/** Requests of a push of one more day: reads of the manifest and the list, five uploads, two manifests, views.sql read and written. */
-const requestsPerPush = 11;
+/** Requests of a push of one more day: reads of the manifest and the list, five uploads, two manifests, and views.sql. */
+const requestsPerPush = 10;
 
 describe('push, pull and verify of a bucket, as processes', needsObjectStorage(), () => {
   const server = useBucketServer();
@@ -141,7 +141,7 @@ describe('push, pull and verify of a bucket, as processes', needsObjectStorage()
       let isKilled = false;
       let kill = (): void => {};
       const proxy = await startFaultProxy(server.endpoint, {
-        // Begins with the swap of manifest.json. 22 kills are one before and one after each request.
+        // Begins with the swap of manifest.json. 20 kills are one before and one after each request.
         choose: (index) =>
           index === (i * 3 + 8) % requestsPerPush ? (i % 2 === 0 ? 'killed after' : 'killed before') : null,
         kill: () => kill(),
