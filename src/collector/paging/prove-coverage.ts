@@ -377,11 +377,15 @@ const emptyPiecesMax = 4;
 function splitEmpties(context: ProofContext, empties: readonly EmptyResponse[]) {
   const supports = Map.groupBy(findSupports(context, empties), ({ symbol }) => symbol);
   return empties.flatMap(({ symbol, from, to, observedAt }) => {
-    const { before, after } = context.night.witness(symbol, { from, to });
+    const { before, after, earliest, latest } = context.night.witness(symbol, { from, to });
     const days = Math.min(before.days, after.days);
-    const window = { from, to: Math.min(to, computeCut(observedAt, context.settleMs)) };
+    const window = {
+      from: Math.max(from, earliest),
+      to: Math.min(to, latest, computeCut(observedAt, context.settleMs)),
+    };
     const { provenTo, firstSeen } = context.getSymbol(symbol);
-    if (days === 0 || !isLookDue(Math.max(Math.min(provenTo, from), firstSeen), observedAt)) return [];
+    if (days === 0 || isEmpty(window) || !isLookDue(Math.max(Math.min(provenTo, from), firstSeen), observedAt))
+      return [];
     const open = subtract([window], supports.get(symbol) ?? []);
     const pieces = splitWindow(window, days * dayMs).filter((piece) => intersect([piece], open).length > 0);
     return pieces.length === 1 ? [] : pieces.slice(-emptyPiecesMax).map((piece) => ({ symbol, ...piece }));
