@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BacktestPeer, benchBacktest, type Strategy } from './backtest.ts';
 import type { Bench } from './bench.ts';
+import { benchDeadSymbols } from './dead-symbols.ts';
 import { generatedPages } from './generated-pages.ts';
 import { type ImportGoals, importGoals, noGoal } from './goals.ts';
 import { benchGrowth } from './growth.ts';
@@ -53,6 +54,7 @@ export interface Sizes {
   readonly symbolsPaged: readonly number[];
   readonly rateSeconds: number;
   readonly daysGrown: readonly number[];
+  readonly symbolsDead: readonly number[];
   readonly serve: ServeOptions;
   /** Rounds of the benchmarks that take a quarter to half a minute a round, and of those that take longer. */
   readonly roundsSlow: number;
@@ -87,6 +89,7 @@ export const normalSizes: Sizes = {
   symbolsPaged: [60, 600],
   rateSeconds: 15,
   daysGrown: [10, 100, 1000],
+  symbolsDead: [1000, 100_000],
   serve: fullServe,
   roundsSlow: 3,
   roundsSlowest: 2,
@@ -95,6 +98,7 @@ export const normalSizes: Sizes = {
 /** An hour, and 20 GB on the disk. */
 export const fullSizes: Sizes = {
   ...normalSizes,
+  symbolsDead: [1000, 100_000, 1_000_000],
   pagesMemory: [1000, 10_000, 40_000],
   megabytesVerified: 2000,
   megabytesPushed: 2000,
@@ -130,6 +134,7 @@ export const quickSizes: Sizes = {
   symbolsPaged: [60],
   rateSeconds: 2,
   daysGrown: [10, 50],
+  symbolsDead: [100, 2000],
   serve: { requestsCold: 50, seconds: 0.3, secondsBefore: 0.3, ticksGenerated: 1e5 },
   roundsSlow: 1,
   roundsSlowest: 1,
@@ -210,6 +215,7 @@ export function createBenchmarks(sizes: Sizes, recording: string, folder: string
     { name: 'requests', run: async (bench) => [await benchRequests(slow(bench))] },
     { name: 'paging', run: async (bench) => [await benchPaging(slow(bench), sizes.symbolsPaged)] },
     { name: 'rate', run: async (bench) => [await benchRate(bench, sizes.rateSeconds)] },
+    { name: 'dead-symbols', run: async (bench) => [await benchDeadSymbols(slowest(bench), sizes.symbolsDead)] },
     { name: 'growth', run: async (bench) => [await benchGrowth(bench, sizes.daysGrown)] },
     { name: 'serve', run: async (bench) => [await benchServe(slow(bench), recording, sizes.serve)] },
     { name: 'start-up', run: async (bench) => [await benchStartUp(bench)] },

@@ -50,6 +50,8 @@ export const nightlyCpu = under(0.7, 'µs');
 export const lateTicks = atMost(1 / 8);
 /** Duration of a night at 1,000 days relative to 10 days. */
 export const growth = atMost(1.1);
+/** CPU time and peak memory at 1,000,000 dead symbols relative to 1,000: of a night and a poll, and of `status`. */
+export const deadSymbols = { run: atMost(1.5), status: atMost(2) } as const;
 
 /** M ticks/s of two threads on 50 M ticks. */
 export const backtests = {
