@@ -1,6 +1,6 @@
 import { intersect, type Window } from '../../base/window.ts';
 import { type SymbolPlan, toFetchPlans } from './plan.ts';
-import { type KnownPages, truncatedShare } from './server-behavior.ts';
+import { type KnownPages, splitToReach, truncatedShare } from './server-behavior.ts';
 
 /** A plan, and what is known of its symbol. */
 export interface PlanDensity {
@@ -18,6 +18,8 @@ interface ServerModel {
   readonly pageLimit: number;
   /** Whether every window is compared with narrower ones, because the server has left ticks out. */
   readonly omitsTicks: boolean;
+  /** Whether what answers do not reach is requested again in pieces. */
+  readonly hasPieces?: boolean;
   /** Whether each symbol's coverage is requested too. */
   readonly isMirror?: boolean;
 }
@@ -54,6 +56,9 @@ export function estimateRequests(
       const count = Math.floor(expected);
       carry = expected - count;
       requests += countRequests(model, count, options.knownTick !== null);
+      const reachMs = (model.hasPieces && model.known.reachMs) || Number.POSITIVE_INFINITY;
+      const pieces = splitToReach({ reachMs }, window).length;
+      if (pieces > 1) requests += pieces;
     }
     byPlan.push(requests);
   }

@@ -85,6 +85,7 @@ export function estimatePlans(
       known: readKnownPageCaps<KnownPages>(db, source),
       pageLimit: context.settings.poll.pageLimit,
       omitsTicks: readRecheckHistory(db, source).caughtAt !== null,
+      hasPieces: context.settings.poll.pieces,
       isMirror: context.settings.source.mirror,
     },
     run.context.clock.nowMs(),

@@ -48,6 +48,14 @@ describe('the estimated requests', () => {
     expect(checked!.requests).toBeGreaterThan(plain!.requests);
   });
 
+  test('have one more for each piece in which is requested again what answers do not reach', () => {
+    const known = { ...cap, reachMs: dayMs };
+    const [whole, pieces] = [false, true].map((hasPieces) =>
+      estimateRequests([windowOf(60)], { ...server, known, hasPieces }),
+    );
+    expect(pieces!.requests).toBe(whole!.requests + 14);
+  });
+
   test('have one more for each symbol of an oddslake that is mirrored', () => {
     const plans = [windowOf(60), windowOf(0)];
     const { requests, byPlan } = estimateRequests(plans, { ...server, isMirror: true });
