@@ -10,7 +10,7 @@ The retention of `oddslake push` keeps what tables name, by markers. A marker is
 the table may name the objects of manifests/NAME. A sync of one table has these steps:
 
 1. Create the marker of the current manifest.
-2. Read manifest.json again, and start again if it was replaced. A push that replaces it later lists the markers after that.
+2. Read manifest.json again, and start again if it was replaced. Later pushes list the markers before they remove its objects.
 3. Create the next commit in data/DATASET/_delta_log/, if nobody else has created it: the commit point.
 4. Remove the markers of earlier manifests. The table never goes back to one of them, because a commit that was planned on
    an earlier version of the table is refused.

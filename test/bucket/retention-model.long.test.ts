@@ -13,9 +13,9 @@ import { copyOf, pulled, useServer } from './use-server.ts';
 
 // Random histories of pushes, against a model that knows every generation that was the current one.
 
-/** Steps of the history; STEPS=400 for a long run. */
-const steps = Number(process.env.STEPS ?? 20);
-const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
+/** Steps of the history; PUSH_STEPS=400 for a long run. */
+const steps = Number(process.env.PUSH_STEPS ?? 20);
+const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 
 /** Random whole numbers below a bound. */
 function createDice(from: number): (sides: number) => number {
@@ -161,7 +161,7 @@ describe('any history of pushes', needsObjectStorage(), () => {
     expect(counts.pulled).toBeGreaterThan(0);
     // One lists, and the next one removes.
     expect(counts.surplus).toBeLessThanOrEqual(1 + Math.max(1, keepGenerations >> 1));
-    if (process.env.STEPS !== undefined) console.log(keepGenerations, model.history.length, counts);
+    if (process.env.PUSH_STEPS !== undefined) console.log(keepGenerations, model.history.length, counts);
   });
 
   test.each([4, 300])(
