@@ -64,7 +64,7 @@ ATTEMPTS_MAX = 10
 
 DELTA_TYPES = {
     **{"string": "string", "timestamp": "timestamp", "double": "double", "boolean": "boolean"},
-    **{"int32": "integer", "int64": "long"},
+    **{"int32": "integer", "int64": "long", "timestamp_us": "timestamp"},
     "strings": {"type": "array", "elementType": "string", "containsNull": False},
 }
 

@@ -95,7 +95,7 @@ function formatRows(rows: readonly StoredRow[], style: TerminalStyle): string {
 }
 
 /** Times are epoch ms in `t` and in columns that end in `_seen`. */
-const formatValue = (name: string, value: string | number | null): string =>
+const formatValue = (name: string, value: StoredRow[string]): string =>
   value === null
     ? ''
     : typeof value === 'number' && (name === 't' || name.endsWith('_seen'))

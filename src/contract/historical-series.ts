@@ -5,6 +5,12 @@ import { BookLevel } from './service.ts';
 
 /* Responses of the historical routes with order books, quotes, trades and conflicts. */
 
+const Us = (description: string) => nullable(Type.Integer(), `${description}, epoch microseconds UTC; null: unknown.`);
+const times = {
+  event_at: Us("The venue's time, as precise as stated"),
+  received_at: Us('When the recorder received it'),
+};
+
 const Levels = (description: string) => Type.Array(BookLevel, { description });
 
 export const HistoricalOrderbooksResponse = titled('HistoricalOrderBooksResponse', {
@@ -32,6 +38,7 @@ export const HistoricalQuotesResponse = titled('HistoricalQuotesResponse', {
       ask: nullable(Type.Number(), 'Lowest price at which somebody offers to sell; null: nobody does.'),
       bid_size: nullable(Type.Number(), 'Quantity offered at the bid, in units of the venue; null: unknown.'),
       ask_size: nullable(Type.Number(), 'Quantity offered at the ask, in units of the venue; null: unknown.'),
+      ...times,
     }),
     { description: 'Published quotes, sorted by symbol and t.' },
   ),
@@ -59,6 +66,7 @@ export const HistoricalTradesResponse = titled('HistoricalTradesResponse', {
       }),
       price_text: nullable(Type.String(), 'The price as it arrived, if price is not exact; null: price is exact.'),
       size_text: nullable(Type.String(), 'The size as it arrived, if size is not exact; null: size is exact.'),
+      ...times,
     }),
     {
       description:

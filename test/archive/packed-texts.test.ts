@@ -30,9 +30,20 @@ const anyTexts = fc
     ),
   );
 
-test('texts are the same after packing', () => {
+/** No times, or two columns of them, of which some are unknown. */
+const drawTimes = (rows: number, salt: number): Float64Array[] | undefined =>
+  salt === 0
+    ? undefined
+    : [1, 2].map((c) =>
+        Float64Array.from({ length: rows }, (_, i) => ((i + c) % salt === 0 ? c * 1e15 + i : Number.NaN)),
+      );
+
+test('texts and finer times are the same after packing', () => {
   checkProperty([anyTexts], 200, ([rows, texts]) => {
-    expect(unpackTexts(packTexts(texts.map(encodeTexts)), rows).map(listTexts)).toEqual(texts);
+    const times = drawTimes(rows, texts.length % 3);
+    const unpacked = unpackTexts(packTexts({ texts: texts.map(encodeTexts), times }), rows);
+    expect(unpacked.texts.map(listTexts)).toEqual(texts);
+    expect(unpacked.times).toEqual(times);
   });
 });
 
@@ -48,7 +59,12 @@ test('rows with texts are the same after a scratch file, wherever they are in it
     const file = openSpillFile(join(scratchFolder(), 'rows'));
     const written = drawn.map(([rows, texts], i): SeriesRows => {
       const numbers = (salt: number): Float64Array => Float64Array.from({ length: rows }, (_, row) => row * salt + i);
-      return { t: numbers(1), values: [numbers(2), numbers(0.1)], texts: texts.map(encodeTexts) };
+      return {
+        t: numbers(1),
+        values: [numbers(2), numbers(0.1)],
+        texts: texts.map(encodeTexts),
+        times: drawTimes(rows, i % 3),
+      };
     });
     const spilled = written.map((rows) => file.append(rows));
     file.close();

@@ -72,11 +72,11 @@ test('a pinned generation keeps its quotes while another one is published', asyn
   const pin = pinGeneration(archive, ['quotes', 'quote_conflicts'], 'test');
   await publishConflict(archive);
   const rows = pin.listPaths('quotes').flatMap((path) => decodeRows(datasets.quotes.columns, readFileSync(path)));
-  expect(rows).toContainEqual(['AAA', day0, 0.25, 0.5, 10, 10]);
+  expect(rows).toContainEqual(['AAA', day0, 0.25, 0.5, 10, 10, null, null]);
   const conflicts = pin.listPaths('quote_conflicts').map((path) => readFileSync(path));
   expect(conflicts.map((bytes) => decodeRows(datasets.quote_conflicts.columns, bytes))).toEqual([[]]);
   pin.release();
-  expect(publishedRows(archive.layout.root, 'quotes')).toContainEqual(['AAA', day0, 0.375, 0.5, 10, 10]);
+  expect(publishedRows(archive.layout.root, 'quotes')).toContainEqual(['AAA', day0, 0.375, 0.5, 10, 10, null, null]);
 });
 
 test('changes list the files of quotes and their conflicts, and only those of later generations', async () => {

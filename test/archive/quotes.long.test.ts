@@ -60,7 +60,7 @@ describe('publishing quotes', () => {
       ['B', day0, 0.5, 0.6, null, 0],
       ['A', day0 + dayMs, null, null, null, null],
     ]);
-    expect(publishedRows(root, 'quotes')).toEqual(publishedQuotes(root));
+    expect(publishedRows(root, 'quotes').map((row) => row.slice(0, 6))).toEqual(publishedQuotes(root));
     expect(
       manifest.datasets.quotes.files.map(({ path, date, rows, t_min, t_max, symbols }) => [
         path,

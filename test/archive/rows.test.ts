@@ -28,6 +28,7 @@ const time = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2100, 0) });
 const values: Record<ColumnType, fc.Arbitrary<CellValue>> = {
   string: text,
   timestamp: time,
+  timestamp_us: fc.integer({ min: 1000 * Date.UTC(2000, 0), max: 1000 * Date.UTC(2100, 0) }),
   double: fc.double({ noNaN: true }),
   int32: fc.integer(),
   int64: fc.maxSafeInteger(),
@@ -51,6 +52,7 @@ describe('every dataset', () => {
     const types = {
       string: 'VARCHAR',
       timestamp: 'TIMESTAMP WITH TIME ZONE',
+      timestamp_us: 'TIMESTAMP WITH TIME ZONE',
       double: 'DOUBLE',
       int32: 'INTEGER',
       int64: 'BIGINT',

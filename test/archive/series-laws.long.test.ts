@@ -51,6 +51,14 @@ const anySeen = {
   rank: fc.constantFrom(...Object.values(precedenceRanks)),
 };
 
+/** Finer times, some of which are unknown: several files have others of one key. */
+const withTimes = (record: SeriesRecord): SeriesRecord => {
+  const { rows, observedAt } = record;
+  const draw = (c: number) =>
+    rows.t.map((t, i) => ((i + c) % 3 === 0 ? Number.NaN : 1000 * t + ((observedAt + i + c) % 7)));
+  return { ...record, rows: { ...rows, times: [draw(0), draw(1)] } };
+};
+
 /** Quotes around two midnights, with numbers that repeat and differ. Covers just their moments. */
 const anyQuotes = fc
   .record({
@@ -63,7 +71,7 @@ const anyQuotes = fc
   .map(({ symbol, rows, seen, rank }) => {
     const quotes = rows.map(([at, ...rest]): Quote => [day0 + dayMs + at * hourMs, ...rest]);
     const windows = quotes.map(([t]) => ({ from: t, to: t + 1 }));
-    return quoteAnswer(symbol, quotes, { observedAt: now + seen, rank, windows });
+    return withTimes(quoteAnswer(symbol, quotes, { observedAt: now + seen, rank, windows }));
   });
 
 /**
@@ -95,7 +103,7 @@ const anyTrades = fc
       return trade(day + 10 * (number % 3), `${number}`, (number % 5) / 5, 1 + number);
     });
     const windows = trades.map(({ t }) => ({ from: t, to: t + 1 }));
-    return tradeAnswer(symbol, trades, { observedAt: now + seen, rank, windows });
+    return withTimes(tradeAnswer(symbol, trades, { observedAt: now + seen, rank, windows }));
   });
 
 const anyTicks = fc

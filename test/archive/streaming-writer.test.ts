@@ -24,6 +24,7 @@ async function* chunked(columns: readonly Column[], rows: readonly (readonly Cel
 const values: Record<Column['type'], fc.Arbitrary<CellValue>> = {
   string: fc.string({ unit: 'grapheme', maxLength: 9 }),
   timestamp: fc.integer({ min: -1e12, max: 4.1e12 }),
+  timestamp_us: fc.integer({ min: 0, max: 4.1e15 }),
   double: fc.double(),
   int32: fc.integer(),
   int64: fc.maxSafeInteger(),

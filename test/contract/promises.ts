@@ -193,6 +193,7 @@ export const summaryFields = [
 const time = 'Timestamp<MILLISECOND, UTC>';
 const text = 'Utf8';
 const number = 'Float64';
+const seriesTimes = { event_at: '?Timestamp<MICROSECOND, UTC>', received_at: '?Timestamp<MICROSECOND, UTC>' };
 const candle = {
   symbol: text,
   t: time,
@@ -286,6 +287,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     ask: `?${number}`,
     bid_size: `?${number}`,
     ask_size: `?${number}`,
+    ...seriesTimes,
   },
   trades: {
     symbol: text,
@@ -299,6 +301,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
     seq: 'Int32',
     price_text: `?${text}`,
     size_text: `?${text}`,
+    ...seriesTimes,
   },
   trade_conflicts: {
     symbol: text,

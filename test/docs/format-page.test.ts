@@ -53,6 +53,7 @@ const sections = new Map(
 const typeNames: Record<Column['type'], string> = {
   string: 'string',
   timestamp: 'timestamp',
+  timestamp_us: 'timestamp_us',
   double: 'double',
   int32: 'int32',
   int64: 'int64',

@@ -90,11 +90,18 @@ def odd_quotes() -> list[Quote]:
     ]
 
 
+def finer_times(i: int, t: int) -> dict[str, int]:
+    """The venue's time and the recorder's, or one of them, or none."""
+    names = ("event_at", "received_at")
+    return {name: 1000 * t + 123_456 * n + i for n, name in enumerate(names) if i % 4 != n + 1 and i % 4 != 3}
+
+
 def import_quotes(root: Path, name: str, quotes: list[Quote], written: float, *flags: str) -> None:
     """Imports quotes from a file that was written at that time, in seconds."""
     names = ("symbol", "t", "bid", "ask", "bid_size", "ask_size")
     file = root.parent / name
-    file.write_text("".join(json.dumps(dict(zip(names, quote))) + "\n" for quote in quotes))
+    rows = [dict(zip(names, quote)) | finer_times(i, quote[1]) for i, quote in enumerate(quotes)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     os.utime(file, (written, written))
     oddslake("import", str(file), "--dataset", "quotes", "--output", str(root), "--no-progress", *flags)
 
@@ -134,7 +141,10 @@ def seq_of(trades: list[Trade]) -> dict[tuple[str, str], int]:
 def import_trades(root: Path, name: str, trades: list[Trade], written: float, *flags: str) -> None:
     """Imports trades from a file that was written at that time, in seconds."""
     names = ("symbol", "t", "trade_id", "price", "size", "aggressor", "block", "tx_hash")
-    rows = [dict(zip(names, one)) | {"price": one[8] or one[3], "size": one[9] or one[4]} for one in trades]
+    rows = [
+        dict(zip(names, one)) | {"price": one[8] or one[3], "size": one[9] or one[4]} | finer_times(i, one[1])
+        for i, one in enumerate(trades)
+    ]
     file = root.parent / name
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     os.utime(file, (written, written))

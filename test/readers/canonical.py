@@ -7,6 +7,7 @@ from contract import DATASETS, Dataset
 ARROW = {
     "string": pa.string(),
     "timestamp": pa.int64(),
+    "timestamp_us": pa.int64(),
     "double": pa.float64(),
     "int32": pa.int64(),
     "int64": pa.int64(),
@@ -17,21 +18,21 @@ ARROW = {
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
-def milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Converts times of any unit to milliseconds since 1970, without loss. Rejects times without a zone."""
+def since_1970(column: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
+    """Converts times of any unit to this one, without loss. Rejects times without a zone."""
     if column.type.tz is None:
         raise TypeError(f"a time without a zone: {column.type}")
-    return column.cast(pa.timestamp("ms", "UTC"), safe=True).cast(pa.int64())
+    return column.cast(pa.timestamp(unit, "UTC"), safe=True).cast(pa.int64())
 
 
-def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def plain(column: pa.ChunkedArray, unit: str = "us") -> pa.ChunkedArray:
     """Removes tool-specific types from a column: dictionaries, large strings, time units."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column))])  # tools give different types to it
     if pa.types.is_timestamp(column.type):
-        return milliseconds(column)
+        return since_1970(column, unit)
     if pa.types.is_date(column.type):
         return column.cast(pa.string())
     if pa.types.is_integer(column.type):
@@ -55,7 +56,7 @@ def canonical(table: pa.Table, dataset: str) -> pa.Table:
     schema = DATASETS[dataset]
     columns = {}
     for name, kind, may_be_null in schema.columns:
-        column = plain(table[name])
+        column = plain(table[name], "ms" if kind == "timestamp" else "us")
         if kind.startswith("int") and may_be_null and pa.types.is_floating(column.type):
             # pandas stores integers with nulls as doubles, with NaN for null.
             column = without_nan(column, None)

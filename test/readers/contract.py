@@ -65,11 +65,14 @@ DATASETS = {
         *("symbol t side level", "t", "t"),
     ),
     "quotes": dataset(
-        "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?", "symbol t", "t", "t"
+        "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?"
+        " event_at:timestamp_us? received_at:timestamp_us?",
+        *("symbol t", "t", "t"),
     ),
     "trades": dataset(
         "symbol:string t:timestamp trade_id:string price:double size:double aggressor:string? block:boolean?"
-        " tx_hash:string? seq:int32 price_text:string? size_text:string?",
+        " tx_hash:string? seq:int32 price_text:string? size_text:string?"
+        " event_at:timestamp_us? received_at:timestamp_us?",
         *("symbol trade_id", "t", "t"),
         sorted_by="symbol t seq",
     ),

@@ -31,6 +31,7 @@ DAY_STATES = ("complete", "provisional", "complete_with_exceptions", "incomplete
 TYPES = {
     "string": pa.string(),
     "timestamp": pa.timestamp("ms", "UTC"),
+    "timestamp_us": pa.timestamp("us", "UTC"),
     "double": pa.float64(),
     "int32": pa.int32(),
     "int64": pa.int64(),
@@ -53,9 +54,11 @@ COLUMNS = {
     " outcome_source:string? event:string? exclusive:boolean? strike_low:double? strike_high:double?"
     " expected_end:timestamp? rules:string? rules_sha256:string? fee_schedule:string? tick_size:double?",
     "orderbooks": "symbol:string t:timestamp side:string level:int32 price:double quantity:double",
-    "quotes": "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?",
+    "quotes": "symbol:string t:timestamp bid:double? ask:double? bid_size:double? ask_size:double?"
+    " event_at:timestamp_us? received_at:timestamp_us?",
     "trades": "symbol:string t:timestamp trade_id:string price:double size:double aggressor:string? block:boolean?"
-    " tx_hash:string? seq:int32 price_text:string? size_text:string?",
+    " tx_hash:string? seq:int32 price_text:string? size_text:string?"
+    " event_at:timestamp_us? received_at:timestamp_us?",
     "candles_1h": CANDLES,
     "candles_1d": CANDLES,
     "coverage": "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp"

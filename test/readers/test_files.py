@@ -15,6 +15,7 @@ pytestmark = pytest.mark.parametrize("dataset", DATASETS)
 WORDS = {
     pa.string(): "string",
     pa.timestamp("ms", "UTC"): "timestamp",
+    pa.timestamp("us", "UTC"): "timestamp_us",
     pa.float64(): "double",
     pa.int32(): "int32",
     pa.int64(): "int64",
@@ -34,14 +35,15 @@ def test_files_have_the_columns_and_types_of_the_contract(archive, dataset):
         assert found == [(name, kind) for name, kind, _ in DATASETS[dataset].columns], file["path"]
 
 
-def test_times_are_utc_milliseconds_in_the_file_itself(archive, dataset):
+def test_times_are_utc_in_their_unit_in_the_file_itself(archive, dataset):
     for file in archive.files(dataset):
         schema = pq.ParquetFile(archive.root / file["path"]).schema
         logical = {schema.column(i).path: str(schema.column(i).logical_type) for i in range(len(schema))}
         for name, kind, _ in DATASETS[dataset].columns:
-            if kind == "timestamp":
+            if kind.startswith("timestamp"):
+                unit = "microseconds" if kind == "timestamp_us" else "milliseconds"
                 assert "isAdjustedToUTC=true" in logical[name], (file["path"], name, logical)
-                assert "timeUnit=milliseconds" in logical[name], (file["path"], name, logical)
+                assert f"timeUnit={unit}" in logical[name], (file["path"], name, logical)
 
 
 def test_files_match_the_manifest_byte_for_byte(archive, dataset):

@@ -87,10 +87,10 @@ test('a missing number of a quote is empty in CSV, null in JSON lines, and null 
   const { ask } = await serving(await lake());
   const body = async (format: string) =>
     Buffer.from(await (await ask(`${base}/quotes?symbol=AAA&to=${day0 + dayMs}&format=${format}`)).arrayBuffer());
-  expect((await body('csv')).toString()).toBe(`symbol,t,bid,ask,bid_size,ask_size
-AAA,2026-06-01T00:00:00.000Z,0.4,0.5,7.5,7.5
-AAA,2026-06-01T00:01:00.000Z,0.25,,,
-AAA,2026-06-01T05:00:00.000Z,,0.75,,
+  expect((await body('csv')).toString()).toBe(`symbol,t,bid,ask,bid_size,ask_size,event_at,received_at
+AAA,2026-06-01T00:00:00.000Z,0.4,0.5,7.5,7.5,,
+AAA,2026-06-01T00:01:00.000Z,0.25,,,,,
+AAA,2026-06-01T05:00:00.000Z,,0.75,,,,
 `);
   const lines = (await body('ndjson')).toString().trimEnd().split('\n');
   expect(JSON.parse(lines[2]!)).toEqual({
@@ -100,11 +100,13 @@ AAA,2026-06-01T05:00:00.000Z,,0.75,,
     ask: 0.75,
     bid_size: null,
     ask_size: null,
+    event_at: null,
+    received_at: null,
   });
   const rows = [
-    ['AAA', day0, 0.4, 0.5, 7.5, 7.5],
-    ['AAA', day0 + 60_000, 0.25, null, null, null],
-    ['AAA', day0 + 5 * hourMs, null, 0.75, null, null],
+    ['AAA', day0, 0.4, 0.5, 7.5, 7.5, null, null],
+    ['AAA', day0 + 60_000, 0.25, null, null, null, null, null],
+    ['AAA', day0 + 5 * hourMs, null, 0.75, null, null, null, null],
   ];
   expect(rowsOf('quotes', await body('parquet'))).toEqual(rows);
   expect(arrowRows(await body('arrow'))).toEqual(rows);

@@ -213,7 +213,9 @@ test('returns complete order book snapshots with best levels first, including em
 
 test('returns quotes sorted by symbol and time, with null for a missing side or size', async () => {
   const { json } = await serving(await lake());
-  const all = quoted.flatMap((symbol) => [0, 1, 2].flatMap((day) => quotesOf(symbol, day)));
+  const all = quoted
+    .flatMap((symbol) => [0, 1, 2].flatMap((day) => quotesOf(symbol, day)))
+    .map((one) => ({ ...one, event_at: null, received_at: null }));
   expect(all.filter(({ bid, ask_size: size }) => bid === null || size === null)).toHaveLength(18);
   const [from, to] = [day0 + 60_000, day0 + 2 * dayMs + 2];
   const inWindow = all.filter(({ t }) => t >= from && t < to);

@@ -41,6 +41,8 @@ interface Key {
 
 interface Trade extends Key {
   readonly seq: number;
+  readonly event_at: number | null;
+  readonly received_at: number | null;
 }
 
 /** The millisecond with many trades. */
@@ -74,7 +76,7 @@ const facts = (i: number) => ({
   tx_hash: i % 4 === 0 ? `0x${i}` : null,
 });
 
-const input: readonly object[] = [
+const input: readonly { readonly t: number }[] = [
   ...ids.map((id, i) => ({ symbol: 'AAA', t: crowded, trade_id: id, ...facts(i) })),
   // Without an identifier, two of them equal.
   ...[0, 1, 1].map((i) => ({ symbol: 'AAA', t: crowded, ...facts(i) })),
@@ -90,7 +92,14 @@ const input: readonly object[] = [
   ),
 ];
 
-async function importTrades(root: string, rows: readonly object[], ...flags: string[]): Promise<void> {
+/** Finer times of a trade: of every third one both are unknown. */
+const timesOf = ({ t }: { readonly t: number }, i: number) => ({
+  event_at: i % 3 === 0 ? null : 1000 * t + i,
+  received_at: i % 3 < 2 ? null : 1000 * t + 250_000 + i,
+});
+
+async function importTrades(root: string, given: readonly { readonly t: number }[], ...flags: string[]): Promise<void> {
+  const rows = given.map((row, i) => ({ ...row, ...timesOf(row, i) }));
   const lines = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
   const file = put(`${root}-input`, 'trades.ndjson', lines);
   try {
@@ -115,7 +124,8 @@ const names = 'trade_id, price, size, aggressor, block, tx_hash, seq, price_text
 
 /** The published trades as DuckDB reads them, in the order of the dataset. */
 async function readTrades({ layout }: Archive): Promise<Trade[]> {
-  const sql = `SELECT symbol, epoch_ms(t) AS t, ${names} FROM trades ORDER BY symbol, t, seq`;
+  const times = ['event_at', 'received_at'].map((name) => `epoch_us(${name})::DOUBLE AS ${name}`).join();
+  const sql = `SELECT symbol, epoch_ms(t) AS t, ${names}, ${times} FROM trades ORDER BY symbol, t, seq`;
   const { stdout } = await expectDone(run(['sql', sql, '--format', 'json', '--output', layout.root]));
   return JSON.parse(stdout) as Trade[];
 }
@@ -140,7 +150,7 @@ test('returns trades sorted by symbol, time and identifier, on pages of any size
   expect(all.filter(({ t, symbol }) => t === crowded && symbol === 'AAA').map(({ seq }) => seq)).toEqual(
     Array.from({ length: ids.length + 3 }, (_, i) => i),
   );
-  for (const name of ['aggressor', 'block', 'tx_hash', 'price_text', 'size_text'] as const)
+  for (const name of ['aggressor', 'block', 'tx_hash', 'price_text', 'size_text', 'event_at', 'received_at'] as const)
     expect(new Set(all.map((row) => (row as unknown as Record<string, unknown>)[name] === null)).size, name).toBe(2);
 
   const { json } = await serving(archive);
@@ -203,7 +213,18 @@ test('files have the trades as DuckDB reads them, with nothing for a missing fac
   const all = await readTrades(archive);
   const { ask } = await serving(archive);
   const body = async (query: string) => Buffer.from(await (await ask(`${base}?${query}`)).arrayBuffer());
-  const texts = all.map(({ t, ...trade }) => ({ ...trade, t: new Date(t).toISOString() }));
+  const toIso = (us: number | null): string | null =>
+    us === null
+      ? null
+      : new Date(us / 1000)
+          .toISOString()
+          .replace('Z', us % 1000 === 0 ? 'Z' : `${String(us % 1000).padStart(3, '0')}Z`);
+  const texts = all.map(({ t, event_at, received_at, ...trade }) => ({
+    ...trade,
+    t: new Date(t).toISOString(),
+    event_at: toIso(event_at),
+    received_at: toIso(received_at),
+  }));
   const lines = (await body('format=ndjson')).toString().trimEnd().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toEqual(texts);
   const rows = all.map((trade) =>
@@ -214,9 +235,9 @@ test('files have the trades as DuckDB reads them, with nothing for a missing fac
   expect(decodeRows(datasets.trades.columns, await body(`format=parquet&${cut}`))).toEqual(rows.slice(0, 20));
   expect(
     (await body(`format=csv&to=${crowded + dayMs}${symbolQuery('🚀')}`)).toString(),
-  ).toBe(`symbol,t,${names.replaceAll(', ', ',')}
-🚀,2026-06-01T01:00:00.000Z,b,0.12345678901234568,3,buy,true,0x0,0,0.12345678901234567890,3.00000000000000000001
-🚀,2026-06-01T01:00:00.000Z,é,0.03,2.5,sell,false,,1,,
+  ).toBe(`symbol,t,${names.replaceAll(', ', ',')},event_at,received_at
+🚀,2026-06-01T01:00:00.000Z,b,0.12345678901234568,3,buy,true,0x0,0,0.12345678901234567890,3.00000000000000000001,,
+🚀,2026-06-01T01:00:00.000Z,é,0.03,2.5,sell,false,,1,,,2026-06-01T01:00:00.000023Z,2026-06-01T01:00:00.250023Z
 `);
 });
 

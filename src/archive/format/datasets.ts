@@ -1,12 +1,24 @@
-/** Parquet types in the archive. `timestamp` is milliseconds, UTC; `strings` is a list of strings. */
-export type ColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
+/** Parquet types in the archive. `timestamp` is milliseconds and `timestamp_us` microseconds, UTC; `strings` is a list of strings. */
+export type ColumnType = 'string' | 'timestamp' | 'timestamp_us' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
+
+/** The types in DuckDB's SQL. */
+export const sqlTypes: Readonly<Record<ColumnType, string>> = {
+  string: 'VARCHAR',
+  timestamp: 'TIMESTAMPTZ',
+  timestamp_us: 'TIMESTAMPTZ',
+  double: 'DOUBLE',
+  int32: 'INTEGER',
+  int64: 'BIGINT',
+  boolean: 'BOOLEAN',
+  strings: 'VARCHAR[]',
+};
 
 export interface Column {
   readonly name: string;
   readonly type: ColumnType;
   readonly nullable: boolean;
   readonly meaning: string;
-  /** The unit of a number; default: none. The unit of a timestamp is the millisecond. */
+  /** The unit of a number; default: none. That of a time is part of its type. */
   readonly unit?: string;
 }
 
@@ -113,6 +125,12 @@ const tradeTexts = [
   optional('size_text', 'string', 'the size as it arrived, if a double cannot hold it'),
 ];
 
+/** Finer times of a row of a series, which are not compared: rows of one key share them (`merge-series.ts`). */
+const seriesTimes = [
+  optional('event_at', 'timestamp_us', "the venue's time, as precise as stated; of several, the latest"),
+  optional('received_at', 'timestamp_us', 'when the recorder received it; of several times, the earliest'),
+];
+
 /** What most datasets have in common: rows that were collected, one per symbol and time. */
 const perSymbolAndTime = {
   key: ['symbol', 't'],
@@ -133,15 +151,6 @@ const droppedRows = {
   hasCoverage: false,
 } as const;
 
-/** The columns of candles from quotes and trades, null where there are none. */
-const defineCandleSeriesColumns = (interval: string): Column[] => [
-  optional('bid', 'double', `bid of the UTC day's last quote before the end of the ${interval}`, fraction),
-  optional('ask', 'double', `ask of the UTC day's last quote before the end of the ${interval}`, fraction),
-  optional('volume', 'double', `sum of the sizes of the trades in the ${interval}`, 'as defined by the venue'),
-  optional('trades', 'int32', `trades in the ${interval}`, 'trades'),
-  optional('vwap', 'double', `mean price of the trades in the ${interval}, weighted by their sizes`, fraction),
-];
-
 const defineCandles = (interval: string) =>
   ({
     description: `open, high, low and close of each ${interval} with ticks`,
@@ -154,7 +163,12 @@ const defineCandles = (interval: string) =>
       column('close', 'double', 'last price', fraction),
       column('ticks', 'int32', `ticks in the ${interval}, at least 1`, 'ticks'),
       column('covered', 'double', `covered share of the ${interval}`, '0 to 1'),
-      ...defineCandleSeriesColumns(interval),
+      // Of quotes and trades; null without them.
+      optional('bid', 'double', `bid of the UTC day's last quote before the end of the ${interval}`, fraction),
+      optional('ask', 'double', `ask of the UTC day's last quote before the end of the ${interval}`, fraction),
+      optional('volume', 'double', `sum of the sizes of the trades in the ${interval}`, 'as defined by the venue'),
+      optional('trades', 'int32', `trades in the ${interval}`, 'trades'),
+      optional('vwap', 'double', `mean price of the trades in the ${interval}, weighted by their sizes`, fraction),
     ],
     ...perSymbolAndTime,
     source: 'derived',
@@ -273,6 +287,7 @@ export const datasets = {
       column('symbol', 'string', 'market ticker at its venue'),
       column('t', 'timestamp', 'time of the quote'),
       ...quoteNumbers,
+      ...seriesTimes,
     ],
     ...perSymbolAndTime,
   },
@@ -284,6 +299,7 @@ export const datasets = {
       ...tradeFacts,
       column('seq', 'int32', 'from 0, among the trades of the same symbol and t', 'trades'),
       ...tradeTexts,
+      ...seriesTimes,
     ],
     ...perSymbolAndTime,
     key: ['symbol', 'trade_id'],

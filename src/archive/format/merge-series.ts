@@ -11,6 +11,7 @@ import {
 } from './precedence.ts';
 import {
   compareRowIds,
+  createUnknown,
   pickSeriesRows,
   type SeriesChunk,
   type SeriesColumns,
@@ -30,8 +31,8 @@ export interface MergedSeries extends Omit<MergedPart, 'columns' | 'conflicts'> 
 
 /**
  * Merges new chunks into a series by the rule for ticks (`merge.ts`): of the rows of one key, the one with the greatest
- * (rank, time of observation, numbers and texts) is kept. Pure: the result does not depend on the order and grouping of the
- * observations.
+ * (rank, time of observation, numbers and texts) is kept, with the finer times of all of them: see `shareTimes`. Pure: the result
+ * does not depend on the order and grouping of the observations.
  */
 export const mergeSeries = (
   dataset: SeriesDataset,
@@ -43,12 +44,11 @@ export const mergeSeries = (
 /** Merges rows of which one is kept for each symbol and time, as ticks whose value is the index of the row. */
 function mergeRowsByTime(old: SeriesColumns, chunks: readonly SeriesChunk[], known: KnownPrecedence): MergedSeries {
   const all = joinRows(old, chunks);
-  let next = old.t.length;
-  const indexed = chunks.map(({ symbol, runId, rank, observedAt, t }) => {
-    const p = createRowIndexes(next, t.length);
-    next += t.length;
-    return { symbol, runId, rank, observedAt, t, p };
-  });
+  const bySymbol = groupChunks(old.t.length, chunks);
+  const indexed = [...bySymbol.values()]
+    .flat()
+    .map(({ chunk, first }) => ({ ...chunk, p: createRowIndexes(first, chunk.t.length) }));
+  const hasNewTimes = shareTimesByTime(all, old, bySymbol);
   const { columns, conflicts, ...merged }: MergedPart = mergePart(
     { symbols: old.symbols, offsets: old.offsets, t: old.t, p: createRowIndexes(0, old.t.length) },
     indexed,
@@ -59,11 +59,67 @@ function mergeRowsByTime(old: SeriesColumns, chunks: readonly SeriesChunk[], kno
   const { symbols, offsets, p: kept } = columns;
   return {
     ...merged,
+    isChanged: merged.isChanged || hasNewTimes,
     columns: { symbols, offsets, ...pickSeriesRows(all, kept) },
     conflicts: dropRepeatedConflicts(
       conflicts.map(({ symbol, seenAt, dropped }) => toSeriesConflict(all, dropped, symbol, seenAt)),
     ),
   };
+}
+
+/**
+ * Gives all rows of one key, in place, the finer times that are kept of it: the latest `event_at`, which of one time in several
+ * precisions is the finest, and the earliest `received_at`, when the first recorder had it. Unknown times lose to known ones. As
+ * these are a maximum and a minimum over all observations of the key, whichever row is kept, their order does not matter.
+ * @param numbers the number of the key of each of `rows`
+ * @param held rows before this one are published
+ * @returns whether a published row got another time
+ */
+function shareTimes(
+  { times = [] }: SeriesRows,
+  rows: ArrayLike<number>,
+  numbers: ArrayLike<number>,
+  held: number,
+): boolean {
+  let isChanged = false;
+  for (const [c, column] of times.entries()) {
+    const shared = createUnknown(rows.length);
+    for (let i = 0; i < rows.length; i++) {
+      const [time, best] = [column[rows[i]!]!, shared[numbers[i]!]!];
+      if (Number.isNaN(best) || (c === 0 ? time > best : time < best)) shared[numbers[i]!] = time;
+    }
+    for (let i = 0; i < rows.length; i++) {
+      const time = shared[numbers[i]!]!;
+      isChanged ||= rows[i]! < held && !Object.is(column[rows[i]!], time);
+      column[rows[i]!] = time;
+    }
+  }
+  return isChanged;
+}
+
+/** Shares the finer times of rows of one symbol and time. Of the rows that a chunk has of one time, only the last one counts. */
+function shareTimesByTime(
+  all: SeriesRows,
+  old: SeriesColumns,
+  bySymbol: ReadonlyMap<string, readonly IndexedChunk[]>,
+): boolean {
+  let isChanged = false;
+  const oldIndex = new Map(old.symbols.map((symbol, i) => [symbol, i]));
+  for (const [symbol, fresh] of all.times === undefined ? [] : bySymbol) {
+    const i = oldIndex.get(symbol);
+    const ranges = fresh.map(({ chunk, first }) => [first, first + chunk.t.length] as const);
+    if (i !== undefined) ranges.push([old.offsets[i]!, old.offsets[i + 1]!]);
+    const rows = ranges.flatMap(([from, to]) =>
+      Array.from({ length: to - from }, (_, k) => from + k).filter(
+        (row) => row + 1 === to || all.t[row + 1] !== all.t[row],
+      ),
+    );
+    const keys = new Map<number, number>();
+    for (const row of rows) if (!keys.has(all.t[row]!)) keys.set(all.t[row]!, keys.size);
+    const numbers = rows.map((row) => keys.get(all.t[row]!)!);
+    isChanged = shareTimes(all, rows, numbers, old.t.length) || isChanged;
+  }
+  return isChanged;
 }
 
 function createRowIndexes(first: number, length: number): Float64Array {
@@ -166,7 +222,10 @@ function mergeSymbol(merge: SymbolMerge): MergedSymbol {
   for (let row = from; row < to; row++) rows[at++] = row;
   for (const { chunk, first } of fresh) for (let i = 0; i < chunk.t.length; i++) rows[at++] = first + i;
   const { numbers, firsts } = numberTexts(all.texts[0]!, rows)!;
-  return firsts.length === count ? mergeDistinctRows(merge, rows) : mergeRepeatedRows(merge, numbers);
+  if (firsts.length === count) return mergeDistinctRows(merge, rows);
+  const hasNewTimes = shareTimes(all, rows, numbers, to);
+  const merged = mergeRepeatedRows(merge, numbers);
+  return { ...merged, isChanged: merged.isChanged || hasNewTimes };
 }
 
 /**

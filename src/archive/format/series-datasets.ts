@@ -18,7 +18,7 @@ export const conflictDatasets = {
 } as const satisfies Record<SeriesDataset, DatasetName>;
 
 /**
- * The number columns of a series without its time, in file order; booleans are 0 and 1 in memory. Without `seq`, which is
+ * The number columns of a series without its times, in file order; booleans are 0 and 1 in memory. Without `seq`, which is
  * counted when a file is written.
  */
 export const listValueColumns = (dataset: SeriesDataset): readonly Column[] =>
@@ -28,9 +28,16 @@ export const listValueColumns = (dataset: SeriesDataset): readonly Column[] =>
 export const listTextColumns = (dataset: SeriesDataset): readonly Column[] =>
   listFactColumns(dataset).filter(({ type }) => type === 'string');
 
-/** The columns of a series besides symbol, time and `seq`, in file order. Its conflicts have them too. */
+/** The finer times of a row of each series, in file order. */
+export const timeNames = ['event_at', 'received_at'] as const;
+
+export const isTimeName = (name: string): boolean => timeNames.some((one) => one === name);
+
+/** The columns of a series besides its times, symbol and `seq`, in file order: what is compared. Its conflicts have them too. */
 export const listFactColumns = (dataset: SeriesDataset): readonly Column[] =>
-  (datasets[dataset].columns as readonly Column[]).slice(2).filter(({ name }) => name !== 'seq');
+  (datasets[dataset].columns as readonly Column[])
+    .slice(2)
+    .filter(({ name, type }) => name !== 'seq' && type !== 'timestamp_us');
 
 /** Whether several rows of a series may have one symbol and time: then its first text column identifies them. */
 export const hasRowIds = (dataset: SeriesDataset): boolean =>

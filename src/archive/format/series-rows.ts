@@ -1,12 +1,14 @@
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { isSorted } from './merge-order.ts';
 import {
+  createUnknown,
   pickSeriesRows,
   type SeriesChunk,
   type SeriesColumns,
   type SeriesConflict,
   type SeriesRows,
 } from './series.ts';
+import { timeNames } from './series-datasets.ts';
 import { compareTexts, concatTexts, readText } from './text-columns.ts';
 
 /*
@@ -16,10 +18,11 @@ import { compareTexts, concatTexts, readText } from './text-columns.ts';
 /** Joins the rows to merge. */
 export function joinRows(old: SeriesColumns, chunks: readonly SeriesChunk[]): SeriesRows {
   const rows = chunks.reduce((sum, { t }) => sum + t.length, old.t.length);
+  const joined = [old, ...chunks];
   const join = (pick: (of: SeriesRows) => Float64Array): Float64Array => {
     const all = new Float64Array(rows);
     let at = 0;
-    for (const of of [old, ...chunks]) {
+    for (const of of joined) {
       all.set(pick(of), at);
       at += pick(of).length;
     }
@@ -30,7 +33,10 @@ export function joinRows(old: SeriesColumns, chunks: readonly SeriesChunk[]): Se
   return {
     t: join(({ t }) => t),
     values: old.values.map((_, c) => join(({ values }) => values[c]!)),
-    texts: old.texts.map((column, c) => concatTexts([column, ...chunks.map(({ texts }) => texts[c]!)])),
+    texts: old.texts.map((_, c) => concatTexts(joined.map(({ texts }) => texts[c]!))),
+    times: joined.some(({ times }) => times)
+      ? timeNames.map((_, c) => join(({ t, times }) => times?.[c] ?? createUnknown(t.length)))
+      : undefined,
   };
 }
 

@@ -17,6 +17,8 @@ export interface SeriesRows {
   readonly values: readonly Float64Array[];
   /** In the order of `listTextColumns`. */
   readonly texts: readonly TextColumn[];
+  /** In the order of `timeNames`: epoch microseconds, NaN where unknown; undefined if all are. They are not compared. */
+  readonly times?: readonly Float64Array[] | undefined;
 }
 
 /** Rows of one symbol from one response or file, in any order, possibly with repeated times. */
@@ -39,6 +41,9 @@ export interface SeriesConflict {
   readonly droppedTexts: readonly (string | null)[];
 }
 
+/** Numbers or times that are all missing. */
+export const createUnknown = (rows: number): Float64Array => new Float64Array(rows).fill(Number.NaN);
+
 /** A series without rows. */
 export const createEmptySeries = (dataset: SeriesDataset): SeriesColumns => ({
   symbols: [],
@@ -56,31 +61,34 @@ export const compareRowIds = (ids: TextColumn, a: number, b: number): number =>
   ids.lengths[a]! - ids.lengths[b]! || compareTexts(ids, a, b);
 
 /** Splits rows sorted by time by UTC day; `day` is its midnight, epoch ms. */
-export function* splitSeriesByDay({ t, values, texts }: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
+export function* splitSeriesByDay(rows: SeriesRows): Generator<SeriesRows & { readonly day: number }> {
+  const { t } = rows;
   for (let from = 0; from < t.length; ) {
     const day = floorToDay(t[from]!);
     const to = seek(t, from + 1, t.length, day + dayMs);
-    yield { day, ...sliceRows({ t, values, texts }, from, to) };
+    yield { day, ...sliceRows(rows, from, to) };
     from = to;
   }
 }
 
 /** Rows `from` to `to`, as views. */
-export const sliceRows = ({ t, values, texts }: SeriesRows, from: number, to: number): SeriesRows => ({
+export const sliceRows = ({ t, values, texts, times }: SeriesRows, from: number, to: number): SeriesRows => ({
   t: t.subarray(from, to),
   values: values.map((column) => column.subarray(from, to)),
   texts: texts.map((column) => sliceTexts(column, from, to)),
+  times: times?.map((column) => column.subarray(from, to)),
 });
 
 /** The rows with these indexes, in this order. The same arrays if all rows keep their place. */
-export function pickSeriesRows({ t, values, texts }: SeriesRows, rows: ArrayLike<number>): SeriesRows {
+export function pickSeriesRows({ t, values, texts, times }: SeriesRows, rows: ArrayLike<number>): SeriesRows {
   let kept = 0;
   while (kept < rows.length && rows[kept] === kept) kept++;
-  if (kept === t.length && kept === rows.length) return { t, values, texts };
+  if (kept === t.length && kept === rows.length) return { t, values, texts, times };
   return {
     t: pickNumbers(t, rows),
     values: values.map((column) => pickNumbers(column, rows)),
     texts: texts.map((column) => pickTexts(column, rows)),
+    times: times?.map((column) => pickNumbers(column, rows)),
   };
 }
 

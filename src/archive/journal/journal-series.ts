@@ -76,13 +76,13 @@ function appendSeriesRecord({ db }: State, record: SeriesRecord): void {
   });
 }
 
-/** Packs the columns of numbers one after another, followed by the texts. */
-function packColumns({ t, values, texts }: SeriesRows): Uint8Array {
+/** Packs the columns of numbers one after another, followed by the texts and finer times. */
+function packColumns({ t, values, ...rest }: SeriesRows): Uint8Array {
   const joined = new Float64Array(t.length * values.length);
   values.forEach((column, c) => {
     joined.set(column, c * t.length);
   });
-  return texts.length === 0 ? toBytes(joined) : Buffer.concat([toBytes(joined), packTexts(texts)]);
+  return Buffer.concat([toBytes(joined), packTexts(rest)]);
 }
 
 function unpackColumns(dataset: SeriesDataset, packed: Uint8Array, rows: number): Omit<SeriesRows, 't'> {
@@ -91,7 +91,7 @@ function unpackColumns(dataset: SeriesDataset, packed: Uint8Array, rows: number)
   const joined = toDoubles(packed.subarray(0, numberBytes));
   return {
     values: names.map((_, c) => joined.subarray(c * rows, (c + 1) * rows)),
-    texts: unpackTexts(packed.subarray(numberBytes), rows),
+    ...unpackTexts(packed.subarray(numberBytes), rows),
   };
 }
 

@@ -1,31 +1,26 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import type { Data, DataType, RecordBatch, Schema } from 'apache-arrow';
+import type { Data, DataType, Int64, RecordBatch, Schema } from 'apache-arrow';
 import type { Column, ColumnType } from '../format/datasets.ts';
 
 export type CellValue = string | number | boolean | readonly string[] | null;
 
 function toArrowType(type: ColumnType): DataType {
-  const { Bool, Field, Float64, Int32, Int64, List, TimestampMillisecond, Utf8 } = loadArrow();
-  switch (type) {
-    case 'string':
-      return new Utf8();
-    case 'timestamp':
-      return new TimestampMillisecond('UTC');
-    case 'double':
-      return new Float64();
-    case 'int32':
-      return new Int32();
-    case 'int64':
-      return new Int64();
-    case 'boolean':
-      return new Bool();
-    case 'strings':
-      return new List(new Field('item', new Utf8(), true));
-  }
+  const { Bool, Field, Float64, Int32, Int64, List, TimestampMicrosecond, TimestampMillisecond, Utf8 } = loadArrow();
+  const types: Readonly<Record<ColumnType, () => DataType>> = {
+    string: () => new Utf8(),
+    timestamp: () => new TimestampMillisecond('UTC'),
+    timestamp_us: () => new TimestampMicrosecond('UTC'),
+    double: () => new Float64(),
+    int32: () => new Int32(),
+    int64: () => new Int64(),
+    boolean: () => new Bool(),
+    strings: () => new List(new Field('item', new Utf8(), true)),
+  };
+  return types[type]();
 }
 
-/** Builds the Arrow schema of a dataset. Times are timestamp(ms, UTC). */
+/** Builds the Arrow schema of a dataset. */
 export function toArrowSchema(columns: readonly Column[]): Schema {
   const { Field, Schema } = loadArrow();
   return new Schema(columns.map((c) => new Field(c.name, toArrowType(c.type), c.nullable)));
@@ -45,31 +40,19 @@ export function createRecordBatch(schema: Schema, children: readonly Data[]): Re
  * Converts the values of one column to Arrow data. Times and counts are numbers. Ten times as fast as Arrow's builders.
  */
 export function toArrowData(type: ColumnType, values: readonly CellValue[]): Data {
-  const { Bool, Float64, Int32, Int64, makeData, TimestampMillisecond, Utf8, vectorFromArray } = loadArrow();
+  const { Bool, Float64, Int32, makeData, Utf8, vectorFromArray } = loadArrow();
   if (type === 'strings') return vectorFromArray(values as never[], toArrowType(type)).data[0]!;
   const length = values.length;
   const nulls = buildNullBitmap(values);
-  switch (type) {
-    case 'string':
-      return makeData({ type: new Utf8(), length, ...nulls, ...toUtf8Buffers(values as readonly (string | null)[]) });
-    case 'double':
-      return makeData({ type: new Float64(), length, ...nulls, data: Float64Array.from(values as number[]) });
-    case 'int32':
-      return makeData({ type: new Int32(), length, ...nulls, data: Int32Array.from(values as number[]) });
-    case 'int64':
-      return makeData({
-        type: new Int64(),
-        length,
-        ...nulls,
-        data: toInt64Array(Float64Array.from(values as number[])),
-      });
-    case 'timestamp': {
-      const data = toInt64Array(Float64Array.from(values as number[]));
-      return makeData({ type: new TimestampMillisecond('UTC'), length, ...nulls, data });
-    }
-    case 'boolean':
-      return makeData({ type: new Bool(), length, ...nulls, data: buildBitmap(length, (i) => values[i] === true) });
-  }
+  if (type === 'string')
+    return makeData({ type: new Utf8(), length, ...nulls, ...toUtf8Buffers(values as readonly (string | null)[]) });
+  if (type === 'boolean')
+    return makeData({ type: new Bool(), length, ...nulls, data: buildBitmap(length, (i) => values[i] === true) });
+  if (type === 'int32')
+    return makeData({ type: new Int32(), length, ...nulls, data: Int32Array.from(values as number[]) });
+  const numbers = Float64Array.from(values as number[]);
+  if (type === 'double') return makeData({ type: new Float64(), length, ...nulls, data: numbers });
+  return makeData({ type: toArrowType(type) as Int64, length, ...nulls, data: toInt64Array(numbers) });
 }
 
 function buildNullBitmap(values: readonly CellValue[]): { nullCount: number; nullBitmap?: Uint8Array } {

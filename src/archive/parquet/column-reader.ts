@@ -38,6 +38,7 @@ interface PartFile extends SymbolOffsets {
   /** Reads a column of numbers or booleans, which are 0 and 1; null is NaN. */
   readNumbers(name: string): Float64Array;
   readTexts(name: string): TextColumn;
+  isAllNull(name: string): boolean;
 }
 
 /** @throws Error if the file is not stored as our writers store the dataset; methods do too */
@@ -56,6 +57,7 @@ export function openPartFile(dataset: DatasetName, file: Uint8Array, groups?: Ro
     rows,
     readNumbers: (name) => readNumbers(file, columns.get(name)!, 0, rows),
     readTexts: (name) => readTextColumn(file, columns.get(name)!, rows),
+    isAllNull: (name) => columns.get(name)!.isAllNull,
   };
 }
 

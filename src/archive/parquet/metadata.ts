@@ -24,14 +24,14 @@ import {
 export const magic: Uint8Array = Buffer.from('PAR1');
 
 const physicalTypes = { boolean: 0, int32: 1, int64: 2, double: 5, text: 6 } as const;
-const convertedTypes = { utf8: 0, timestampMillis: 9 } as const;
+const convertedTypes = { utf8: 0, timestampMillis: 9, timestampMicros: 10 } as const;
 export const repetitions = { required: 0, optional: 1 } as const;
 export const codecs = { zstd: 6 } as const;
 export const pageTypes = { data: 0, dictionary: 2 } as const;
 /** https://github.com/apache/parquet-format/blob/master/Encodings.md */
 export const encodings = { plain: 0, plainDictionary: 2, rle: 3, deltaBinaryPacked: 5, rleDictionary: 8 } as const;
 
-const timeUnit = struct({ MILLIS: optional(1, emptyStruct) });
+const timeUnit = struct({ MILLIS: optional(1, emptyStruct), MICROS: optional(2, emptyStruct) });
 
 const timestampType = struct({ isAdjustedToUTC: required(1, bool), unit: required(2, timeUnit) });
 
@@ -123,16 +123,19 @@ export type FileMetaData = ValueOf<typeof fileMetaData>;
 
 export type ScalarColumnType = Exclude<ColumnType, 'strings'>;
 
+const toStoredTime = (converted: number, unit: ValueOf<typeof timeUnit>) => ({
+  type: physicalTypes.int64,
+  converted_type: converted,
+  logicalType: { TIMESTAMP: { isAdjustedToUTC: true, unit } },
+});
+
 /** The physical and logical types of the column types. */
 export const storedTypes: Readonly<
   Record<ScalarColumnType, { readonly type: number } & Pick<SchemaElement, 'converted_type' | 'logicalType'>>
 > = {
   string: { type: physicalTypes.text, converted_type: convertedTypes.utf8, logicalType: { STRING: {} } },
-  timestamp: {
-    type: physicalTypes.int64,
-    converted_type: convertedTypes.timestampMillis,
-    logicalType: { TIMESTAMP: { isAdjustedToUTC: true, unit: { MILLIS: {} } } },
-  },
+  timestamp: toStoredTime(convertedTypes.timestampMillis, { MILLIS: {} }),
+  timestamp_us: toStoredTime(convertedTypes.timestampMicros, { MICROS: {} }),
   double: { type: physicalTypes.double },
   int32: { type: physicalTypes.int32 },
   int64: { type: physicalTypes.int64 },

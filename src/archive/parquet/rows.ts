@@ -108,6 +108,8 @@ export function decodeRowsWithArrow(
 function toCellValue(type: ColumnType, value: unknown): CellValue {
   if (value === null) return null;
   if (type === 'int64') return Number(value);
+  // Arrow returns milliseconds.
+  if (type === 'timestamp_us') return Math.round(1000 * (value as number));
   if (type === 'strings') return [...(value as Iterable<string>)];
   return value as CellValue;
 }

@@ -1,6 +1,12 @@
 import { datasets } from '../format/datasets.ts';
-import type { SeriesColumns } from '../format/series.ts';
-import { hasRowIds, listTextColumns, listValueColumns, type SeriesDataset } from '../format/series-datasets.ts';
+import { createUnknown, type SeriesColumns } from '../format/series.ts';
+import {
+  hasRowIds,
+  listTextColumns,
+  listValueColumns,
+  type SeriesDataset,
+  timeNames,
+} from '../format/series-datasets.ts';
 import { findSymbolIndex } from '../format/tick-columns.ts';
 import { openPartFile } from './column-reader.ts';
 import type { RowGroupIndexes } from './file-pages.ts';
@@ -12,11 +18,12 @@ export function openSeriesFileWriter(
   groupRows: number,
 ): { add(part: SeriesColumns): void; end(): Uint8Array } {
   const file = openPartFileWriter(datasets[dataset].columns, groupRows);
-  const names = listValueColumns(dataset).map(({ name }) => name);
+  const names = [...listValueColumns(dataset).map(({ name }) => name), ...timeNames];
   const textNames = listTextColumns(dataset).map(({ name }) => name);
   return {
     add(part) {
-      const values = Object.fromEntries(names.map((name, c) => [name, part.values[c]!]));
+      const columns = [...part.values, ...timeNames.map((_, c) => part.times?.[c] ?? createUnknown(part.t.length))];
+      const values = Object.fromEntries(names.map((name, c) => [name, columns[c]!]));
       const texts = Object.fromEntries(textNames.map((name, c) => [name, part.texts[c]!]));
       const seq = hasRowIds(dataset) ? { seq: numberRepeats(part) } : {};
       file.add({ symbolOffsets: part, values: { t: part.t, ...values, ...seq }, texts });
@@ -44,12 +51,13 @@ export function countRepeats({ offsets, t }: Pick<SeriesColumns, 'offsets' | 't'
 
 /** Decodes a part, or some of its row groups. @throws Error if it is not stored as our writers store the series */
 export function decodeSeries(dataset: SeriesDataset, bytes: Uint8Array, groups?: RowGroupIndexes): SeriesColumns {
-  const { symbols, offsets, readNumbers, readTexts } = openPartFile(dataset, bytes, groups);
+  const { symbols, offsets, readNumbers, readTexts, isAllNull } = openPartFile(dataset, bytes, groups);
   return {
     symbols,
     offsets,
     t: readNumbers('t'),
     values: listValueColumns(dataset).map(({ name }) => readNumbers(name)),
     texts: listTextColumns(dataset).map(({ name }) => readTexts(name)),
+    times: timeNames.every(isAllNull) ? undefined : timeNames.map(readNumbers),
   };
 }

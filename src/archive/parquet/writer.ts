@@ -387,7 +387,7 @@ function encodeColumnChunk(type: ScalarColumnType, nullable: boolean, cells: rea
 }
 
 const toPhysicalNumberType = (type: Exclude<ColumnType, 'string' | 'boolean' | 'strings'>): PhysicalNumberType =>
-  type === 'timestamp' ? 'int64' : type;
+  type === 'timestamp' || type === 'timestamp_us' ? 'int64' : type;
 
 /** Rows per row group: few enough that reading one symbol reads little else, at a cost of a few per cent in size. */
 export const rowGroupRows = 122_880;

@@ -4,9 +4,11 @@ import { type DayState, groupOpenDays, listOpenDays } from '../../contract/day-r
 import { type Column, type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
 import { listFilesWithRows, type Manifest, readOwner, sumFileSizes } from '../format/manifest.ts';
 
-const columnTypeNames: Record<Column['type'], string> = {
+/** The types as the documentation of an archive writes them. */
+export const columnTypeNames: Record<Column['type'], string> = {
   string: 'string',
   timestamp: 'timestamp(ms, UTC)',
+  timestamp_us: 'timestamp(us, UTC)',
   double: 'double',
   int32: 'int32',
   int64: 'int64',
@@ -15,7 +17,8 @@ const columnTypeNames: Record<Column['type'], string> = {
 };
 
 /** The unit of a column; empty if it has none. */
-const formatColumnUnit = ({ type, unit = '' }: Column): string => (type === 'timestamp' ? 'ms since 1970, UTC' : unit);
+const formatColumnUnit = ({ type, unit = '' }: Column): string =>
+  type === 'timestamp' ? 'ms since 1970, UTC' : type === 'timestamp_us' ? 'us since 1970, UTC' : unit;
 
 /** Names the service, or the sources and how they qualify their symbols. */
 function formatOwnerLine(manifest: Manifest): string {

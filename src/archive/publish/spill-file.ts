@@ -7,7 +7,7 @@ import { type SeriesRows, splitSeriesByDay } from '../format/series.ts';
 // Rows in a scratch file, until their part is merged. An import may be larger than memory. The file need not be durable: an
 // interrupted import reads its input again. Ticks are rows with one number and no text.
 
-/** Rows of one symbol in a scratch file: for each UTC day their times, each value column, and the texts. */
+/** Rows of one symbol in a scratch file: for each UTC day their times, each value column, and what `packTexts` packs. */
 export interface SpilledDays {
   readonly path: string;
   /** Byte offset of the first day; the others follow it. */
@@ -21,7 +21,7 @@ interface SpilledDay {
   /** UTC midnight, epoch ms. */
   readonly day: number;
   readonly rowCount: number;
-  /** Length of the texts, see `packTexts`. */
+  /** Length of the texts and finer times, see `packTexts`. */
   readonly textBytes: number;
 }
 
@@ -56,8 +56,8 @@ export function openSpillFile(path: string) {
       const offset = end;
       const days: SpilledDay[] = [];
       let remaining: Uint8Array[] = [];
-      for (const { day, t, values, texts } of splitSeriesByDay(rows)) {
-        const packed = packTexts(texts);
+      for (const { day, t, values, ...rest } of splitSeriesByDay(rows)) {
+        const packed = packTexts(rest);
         days.push({ day, rowCount: t.length, textBytes: packed.length });
         remaining.push(viewBytes(t), ...values.map(viewBytes), packed);
       }
@@ -140,7 +140,7 @@ export function openSpillReader() {
         return {
           t: numbers.subarray(0, rowCount),
           values: Array.from({ length: width }, (_, c) => numbers.subarray((c + 1) * rowCount, (c + 2) * rowCount)),
-          texts: unpackTexts(packed, rowCount),
+          ...unpackTexts(packed, rowCount),
         };
       });
     },

@@ -1,26 +1,16 @@
 import { dayMs } from '../../base/window.ts';
 import type { LostWindow } from '../format/coverage.ts';
 import {
-  type Column,
   candleDatasets,
   type DatasetDefinition,
   type DatasetName,
   datasetNames,
   datasets,
   isDated,
+  sqlTypes,
 } from '../format/datasets.ts';
 import { listFilesWithRows, type Manifest } from '../format/manifest.ts';
 import { marketDataViews, type ViewDefinition } from './market-data-views.ts';
-
-const sqlColumnTypes: Record<Column['type'], string> = {
-  string: 'VARCHAR',
-  timestamp: 'TIMESTAMPTZ',
-  double: 'DOUBLE',
-  int32: 'INTEGER',
-  int64: 'BIGINT',
-  boolean: 'BOOLEAN',
-  strings: 'VARCHAR[]',
-};
 
 /** Whether every published ticks file has daily candles, so that views can read the candles instead of the ticks. */
 export function hasDailyCandles(manifest: Manifest): boolean {
@@ -71,7 +61,7 @@ ${[...views, ...definitions].join('\n')}`;
 function formatDatasetView(name: DatasetName, manifest: Manifest, sources: ViewSources): string {
   const { columns }: DatasetDefinition = datasets[name];
   if (manifest.datasets[name].files.length === 0) {
-    const typedColumns = columns.map((c) => `CAST(NULL AS ${sqlColumnTypes[c.type]}) AS ${c.name}`);
+    const typedColumns = columns.map((c) => `CAST(NULL AS ${sqlTypes[c.type]}) AS ${c.name}`);
     return `SELECT ${[...typedColumns, ...(isDated(name) ? ['CAST(NULL AS DATE) AS date'] : [])].join(', ')} WHERE false`;
   }
   const names = columns.map((c) => c.name);

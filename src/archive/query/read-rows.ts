@@ -330,9 +330,10 @@ function buildSourceSql(file: RowFile): string {
   );
   const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
   if (renames.length === 0) return where === '' ? source : `(SELECT * FROM ${source}${where})`;
-  const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quoteIdentifier).join(', ')})`;
-  const rename = renames.map(([name, column]) => `${quoteIdentifier(column)} AS ${quoteIdentifier(name)}`).join(', ');
-  return `(SELECT *${exclude} RENAME (${rename}) FROM ${source}${where})`;
+  // One column may have several names.
+  const exclude = [...new Set([...replaced, ...renames.map(([, column]) => column)])].map(quoteIdentifier).join(', ');
+  const renamed = renames.map(([name, column]) => `${quoteIdentifier(column)} AS ${quoteIdentifier(name)}`).join(', ');
+  return `(SELECT * EXCLUDE (${exclude}), ${renamed} FROM ${source}${where})`;
 }
 
 function buildFileSql(file: RowFile): string {

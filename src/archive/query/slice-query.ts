@@ -53,7 +53,7 @@ const buildRunsSql = (slice: DatasetSlice, range: KeyRange | null): string =>
 
 /**
  * SQL for the rows of a range, or of the whole slice, in the dataset's order.
- * @param plain returns times as epoch milliseconds and counts as doubles, instead of in their own types
+ * @param plain returns times as epoch milliseconds or microseconds and counts as doubles, instead of in their own types
  */
 export function buildRowsSql(
   slice: DatasetSlice,
@@ -72,8 +72,10 @@ const buildLimitSql = (rowsMax: number | undefined): string => (rowsMax === unde
 export function buildColumnsSql(columns: DatasetSlice['columns'], plain: boolean): string {
   const selectList = columns.map(({ name, type }) => {
     const column = quoteIdentifier(name);
-    if (!plain || (type !== 'timestamp' && type !== 'int64')) return column;
-    return `${type === 'timestamp' ? `epoch_ms(${column})` : column}::DOUBLE AS ${column}`;
+    const number = { timestamp: `epoch_ms(${column})`, timestamp_us: `epoch_us(${column})`, int64: column }[
+      type as string
+    ];
+    return plain && number !== undefined ? `${number}::DOUBLE AS ${column}` : column;
   });
   return selectList.join(', ');
 }

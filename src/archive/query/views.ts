@@ -1,16 +1,6 @@
 import { basename, dirname } from 'node:path';
-import type { ColumnType } from '../format/datasets.ts';
+import { sqlTypes } from '../format/datasets.ts';
 import type { DatasetFiles, QueryOptions } from './query.ts';
-
-const sqlTypes: Record<ColumnType, string> = {
-  string: 'VARCHAR',
-  timestamp: 'TIMESTAMP WITH TIME ZONE',
-  double: 'DOUBLE',
-  int32: 'INTEGER',
-  int64: 'BIGINT',
-  boolean: 'BOOLEAN',
-  strings: 'VARCHAR[]',
-};
 
 /** Settings that DuckDB accepts only at startup. They disable extensions and secrets from the home folder. */
 export const buildStartSettings = ({ threads, memoryBytesMax }: QueryOptions): Record<string, string> => ({

@@ -104,7 +104,7 @@ function formatExported({ file, dataset, rows, bytes, generation, from, to }: Ex
 
 const exportNotes = `
 Windows are half-open. Rows of coverage and markets are exported if their time range overlaps the window. Times are UTC:
-millisecond timestamps in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.`;
+millisecond timestamps (event_at, received_at: microsecond) in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.`;
 
 const exportExamples = `
   oddslake export --out july.parquet --from 2026-07-01 --to 2026-08-01

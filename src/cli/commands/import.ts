@@ -244,7 +244,8 @@ Tick rows have the columns symbol, t and p, in any case; t is a number (--time-u
 and bid or ask or both; bid_size and ask_size are optional, and a number may be missing. Order book rows have symbol, t, bids
 and asks; a side is a list of [price, quantity]. --dataset ticks,quotes imports both from the same rows. Trade rows have symbol,
 t, price and size (--dataset trades); trade_id, aggressor, block and tx_hash are optional. A trade without a trade_id gets one
-from its content and its number among the equal rows of its file.
+from its content and its number among the equal rows of its file. Quotes and trades may have event_at and received_at, which keep
+microseconds.
 
 --columns maps other names, in nested JSON by a path. Where a file cannot be read as it is, the error says what its columns look
 like and which flags may help: look at --dry-run then.

@@ -6,21 +6,7 @@ import { findTimeUnit, type ImportDataset, parseTimeText } from './import-rows.t
 // What the columns of a file may be, by their names and values.
 
 /** What a column may be. */
-export type Role =
-  | 'symbol'
-  | 't'
-  | 'p'
-  | 'bids'
-  | 'asks'
-  | 'bid'
-  | 'ask'
-  | 'bid_size'
-  | 'ask_size'
-  | 'trade_id'
-  | 'price'
-  | 'size'
-  | 'aggressor'
-  | 'tx_hash';
+export type Role = keyof typeof roleMeanings;
 
 /** The columns that may be guessed. Columns of levels are not. */
 const datasetRoles: Readonly<Record<ImportDataset, readonly Role[]>> = {
@@ -74,7 +60,7 @@ export const roleNames: Readonly<Record<Role, readonly string[]>> = {
   ask_size: nameSide(sideSizes, 'ask'),
 };
 
-export const roleMeanings: Readonly<Record<Role, string>> = {
+export const roleMeanings = {
   symbol: 'the symbol',
   t: 'the time',
   p: 'the price',

@@ -1,3 +1,4 @@
+import { listFactColumns, timeNames } from '../../archive/format/series-datasets.ts';
 import { findTimeFlaw } from '../paging/observation.ts';
 import {
   explainSymbol,
@@ -6,6 +7,7 @@ import {
   type ParsedTime,
   parsePrice,
   parseRowTime,
+  parseTimeText,
   type RawRows,
   type RowSink,
   type TickRowRules,
@@ -14,14 +16,14 @@ import {
 import type { SeriesSink } from './series-writer.ts';
 
 /** The number columns of a quote, in the order of the dataset. */
-export const quoteValueNames = ['bid', 'ask', 'bid_size', 'ask_size'] as const;
+export const quoteValueNames = listFactColumns('quotes').map(({ name }) => name as QuoteValueName);
+
+type QuoteValueName = 'bid' | 'ask' | 'bid_size' | 'ask_size';
 
 const noTexts: readonly string[] = [];
 
 /** Index of the first column that is a size. */
 const firstSize = 2;
-
-type QuoteValueName = (typeof quoteValueNames)[number];
 
 /** Rows of quotes, and of ticks if they have `p` too. A column that the file does not have is undefined. */
 export interface RawQuoteRows extends RawRows, Readonly<Partial<Record<QuoteValueName | 'p', readonly unknown[]>>> {}
@@ -45,11 +47,14 @@ export function readQuoteRows(
   { quotes, ticks }: QuoteRowSinks,
 ): void {
   const { factor, divisor } = rules.priceScale ?? unscaledPrices;
-  const values = new Float64Array(quoteValueNames.length);
+  const values = new Float64Array(quoteValueNames.length + countTimes(rows));
   const sources = quoteValueNames.map((name) => rows[name]);
-  const columns = Object.fromEntries(quoteValueNames.flatMap((name) => (rows[name] ? [[name, rows[name]]] : [])));
+  const columns = selectColumns(rows, [...quoteValueNames, ...timeNames]);
   const readQuote = (symbol: string, t: number, i: number): void => {
-    const reason = findTimeFlaw(t, futureMs) ?? parseQuoteValues(sources, i, rules, values);
+    const reason =
+      findTimeFlaw(t, futureMs) ??
+      parseQuoteValues(sources, i, rules, values) ??
+      parseTimes(rows, i, rules, futureMs, values, quoteValueNames.length);
     if (reason === undefined) quotes.accept(symbol, t, values, noTexts);
     else quotes.reject(symbol, { reason, raw: formatRawRow(rows, i, columns) });
   };
@@ -76,6 +81,37 @@ export function readQuoteRows(
     if (isTick) readTick(symbol as string, t as number, i);
     if (isQuote) readQuote(symbol as string, t as number, i);
   }
+}
+
+/** The columns that a file has, for the text of a rejected row. */
+export const selectColumns = (rows: RawRows, names: readonly string[]): Record<string, readonly unknown[]> =>
+  Object.fromEntries(Object.entries(rows).filter(([name, column]) => names.includes(name) && column !== undefined));
+
+/** The number of finer times of rows: none, unless the file has a column of them. */
+export const countTimes = (rows: RawRows): number => (timeNames.some((name) => rows[name]) ? timeNames.length : 0);
+
+/** Parses the finer times of row `i` into `values`, from index `at` on. Returns why they cannot be used; undefined if they can. */
+export function parseTimes(
+  rows: RawRows,
+  i: number,
+  rules: TickRowRules,
+  futureMs: number,
+  values: Float64Array,
+  at: number,
+): string | undefined {
+  for (let c = 0; at + c < values.length; c++) {
+    const name = timeNames[c]!;
+    const value = rows[name]?.[i];
+    values[at + c] = Number.NaN;
+    if (isMissing(value)) continue;
+    const text = rules.hasDecimalComma ? String(value).replace(',', '.') : String(value);
+    const us = parseTimeText(text, { ...rules, unit: 'auto', truncates: true }, 3);
+    if (typeof us !== 'number') return `${name} ${us.reason}`;
+    const flaw = findTimeFlaw(Math.floor(us / 1000), futureMs, name);
+    if (flaw !== undefined) return flaw;
+    values[at + c] = us;
+  }
+  return undefined;
 }
 
 /** Why a row cannot be used, whatever its numbers are; undefined if it can. */

@@ -40,6 +40,9 @@ export interface RawRows {
   /** The text of each `t` that is not exact as a number. Others may be null. */
   readonly tText?: readonly unknown[];
   readonly isLocalTime: boolean;
+  /** Finer times, if the file has them. */
+  readonly event_at?: readonly unknown[];
+  readonly received_at?: readonly unknown[];
   /** The row as received, if the reader has it. Otherwise it is formatted from the columns. */
   formatRaw?(row: number): string;
 }
@@ -193,15 +196,16 @@ const numberPattern = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
  * Parses a time from text: a Unix timestamp in the given unit, or a timestamp as databases and pandas write it, with
  * `T` or a space. Nothing is rounded. Numbers are parsed from their digits, because a double cannot hold all digits of
  * a time in nanoseconds.
+ * @param digits 3 for epoch microseconds, 0 for milliseconds
  */
-export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules): ParsedTime {
+export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules, digits: 0 | 3 = 0): ParsedTime {
   const trimmed = text.trim();
-  const digits = numberPattern.exec(trimmed);
-  if (digits !== null) {
-    const [, sign, whole, fraction = ''] = digits as unknown as [string, string, string, string?];
+  const number = numberPattern.exec(trimmed);
+  if (number !== null) {
+    const [, sign, whole, fraction = ''] = number as unknown as [string, string, string, string?];
     const numberUnit = unit === 'auto' ? findTimeUnit(Number(trimmed)) : unit;
     if (numberUnit === null) return { reason: 'is not a time between the years 2000 and 2100 in any unit' };
-    return parseDigits(sign, whole, fraction, unitExponent[numberUnit], truncates);
+    return parseDigits(sign, whole, fraction, unitExponent[numberUnit] + digits, truncates);
   }
   const match = timestampPattern.exec(trimmed);
   if (match === null) return { reason: 'is not a time' };
@@ -210,13 +214,12 @@ export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules
   const dayExists = new Date(midnight).getUTCDate() === Number(day) && Number(month) <= 12 && Number(year) >= 1000;
   if (!dayExists || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59)
     return { reason: 'is an invalid date or time' };
-  if (!truncates && /[1-9]/.test(fraction.slice(3))) return tooFineError;
+  if (!truncates && /[1-9]/.test(fraction.slice(3 + digits))) return tooFineError;
   const inDay = (Number(hour) * 60 + Number(minute)) * minuteMs + Number(second) * 1000;
   const shownMs = midnight + inDay + Number(fraction.slice(0, 3).padEnd(3, '0'));
-  if (utc !== undefined) return shownMs;
-  if (sign === undefined) return resolveLocalTime(shownMs, zone);
-  const offset = (Number(zh) * 60 + Number(zm)) * minuteMs;
-  return sign === '-' ? shownMs + offset : shownMs - offset;
+  const offset = sign === undefined ? 0 : Number(`${sign}1`) * (Number(zh) * 60 + Number(zm)) * minuteMs;
+  const ms = utc === undefined && sign === undefined ? resolveLocalTime(shownMs, zone) : shownMs - offset;
+  return digits === 0 || typeof ms !== 'number' ? ms : 1000 * ms + Number(fraction.slice(3, 6).padEnd(3, '0'));
 }
 
 function parseDigits(sign: string, whole: string, fraction: string, exponent: number, truncates: boolean): ParsedTime {

@@ -1,5 +1,6 @@
+import { listFactColumns, timeNames } from '../../archive/format/series-datasets.ts';
 import { findTimeFlaw } from '../paging/observation.ts';
-import { explainRow, isMissing } from './import-quotes.ts';
+import { countTimes, explainRow, isMissing, parseTimes, selectColumns } from './import-quotes.ts';
 import {
   formatRawRow,
   isRoundedNumber,
@@ -13,32 +14,16 @@ import {
 import type { SeriesSink } from './series-writer.ts';
 import type { TradeIds } from './trade-ids.ts';
 
-/** The columns of a trade that a file may have, besides symbol and t. */
-export const tradeColumnNames = [
-  'trade_id',
-  'price',
-  'size',
-  'aggressor',
-  'block',
-  'tx_hash',
-  'price_text',
-  'size_text',
-] as const;
+/** The columns of a trade that a file may have, besides symbol and its times. */
+export const tradeColumnNames: readonly string[] = listFactColumns('trades').map(({ name }) => name);
 
 /** Those that are read as text, whatever their type. */
-export const tradeTextNames: readonly string[] = [
-  'trade_id',
-  'aggressor',
-  'block',
-  'tx_hash',
-  'price_text',
-  'size_text',
-];
+export const tradeTextNames = tradeColumnNames.filter((name) => name !== 'price' && name !== 'size');
+
+type TradeColumn = 'trade_id' | 'price' | 'size' | 'aggressor' | 'block' | 'tx_hash' | 'price_text' | 'size_text';
 
 /** Rows of trades. A column that the file does not have is undefined. */
-export interface RawTradeRows
-  extends RawRows,
-    Readonly<Partial<Record<(typeof tradeColumnNames)[number], readonly unknown[]>>> {}
+export interface RawTradeRows extends RawRows, Readonly<Partial<Record<TradeColumn, readonly unknown[]>>> {}
 
 /** The length of an identifier or hash, in UTF-16 code units. */
 const textCharsMax = 256;
@@ -57,8 +42,8 @@ export function readTradeRows(
   sink: SeriesSink,
   ids: TradeIds,
 ): void {
-  const columns = Object.fromEntries(tradeColumnNames.flatMap((name) => (rows[name] ? [[name, rows[name]]] : [])));
-  const values = new Float64Array(3);
+  const columns = selectColumns(rows, [...tradeColumnNames, ...timeNames]);
+  const values = new Float64Array(3 + countTimes(rows));
   const texts: (string | null)[] = new Array(5).fill(null);
   for (let i = 0; i < rows.symbol.length; i++) {
     const symbol = rows.symbol[i];
@@ -67,6 +52,7 @@ export function readTradeRows(
       explainRow(symbol, t) ??
       findTimeFlaw(t as number, futureMs) ??
       parseTrade(rows, i, rules, values, texts) ??
+      parseTimes(rows, i, rules, futureMs, values, 3) ??
       nameTrade(ids, symbol as string, t as number, values, texts);
     if (reason === undefined) sink.accept(symbol as string, t as number, values, texts);
     else sink.reject(isUsableSymbol(symbol) ? symbol : null, { reason, raw: formatRawRow(rows, i, columns) });
@@ -141,16 +127,11 @@ function nameTrade(
 const toText = (value: unknown): string | null => (isMissing(value) ? null : String(value));
 
 /** The sides that feeds name. A taker of YES buys, and a taker of NO sells. */
-const aggressors: ReadonlyMap<string, 'buy' | 'sell' | null> = new Map<string, 'buy' | 'sell' | null>([
-  ['buy', 'buy'],
-  ['b', 'buy'],
-  ['yes', 'buy'],
-  ['sell', 'sell'],
-  ['s', 'sell'],
-  ['no', 'sell'],
-  ['unknown', null],
-  ['none', null],
-]);
+const [buy, sell] = [
+  { buy: 'buy', b: 'buy', yes: 'buy' },
+  { sell: 'sell', s: 'sell', no: 'sell' },
+];
+const aggressors = new Map(Object.entries<string | null>({ ...buy, ...sell, unknown: null, none: null }));
 
 function parseAggressor(value: unknown): string | null | { readonly reason: string } {
   if (isMissing(value)) return null;
@@ -159,16 +140,7 @@ function parseAggressor(value: unknown): string | null | { readonly reason: stri
   return side === undefined ? { reason: 'is none of buy, sell, b, s, yes, no, unknown' } : side;
 }
 
-const booleans: ReadonlyMap<string, number> = new Map([
-  ['true', 1],
-  ['t', 1],
-  ['yes', 1],
-  ['1', 1],
-  ['false', 0],
-  ['f', 0],
-  ['no', 0],
-  ['0', 0],
-]);
+const booleans = new Map(Object.entries({ true: 1, t: 1, yes: 1, 1: 1, false: 0, f: 0, no: 0, 0: 0 }));
 
 /** 1, 0, or NaN for a missing value. */
 function parseBoolean(value: unknown): number | { readonly reason: string } {

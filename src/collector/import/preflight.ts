@@ -1,4 +1,5 @@
 import type { RecordPaths } from '../../archive/format/parse-market.ts';
+import { isTimeName } from '../../archive/format/series-datasets.ts';
 import {
   type ColumnFilter,
   type ColumnRename,
@@ -303,8 +304,8 @@ async function inspectTable(
       fault: `column t is ${type('t')}, ${type('t') === 'FLOAT' ? 'which has too few digits for a time' : 'not a time'}`,
     };
   for (const name of listOwnColumns(datasets, columns))
-    if (!tradeTextNames.includes(name) && !canBeNumber(type(name)))
-      return { fault: `column ${name} is ${type(name)}, not a number` };
+    if (isTimeName(name) ? !canBeTime(type(name)) : !tradeTextNames.includes(name) && !canBeNumber(type(name)))
+      return { fault: `column ${name} is ${type(name)}, not a ${isTimeName(name) ? 'time' : 'number'}` };
   const sample = await sampleTable(reader, rowFile, columns);
   const valuesOf = openColumns(sample);
   const hasLocalTexts = type('t') === 'VARCHAR' && valuesOf('t').some((text) => text !== null && isWithoutZone(text));

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { parseMarket } from '../../archive/format/parse-market.ts';
 import { type QualifyName, qualifyMarket } from '../../archive/format/qualify-market.ts';
+import { isTimeName, timeNames } from '../../archive/format/series-datasets.ts';
 import { isLocalTime, openRowReader, type RowColumn, type RowReader } from '../../archive/query/read-rows.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Run } from '../run/run.ts';
@@ -209,7 +210,9 @@ async function importSeriesRows(
   const names = listOwnColumns(datasets, rows.columns);
   // A decimal number as text has the digits that a double has not.
   const isText = (name: string): boolean =>
-    datasets.includes('trades') && (tradeTextNames.includes(name) || typeOf(rows.columns, name).startsWith('DECIMAL'));
+    isTimeName(name) ||
+    (datasets.includes('trades') &&
+      (tradeTextNames.includes(name) || typeOf(rows.columns, name).startsWith('DECIMAL')));
   const wanted = { numbers: names.filter((name) => !isText(name)), texts: names.filter(isText) };
   for await (const read of wrapReadErrors(reader.readSeries(rows.file, rows.columns, rules.rows.unit, wanted))) {
     const { symbol, t, tText, values } = read;
@@ -317,6 +320,7 @@ async function* readJsonLines(
   const columns = [
     ...(unit === 'ms' || !hasRows ? [] : [own('t')]),
     ...(datasets.includes('trades') ? ['trade_id', 'price', 'size'].map(own) : []),
+    ...(hasRows ? timeNames.map(own) : []),
     ...filters.filter(({ value }) => /^\d{16,}$/.test(value)).map(({ column }) => column),
   ].map(toLastKey);
   const exact = columns.length === 0 ? undefined : columns;

@@ -17,7 +17,7 @@ export interface FileCounts {
 }
 
 /** A row as the archive stores it. Times are epoch ms. */
-export type StoredRow = Readonly<Record<string, string | number | null>>;
+export type StoredRow = Readonly<Record<string, string | number | boolean | null>>;
 
 interface RejectedReason {
   readonly reason: string;

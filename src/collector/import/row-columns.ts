@@ -1,4 +1,5 @@
 import type { RecordPaths } from '../../archive/format/parse-market.ts';
+import { isTimeName, timeNames } from '../../archive/format/series-datasets.ts';
 import type { ColumnFilter, ColumnRename } from '../../archive/query/read-rows.ts';
 import { marketColumnNames } from './import-market.ts';
 import { quoteValueNames } from './import-quotes.ts';
@@ -21,9 +22,9 @@ export const quotePriceNames: readonly string[] = ['bid', 'ask'];
 
 const readColumnNames: Readonly<Record<ImportDataset, readonly string[]>> = {
   ticks: ['symbol', 't', 'p'],
-  quotes: ['symbol', 't', ...quoteValueNames],
+  quotes: ['symbol', 't', ...quoteValueNames, ...timeNames],
   // seq is computed when the rows are published.
-  trades: ['symbol', 't', ...tradeColumnNames, 'seq'],
+  trades: ['symbol', 't', ...tradeColumnNames, ...timeNames, 'seq'],
   orderbooks: ['symbol', 't', ...bookSideNames, ...bookLevelNames, 'level'],
   markets: marketColumnNames,
 };
@@ -65,7 +66,9 @@ export function resolveColumns(
       };
   }
   const renames = given.renames.map(([name, own]): ColumnRename => [name, find(own)!]);
-  const twice = renames.find(([, own], i) => renames.findIndex((pair) => pair[1] === own) < i);
+  // The time of a row may also be one of its finer times.
+  const single = renames.filter(([name]) => !isTimeName(name));
+  const twice = single.find(([, own], i) => single.findIndex((pair) => pair[1] === own) < i);
   if (twice !== undefined) return { fault: `column ${twice[1]} is named twice by --columns` };
   const used = new Set(renames.flat());
   for (const name of allColumnNames) {
@@ -73,7 +76,8 @@ export function resolveColumns(
     if (own !== undefined && own !== name && !used.has(name) && !used.has(own)) renames.push([name, own]);
   }
   const filters = given.filters.map(({ column, value }) => ({ column: find(column)!, value }));
-  return { renames: renames.filter(([name, own]) => name !== own), filters };
+  const isShared = (column: string): boolean => renames.filter(([, own]) => own === column).length > 1;
+  return { renames: renames.filter(([name, own]) => name !== own || isShared(own)), filters };
 }
 
 /** Whether a name is that of an object in JSON lines whose fields are listed. */

@@ -13,15 +13,15 @@ import { ticksPerRejected } from '../../archive/journal/journal.ts';
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { RejectedInput } from '../../base/ticks.ts';
 import type { Run } from '../run/run.ts';
-import { createRejectBuffer, createRowCounter } from './rejected-rows.ts';
+import { createRejectBuffer, createRowCounter, type StoredRow } from './rejected-rows.ts';
 import { createRowBuffer, type RowBuffer, rowsAtOnceMax } from './row-buffer.ts';
 import { type ImportedRows, openScratchList, type ScratchList } from './scratch-list.ts';
 
 /** Takes the rows of a series. */
 export interface SeriesSink {
   /**
-   * `values` and `texts`: the numbers and texts of a row, in the order of the dataset's columns; NaN and null for a missing
-   * one. The caller reuses both arrays.
+   * `values` and `texts`: the numbers, followed by the finer times if the file has any, and the texts of a row, in the order of the
+   * dataset's columns; NaN and null for a missing one. The caller reuses both arrays.
    */
   accept(symbol: string, t: number, values: Float64Array, texts: readonly (string | null)[]): void;
   /** `symbol` is null if the row has none. */
@@ -58,7 +58,7 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions) {
   const valueColumns = listValueColumns(dataset);
   const textColumns = listTextColumns(dataset);
   const bufferMax = textColumns.length > 0 ? bufferTextRowsMax : bufferRowsMax;
-  const prices = valueColumns.map(({ name }, c) => ({ name, c })).filter(({ name }) => seriesPriceNames.includes(name));
+  const prices = valueColumns.map(({ name }, c) => ({ name, c })).filter(({ name }) => /^(bid|ask|price)$/.test(name));
   const rowCounter = createRowCounter();
   const rejectBuffer = createRejectBuffer();
   const symbols = new Set<string>();
@@ -74,9 +74,12 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions) {
   function drain(observedAt: number, isEnd: boolean): void {
     for (const { symbol: name, ...drained } of buffer?.drain(isEnd) ?? []) {
       const symbol = qualify(name);
+      const [values, times] = [drained.values.slice(0, valueColumns.length), drained.values.slice(valueColumns.length)];
+      const areKnown = times.some((column) => column.some((time) => !Number.isNaN(time)));
+      const rows = { ...drained, values, ...(areKnown && { times }) };
       symbols.add(symbol);
       spillFile ??= openSpillFile(join(scratch, dataset));
-      hold({ kind: 'rows', symbol, observedAt, spilled: spillFile.append(sortSeriesByTime(drained)) });
+      hold({ kind: 'rows', symbol, observedAt, spilled: spillFile.append(sortSeriesByTime(rows)) });
     }
   }
 
@@ -107,7 +110,9 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions) {
         for (const { c } of prices) if (!Number.isNaN(values[c])) rowCounter.addPrice(values[c]!);
         if (rowCounter.isShowing) rowCounter.show({ symbol, t, ...listCells(dataset, values, texts) });
         rowCounter.accept();
-        buffer ??= createRowBuffer(bufferMax, valueColumns.length, textColumns.length);
+        // Between files, it is empty.
+        if (buffer?.values.length !== values.length)
+          buffer = createRowBuffer(bufferMax, values.length, textColumns.length);
         const row = buffer.add(symbol, t, texts);
         for (let c = 0; c < values.length; c++) buffer.values[c]![row] = values[c]!;
       },
@@ -143,22 +148,10 @@ export function openSeriesWriter(run: Run, options: SeriesWriterOptions) {
   };
 }
 
-/** The number columns of series that are prices. */
-const seriesPriceNames: readonly string[] = ['bid', 'ask', 'price'];
-
 /** The numbers and texts of a row by the name of their column, in file order. */
-function listCells(
-  dataset: SeriesDataset,
-  values: Float64Array,
-  texts: readonly (string | null)[],
-): Record<string, string | number | null> {
+function listCells(dataset: SeriesDataset, values: Float64Array, texts: readonly (string | null)[]): StoredRow {
   const cells = toFactCells(dataset, values, texts);
-  return Object.fromEntries(
-    listFactColumns(dataset).map(({ name }, c) => {
-      const cell = cells[c]!;
-      return [name, typeof cell === 'boolean' ? String(cell) : cell];
-    }),
-  );
+  return Object.fromEntries(listFactColumns(dataset).map(({ name }, c) => [name, cells[c]!]));
 }
 
 /** Rows of one symbol, or rejected rows, that an import has read and not yet accepted. */

@@ -311,9 +311,9 @@ function findTickFlaw(t: number, p: number, futureMs: number): string | undefine
  * Returns why a time cannot belong to a tick or an order book; undefined if it can. `futureMs` is the latest time
  * accepted, epoch ms.
  */
-export function findTimeFlaw(t: number, futureMs: number): string | undefined {
-  if (!Number.isInteger(t)) return 't is not a whole number of milliseconds';
-  if (t < timeMin || t >= timeEnd) return 't is outside the years 2000 to 2100';
-  if (t > futureMs) return 't is in the future';
+export function findTimeFlaw(t: number, futureMs: number, name = 't'): string | undefined {
+  if (!Number.isInteger(t)) return `${name} is not a whole number of milliseconds`;
+  if (t < timeMin || t >= timeEnd) return `${name} is outside the years 2000 to 2100`;
+  if (t > futureMs) return `${name} is in the future`;
   return undefined;
 }

@@ -1,5 +1,6 @@
 import { type Column, type DatasetName, datasetNames, datasets } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, listManifestFiles, type Manifest, sumFileSizes } from '../../archive/format/manifest.ts';
+import { columnTypeNames } from '../../archive/publish/readme.ts';
 import { type Facts, judge } from '../../archive/read/judge.ts';
 import { formatBytes, formatCount, formatDuration, formatNumber } from '../../base/format-quantity.ts';
 import { type Html, html } from '../../base/html.ts';
@@ -223,6 +224,5 @@ function renderCard({ name, rows, files, bytes }: DatasetTotals): Html {
 `;
 }
 
-/** The type as the documentation of the format writes it; `?` if it may be null. */
-const formatType = ({ type, nullable }: Column): string =>
-  `${type === 'strings' ? 'list of string' : type === 'timestamp' ? 'timestamp (ms, UTC)' : type}${nullable ? ' ?' : ''}`;
+/** The type as the archive's README writes it; `?` if it may be null. */
+const formatType = ({ type, nullable }: Column): string => `${columnTypeNames[type]}${nullable ? ' ?' : ''}`;

@@ -5,7 +5,7 @@ import { formatVersion } from '../../../src/archive/format/manifest.ts';
 import * as promises from '../../contract/promises.ts';
 
 /** The format version and what it describes. A change of the second needs another version, once one is released. */
-const described = { version: 6, sha256: '27130d835d76f78053b5aefea8d6f2b2f1f354f10ae111f93f7deba5707cc164' };
+const described = { version: 6, sha256: '7b558d5cc017fa0d7fb8edc2a4001881156bdb79800f11109ae69c380916decc' };
 
 test('the datasets and the fields of the manifest are those of the format version', () => {
   const schema = datasetNames.map((name) => {

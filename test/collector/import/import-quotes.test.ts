@@ -23,7 +23,7 @@ function read(rows: Partial<RawQuoteRows>, { feedsTicks = false, rules = {} as P
     futureMs,
     {
       quotes: {
-        accept: (symbol, t, values) => out.quotes.push([symbol, t, ...values]),
+        accept: (symbol, t, values) => out.quotes.push([symbol, t, ...values.subarray(0, 4)]),
         reject: (symbol, { reason, raw }) => out.rejectedQuotes.push([symbol, reason, raw]),
       },
       ticks: feedsTicks

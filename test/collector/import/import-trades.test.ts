@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { openTimeZone } from '../../../src/base/time-zone.ts';
 import type { TickRowRules } from '../../../src/collector/import/import-rows.ts';
 import { findInexactText, type RawTradeRows, readTradeRows } from '../../../src/collector/import/import-trades.ts';
 import { createTradeIds } from '../../../src/collector/import/trade-ids.ts';
@@ -9,6 +10,7 @@ const futureMs = t0 + 86_400_000;
 
 function read(rows: Partial<RawTradeRows>, rules: Partial<TickRowRules> = {}) {
   const trades: unknown[][] = [];
+  const times: number[][] = [];
   const rejected: unknown[][] = [];
   const n = (Object.values(rows).find(Array.isArray) as unknown[]).length;
   const filled = {
@@ -22,12 +24,15 @@ function read(rows: Partial<RawTradeRows>, rules: Partial<TickRowRules> = {}) {
     { ...defaultRowRules, ...rules },
     futureMs,
     {
-      accept: (symbol, t, values, texts) => trades.push([symbol, t, ...values, ...texts]),
+      accept: (symbol, t, values, texts) => {
+        trades.push([symbol, t, ...values.subarray(0, 3), ...texts]);
+        times.push([...values.subarray(3)]);
+      },
       reject: (symbol, { reason, raw }) => rejected.push([symbol, reason, raw]),
     },
     createTradeIds(),
   );
-  return { trades, rejected };
+  return { trades, times, rejected };
 }
 
 const missing = Number.NaN;
@@ -91,7 +96,7 @@ describe('trades in rows', () => {
     const facts = { price: [1e-300], size: [0.1 + 0.2], block: ['yes'], tx_hash: ['x'.repeat(256)] };
     const { trades } = read(facts);
     const id = trades[0]![5];
-    expect(read({ ...facts, trade_id: [id] })).toEqual({ trades, rejected: [] });
+    expect(read({ ...facts, trade_id: [id] })).toMatchObject({ trades, rejected: [] });
   });
 
   test('from the future are rejected', () => {
@@ -151,5 +156,53 @@ describe('the text of a number', () => {
   test('may have a decimal comma', () => {
     expect(findInexactText('0,12345678901234566', 0.12345678901234566, true)).toBe(null);
     expect(findInexactText('0,123456789012345678', 0.12345678901234568, true)).toBe('0,123456789012345678');
+  });
+});
+
+describe('the finer times of rows', () => {
+  const us = 1000 * t0 + 123_456;
+  const event = (values: readonly unknown[], rules: Partial<TickRowRules> = {}) => read({ event_at: values }, rules);
+
+  test('are read in whatever unit each has, and finer digits are cut off', () => {
+    const values = [t0 / 1000, t0, us, String(us), `${us}789`, '2026-07-11T00:00:00.123456789Z', '1783728000.1234567'];
+    const found = event([...values, '2026-07-11 02:00:00.1+02', null, '', Number.NaN]);
+    expect(found.rejected).toEqual([]);
+    const [whole, fine] = [1000 * t0, us];
+    expect(found.times.map(([eventAt]) => eventAt)).toEqual([
+      whole,
+      whole,
+      fine,
+      fine,
+      fine,
+      fine,
+      fine,
+      whole + 100_000,
+      missing,
+      missing,
+      missing,
+    ]);
+    expect(found.times.every(([, receivedAt]) => Number.isNaN(receivedAt))).toBe(true);
+  });
+
+  test('need no unit, and no permission to be cut off, unlike the time of the row', () => {
+    expect(event([us / 1e6], { unit: 'ns' }).times).toEqual([[us, missing]]);
+  });
+
+  test('without a zone are those of --tz', () => {
+    const text = '2026-07-11 00:00:00.5';
+    expect(event([text]).rejected).toEqual([['A', 'event_at has no zone (see --tz)', expect.any(String)]]);
+    const { times } = event([text], { zone: openTimeZone('America/New_York') });
+    expect(times).toEqual([[1000 * (t0 + 4 * 3_600_000) + 500_000, missing]]);
+  });
+
+  test.each([
+    ['soon', 'event_at is not a time'],
+    [5, 'event_at is not a time between the years 2000 and 2100 in any unit'],
+    ['1999-12-31T23:59:59Z', 'event_at is outside the years 2000 to 2100'],
+    ['2026-07-12T00:00:00.001Z', 'event_at is in the future'],
+  ])('%s reject the row, which is kept as it was', (value, reason) => {
+    const { trades, rejected } = event([value]);
+    expect(trades).toEqual([]);
+    expect(rejected).toEqual([['A', reason, expect.stringContaining(JSON.stringify(value))]]);
   });
 });

@@ -1,3 +1,4 @@
+import { timeNames } from '../../../src/archive/format/series-datasets.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import { keyOf } from './accepted-rows.ts';
 
@@ -30,12 +31,12 @@ export const createRow = (dataset: SeriesName, symbol: string, cells: readonly C
 /** Index of seq in the published rows of trades. */
 export const seqColumn = 8;
 
-/** A row of a published file of the dataset. */
+/** A row of a published file of the dataset, without its finer times, which are not compared. */
 export const toSeriesRow = (dataset: SeriesName, row: readonly CellValue[]): SeriesRow =>
   createRow(
     dataset,
     row[0] as string,
-    row.slice(1).filter((_, i) => dataset === 'quotes' || i + 1 !== seqColumn),
+    row.slice(1, -timeNames.length).filter((_, i) => dataset === 'quotes' || i + 1 !== seqColumn),
   );
 
 /**

@@ -6,6 +6,7 @@ import pyarrow as pa
 WORDS = {
     "str": "string",
     "datetime64[ms, UTC]": "timestamp",
+    "datetime64[us, UTC]": "timestamp_us",
     "float64": "double",
     "int32": "int32",
     "int64": "int64",

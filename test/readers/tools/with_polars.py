@@ -4,6 +4,7 @@ import pyarrow as pa
 WORDS = {
     pl.String(): "string",
     pl.Datetime("ms", "UTC"): "timestamp",
+    pl.Datetime("us", "UTC"): "timestamp_us",
     pl.Float64(): "double",
     pl.Int32(): "int32",
     pl.Int64(): "int64",

@@ -5,6 +5,7 @@ import pyarrow.dataset as ds
 WORDS = {
     pa.string(): "string",
     pa.timestamp("ms", "UTC"): "timestamp",
+    pa.timestamp("us", "UTC"): "timestamp_us",
     pa.float64(): "double",
     pa.int32(): "int32",
     pa.int64(): "int64",
