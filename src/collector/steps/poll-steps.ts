@@ -370,7 +370,9 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome, how: Coll
   run.symbols.failed += collected.failed.length;
   for (const window of [...collected.failures, ...collected.behind]) run.nightCounters.missingWindows.push(window);
   const { db } = archive.state;
-  // The failed retry of a suspended symbol is a failure of this run only if the symbol was requested by name.
+  if (!run.usesOtherUpstream)
+    recordRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
+  // The failed retry of a symbol that stays suspended is a failure of this run only if the symbol was requested by name.
   const suspended = new Set(
     collected.failed.filter(
       (symbol) => !run.requestedSymbols.has(symbol) && (readSymbol(db, symbol)?.suspendedAt ?? null) !== null,
@@ -378,10 +380,7 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome, how: Coll
   );
   for (const failure of settleRequestedLosses(run, collected))
     if (!suspended.has(failure.symbol)) run.failures.push(failure);
-  if (!run.usesOtherUpstream) {
-    recordRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
-    recordOwedWindows(run, collected, how);
-  }
+  if (!run.usesOtherUpstream) recordOwedWindows(run, collected, how);
   if (collected.behind.length > 0) {
     const since = formatIsoUtc(collected.behind.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY));
     const symbols = [...new Set(collected.behind.map((w) => w.symbol))];

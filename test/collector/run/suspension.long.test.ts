@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import type { Summary } from '../../../src/archive/journal/run-summary.ts';
 import { readStatus } from '../../../src/archive/read/status.ts';
@@ -6,6 +7,7 @@ import type { Context } from '../../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../../src/context/open-configured.ts';
 import { manifestOf, totalTicks } from '../../e2e/lake.ts';
 import { at, fewFiles, hourMs, type Nights, startNights } from './nights.ts';
+import { scriptedLake } from './one-process.ts';
 
 async function statusAt(nights: Nights, nowMs: number): Promise<ReturnType<typeof readStatus>> {
   const context: Context = await nights.contextAt(nowMs);
@@ -106,6 +108,24 @@ describe('a symbol that the service does not know', () => {
     nights.box().set({ faultSymbols: {} });
     expect(await pollVictim()).toMatchObject({ exit_code: 0, symbols: { done: 1, suspended: 0 } });
   });
+});
+
+test('a suspended symbol that answers once and then breaks off is a failure of that night', async () => {
+  const set = [...fewFiles, 'source.suspend_after_days=1', 'poll.recheck_share=0', 'upstream.retry_attempts_max=1'];
+  const { box, contextAt } = await scriptedLake(at(0), ['ONE', 'TWO'], set);
+  const night = async (n: number) => nightly.run(await contextAt(at(n)), { day: null });
+  let known = Number.POSITIVE_INFINITY;
+  let failure = 404;
+  box.script.ticks = (honest, { symbol }) =>
+    symbol === 'TWO' || known-- > 0 ? honest : (response) => void response.writeHead(failure).end('{}');
+  expect((await night(0)).exit_code).toBe(0);
+  known = 0;
+  for (const n of [1, 2]) expect((await night(n)).exit_code).toBe(4);
+  expect((await night(3)).symbols.suspended).toBe(1);
+  [known, failure] = [1, 500];
+  const broken = await night(4);
+  expect(broken, JSON.stringify(broken)).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 0 } });
+  expect(broken.failures).toContainEqual(expect.objectContaining({ symbol: 'ONE' }));
 });
 
 test('suspends no symbol if the service knows none of them', async () => {
