@@ -254,7 +254,7 @@ describe('days and datasets', needsBrowser, () => {
     await card.locator('summary').click();
     expect(await card.locator('.schema tbody tr').allInnerTexts()).toEqual([
       expect.stringMatching(/symbol\s+string\s+market ticker/),
-      expect.stringMatching(/t\s+timestamp \(ms, UTC\)/),
+      expect.stringMatching(/t\s+timestamp\(ms, UTC\)/),
       expect.stringMatching(/p\s+double/),
     ]);
     await expect.poll(() => card.locator('.sample tbody tr').count(), soon).toBe(5);
