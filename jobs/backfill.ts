@@ -22,7 +22,7 @@ export const job: Job<BackfillFlags> = {
         if (showPlan !== null) {
           const { source } = run;
           const rate = expectRequestRate(run.context, run.archive.state.db, source);
-          showPlan({ source, plans, rate, isFirst, ...estimatePlans(run, plans, facts) });
+          showPlan({ source, plans, rate, isFirst, ...estimatePlans(run, plans, facts, false) });
           return;
         }
         await collectPlans(run, plans, 'backfill');

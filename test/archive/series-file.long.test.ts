@@ -75,7 +75,14 @@ function createSeries({ sizes, names, nulls, distinct }: Shape, from: number): S
       return c === 3 && row % 5 === 0 ? draw.one(special) : draw.below(distinct) / distinct;
     }),
   );
-  return { symbols, offsets, t, values, texts: [] };
+  // Half of the series have finer times, which need not lie near the row's.
+  const toTimes = (pattern: Pattern): Float64Array =>
+    Float64Array.from(t, (ms, row) =>
+      patterns[pattern](row, rows, draw()) ? Number.NaN : ms * 1000 + draw.below(2e6),
+    );
+  const times = from % 2 === 0 ? undefined : [toTimes(nulls[0]), toTimes(nulls[2])];
+  const hasTimes = times?.some((column) => !column.every(Number.isNaN)) === true;
+  return { symbols, offsets, t, values, texts: [], ...(hasTimes && { times }) };
 }
 
 const toBytes = ({ buffer, byteOffset, byteLength }: Float64Array): Buffer =>
@@ -86,9 +93,11 @@ function expectEqual(actual: SeriesColumns, expected: SeriesColumns): void {
   expect([...actual.offsets]).toEqual([...expected.offsets]);
   expect(toBytes(actual.t).equals(toBytes(expected.t))).toBe(true);
   expect(actual.values.length).toBe(expected.values.length);
-  actual.values.forEach((column, c) => {
+  const unknown = new Float64Array(actual.t.length).fill(Number.NaN);
+  const listNumbers = ({ values, times = [unknown, unknown] }: SeriesColumns): Float64Array[] => [...values, ...times];
+  listNumbers(actual).forEach((column, c) => {
     // The bits of NaN are not stored. -0 and 0 differ.
-    const numbers = expected.values[c]!;
+    const numbers = listNumbers(expected)[c]!;
     expect(column.length).toBe(numbers.length);
     expect(
       column.every((n, row) => Object.is(n, numbers[row])),
@@ -97,11 +106,12 @@ function expectEqual(actual: SeriesColumns, expected: SeriesColumns): void {
   });
 }
 
-const toRows = ({ symbols, offsets, t, values }: SeriesColumns): CellValue[][] =>
+const toRows = ({ symbols, offsets, t, values, times }: SeriesColumns): CellValue[][] =>
   symbols.flatMap((symbol, s) =>
     Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
       const row = offsets[s]! + i;
-      return [symbol, t[row]!, ...values.map((column) => (Number.isNaN(column[row]!) ? null : column[row]!))];
+      const cells = [...values, ...(times ?? [null, null])].map((column) => column?.[row] ?? Number.NaN);
+      return [symbol, t[row]!, ...cells.map((cell) => (Number.isNaN(cell) ? null : cell))];
     }),
   );
 
@@ -122,6 +132,7 @@ function pickRows(series: SeriesColumns, ranges: readonly (readonly [number, num
     offsets: Float64Array.from([...starts, rows.length]),
     t: pick(series.t),
     values: series.values.map(pick),
+    times: series.times?.map(pick),
     texts: [],
   };
 }
@@ -259,6 +270,8 @@ describe('a file of a series', () => {
       const files = [encodeSeries('quotes', series, rows), encodeRowsWithArrow(columns, toRows(series), rows)];
       for (const file of files) {
         const index = indexSymbolRows(columns, ['symbol'], file);
+        const unknown = new Float64Array(series.t.length).fill(Number.NaN);
+        const numbers = [...series.values, ...(series.times ?? [unknown, unknown])];
         expect([...index.keyIndexes.keys()]).toEqual(series.symbols);
         expect([...index.offsets]).toEqual([...series.offsets]);
         const [first, last] = [a % (series.t.length + 1), b % (series.t.length + 1)].sort((x, y) => x - y) as [
@@ -268,7 +281,7 @@ describe('a file of a series', () => {
         const ranges = [[first, last], ...series.symbols.map((_, s) => [series.offsets[s]!, series.offsets[s + 1]!])];
         for (const [start, end] of ranges as [number, number][]) {
           columns.slice(2).forEach(({ name }, c) => {
-            const expected = series.values[c]!.subarray(start, end);
+            const expected = numbers[c]!.subarray(start, end);
             const read = readIndexedColumn(file, index, name, start, end, decompressPage);
             if (read === null) expect(expected.every(Number.isNaN)).toBe(true);
             else expectSame([...(read as Float64Array)], [...expected]);

@@ -134,9 +134,13 @@ function listAppended({ publishes, quotes }: ArchiveParts, symbol: string) {
     // -0 is stored as 0.
     ticks: times.map((t) => ({ symbol, t, p: priceOf(symbol, t) || 0 })),
     // The same quote of two publishes is one row.
-    quotes: [...new Map(quoted.filter((one) => one.symbol === symbol).map((one) => [one.t, one])).values()].sort(
-      (a, b) => a.t - b.t,
-    ),
+    quotes: [
+      ...new Map(
+        quoted
+          .filter((one) => one.symbol === symbol)
+          .map((one) => [one.t, { ...one, event_at: null, received_at: null }]),
+      ).values(),
+    ].sort((a, b) => a.t - b.t),
     windows: [
       ...(symbol === 'quiet' ? [{ from: day0, to: day0 + hourMs }] : []),
       ...responses.flatMap(({ windows }) => toWindows(windows)),

@@ -50,11 +50,13 @@ export interface WindowGroup {
  * that the server has sent so far. A symbol without coverage is expected to have as many ticks as the others of its category
  * and venue have on average, or else as all others.
  * @param facts of the symbols of the plans
+ * @param isNight requests in pieces what remains unproven, where answers reach less far
  */
 export function estimatePlans(
   run: Pick<Run, 'context' | 'archive' | 'source'>,
   plans: readonly SymbolPlan[],
   facts: ReadonlyMap<string, SymbolFacts>,
+  isNight: boolean,
 ): FetchEstimate {
   const { context, archive, source } = run;
   const { db } = archive.state;
@@ -85,7 +87,7 @@ export function estimatePlans(
       known: readKnownPageCaps<KnownPages>(db, source),
       pageLimit: context.settings.poll.pageLimit,
       omitsTicks: readRecheckHistory(db, source).caughtAt !== null,
-      hasPieces: context.settings.poll.pieces,
+      hasPieces: isNight && context.settings.poll.pieces,
       isMirror: context.settings.source.mirror,
     },
     run.context.clock.nowMs(),

@@ -50,7 +50,7 @@ async function planSource(run: PlannedSource, end: number, day: number | null): 
   const foresee = createForesight(context);
   const { plans: planned, facts } = planTickPolls(run, context.clock.nowMs(), end, [], foresee);
   const plans = await coverUnprovenTails(run, planned);
-  const ticks = estimatePlans(run, plans, facts);
+  const ticks = estimatePlans(run, plans, facts, true);
   const marketLists = countListRequests(run);
   const hasBooks = day === null || day + dayMs > end;
   const live = settings.orderbooks.allLive ? listLiveSymbols(run, foresee) : [];
