@@ -1,5 +1,5 @@
 import { formatCount, formatDuration } from '../../base/format-quantity.ts';
-import { dayMs, hourMs, union, type Window } from '../../base/window.ts';
+import { dayMs, hourMs, isWithin, union, type Window } from '../../base/window.ts';
 
 /**
  * How far apart two moments are, in the units by which servers cut their answers: in ms, and by the UTC hour limits and
@@ -190,8 +190,8 @@ export class Night {
   readonly shown: { readonly symbol: string; readonly shown: Shown }[] = [];
   readonly #measures = new Map(Object.keys(measures).map((name) => [name as Measure, new TopTwo()]));
   readonly #mostTicks = new TopTwo();
-  /** The first and the last tick of each symbol so far, and how many different ones there are at least. */
-  readonly #ticks = new Map<string, Window & { readonly count: number }>();
+  /** How many different ticks of each symbol were shown. */
+  readonly #ticks = new Map<string, number>();
   /** The response of each symbol with the most ticks. */
   readonly #fullest = new Map<string, Shown>();
   /** The windows that were requested of each symbol, with or without ticks. */
@@ -211,12 +211,12 @@ export class Night {
     this.requested.set(symbol, union([...(this.requested.get(symbol) ?? []), { from, to }]));
     if (shown.count === 0) return;
     this.shown.push({ symbol, shown });
+    const before = this.showed.get(symbol) ?? [];
+    const count = this.countTicks(symbol) + times.filter((t) => !before.some((window) => isWithin(t, window))).length;
     const whole = mayBeCapped(shown) ? { from: first!, to: last! + 1 } : { from, to };
-    this.showed.set(symbol, union([...(this.showed.get(symbol) ?? []), whole]));
+    this.showed.set(symbol, union([...before, whole]));
     for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
-    const seen = this.#ticks.get(symbol) ?? { from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY, count: 0 };
-    const count = seen.count + times.filter((t) => t < seen.from || t > seen.to).length;
-    this.#ticks.set(symbol, { from: Math.min(seen.from, first!), to: Math.max(seen.to, last!), count });
+    this.#ticks.set(symbol, count);
     this.#mostTicks.note(count, symbol);
     if (shown.count > (this.#fullest.get(symbol)?.count ?? 0)) this.#fullest.set(symbol, shown);
     [this.#latest, this.#earliest, this.#silences] = [null, null, null];
@@ -253,9 +253,9 @@ export class Night {
     };
   }
 
-  /** How many different ticks of a symbol were shown, at least. */
+  /** How many different ticks of a symbol were shown. */
   countTicks(symbol: string): number {
-    return this.#ticks.get(symbol)?.count ?? 0;
+    return this.#ticks.get(symbol) ?? 0;
   }
 
   /** The last tick of the fullest response if it began with `first`; -Infinity: it did not. */

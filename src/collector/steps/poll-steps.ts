@@ -370,14 +370,12 @@ function recordCollectedTicks(run: Run, collected: TickCollectOutcome, how: Coll
   run.symbols.failed += collected.failed.length;
   for (const window of [...collected.failures, ...collected.behind]) run.nightCounters.missingWindows.push(window);
   const { db } = archive.state;
+  const isSuspended = (symbol: string): boolean => (readSymbol(db, symbol)?.suspendedAt ?? null) !== null;
+  const retried = collected.failed.filter((symbol) => !run.requestedSymbols.has(symbol) && isSuspended(symbol));
   if (!run.usesOtherUpstream)
     recordRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
   // The failed retry of a symbol that stays suspended is a failure of this run only if the symbol was requested by name.
-  const suspended = new Set(
-    collected.failed.filter(
-      (symbol) => !run.requestedSymbols.has(symbol) && (readSymbol(db, symbol)?.suspendedAt ?? null) !== null,
-    ),
-  );
+  const suspended = new Set(retried.filter(isSuspended));
   for (const failure of settleRequestedLosses(run, collected))
     if (!suspended.has(failure.symbol)) run.failures.push(failure);
   if (!run.usesOtherUpstream) recordOwedWindows(run, collected, how);

@@ -28,6 +28,12 @@ const all: readonly Needed[] = [
     seed: 3,
     size: { nights: 1 },
   },
+  {
+    condition: 'kept rows: what lies between two answers is not counted before it was shown',
+    habits: [['keeps 400 rows a symbol'], ['first or last 100 rows, by turns']],
+    seed: 2_013_163,
+    size: { nights: 1 },
+  },
   { condition: 'ticks beside a request: files', habits: [[before], ['first 2 day files with data']], seed: 1 },
   { condition: 'ticks beside a request: span', habits: [[before], ['24 h from the first tick']], seed: 3 },
   {
