@@ -15,7 +15,6 @@ test('every surface takes completeness from the one judge, and nobody else compu
   const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
   /** Where each surface asks: the judge, what updates its published completeness, or one of those that do so. */
   const asks: Readonly<Record<string, string>> = {
-    'src/archive/known-state.ts': 'completeness/completeness.ts',
     'src/archive/publish/staging.ts': 'completeness/completeness.ts',
     'src/archive/read/status.ts': 'completeness/completeness.ts',
     'src/archive/read/gaps.ts': 'completeness/completeness.ts',
