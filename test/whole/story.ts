@@ -53,9 +53,12 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   let lastPoll = 0;
   // Some nights run soon after midnight, when no response about the end of the day is final. Drawn apart from the rest.
   const nightHour = drawFrom(seed + 0x5eed).one([3.3, 0.2, 1.5]);
+  const parts = draw.one([1, 2]);
+  // So that the seeds keep the stories that they had when another setting was drawn here.
+  draw();
   const set = [
     'archive.candles=[]',
-    `archive.parts=${draw.one([1, 2])}`,
+    `archive.parts=${parts}`,
     `archive.verify_days=${draw.one([1, 30])}`,
     `source.first_lookback_days=${lookbackDays}`,
     `source.suspend_after_days=${draw.one([1, 2])}`,
