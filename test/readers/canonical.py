@@ -25,7 +25,7 @@ def since_1970(column: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
     return column.cast(pa.timestamp(unit, "UTC"), safe=True).cast(pa.int64())
 
 
-def plain(column: pa.ChunkedArray, unit: str = "us") -> pa.ChunkedArray:
+def plain(column: pa.ChunkedArray, unit: str = "ms") -> pa.ChunkedArray:
     """Removes tool-specific types from a column: dictionaries, large strings, time units."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -44,6 +44,8 @@ def test_each_tool_finds_the_columns_and_the_rows(imported, tool, dataset):
     if objects:
         table = pq.read_table(imported.folder(dataset))
         kinds |= {name: "double" for name, kind in kinds.items() if kind[:3] == "int" and table[name].null_count > 0}
+    if tool.__name__.endswith(("duckdb", "spark")):  # their times are all in microseconds
+        kinds = {name: kind.removesuffix("_us") for name, kind in kinds.items()}
     date = [("date", "date")] if DATASETS[dataset].has_days else []
     found = tool.types(imported.folder(dataset))
     assert [name for name, _ in found] == [*kinds, *dict(date)]
