@@ -75,7 +75,8 @@ counts() {
     `${numPassedTests} ${numFailedTests}`' "$1" 2>/dev/null
 }
 
-# list_failed FILE…: at most ten of the tests that failed, and of the files that failed without one, from the runners' own results.
+# list_failed FILE…: at most ten of the tests that failed, with how their message begins, and of the files that failed without
+# one, from the runners' own results.
 list_failed() {
   node -e '
     const { existsSync, readFileSync } = require("fs");
@@ -83,7 +84,9 @@ list_failed() {
       const file = require("path").relative("", name);
       const failed = assertionResults.filter((one) => one.status === "failed");
       if (failed.length === 0) return status === "failed" ? [file] : [];
-      return failed.map(({ ancestorTitles, title }) => [file, ...ancestorTitles, title].join(" > "));
+      const reasonOf = ([message = ""]) => message.replaceAll(/\u001b\[\d+m/g, "").slice(0, 900 / failed.length).replaceAll("\n", "\n      ");
+      return failed.map(({ ancestorTitles, title, failureMessages }) =>
+        [file, ...ancestorTitles, title].join(" > ") + "\n      " + reasonOf(failureMessages));
     };
     const ofPytest = ([, attributes]) =>
       ["classname", "name"].map((key) => new RegExp(`\\b${key}="([^"]*)"`).exec(attributes)?.[1].replaceAll("&gt;", ">")).join(" > ");

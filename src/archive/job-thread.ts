@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { DiskFullError } from '../base/errors.ts';
 import { lowerThreadPriority, resolveThreadEntry, threadExecArgv } from '../base/worker-threads.ts';
@@ -17,6 +18,8 @@ import { openArchive } from './open-archive.ts';
 export interface JobContext {
   readonly signal: AbortSignal;
   progress(done: number, total: number): void;
+  /** Whether a client waits for the result. The lowest priority would stop such a task while other processes use all processors. */
+  readonly isAwaited?: boolean;
 }
 
 /** Why a thread failed. The message is for the log. */
@@ -40,6 +43,13 @@ interface ThreadEntry {
   readonly beside: string;
 }
 
+interface ThreadData<Input> {
+  readonly root: string;
+  readonly writer: string;
+  readonly input: Input;
+  readonly isAwaited: boolean;
+}
+
 type JobThreadMessage<T, F> =
   | { readonly kind: 'progress'; readonly done: number; readonly total: number }
   | { readonly kind: 'done'; readonly result: T }
@@ -53,13 +63,13 @@ export async function runInThread<T, F extends JobFailure>(
   { name, beside }: ThreadEntry,
   archive: Archive,
   input: unknown,
-  { signal, progress }: JobContext,
+  { signal, progress, isAwaited = false }: JobContext,
 ): Promise<T> {
   signal.throwIfAborted();
   const unexpected = (message: string) => new JobThreadError<JobFailure>({ why: 'unexpected', message });
   // Otherwise the thread would create a new state database.
   if (!archive.state.isFileCurrent()) throw unexpected('The state database of the archive was removed or replaced.');
-  const threadData = { root: archive.layout.root, writer: archive.writer, input };
+  const threadData: ThreadData<unknown> = { root: archive.layout.root, writer: archive.writer, input, isAwaited };
   const thread = new Worker(resolveThreadEntry(name, beside), {
     workerData: threadData,
     execArgv: [...threadExecArgv],
@@ -94,9 +104,9 @@ export async function serveThreadTask<Input, T>(
   task: (archive: Archive, input: Input, context: JobContext) => Promise<T>,
   toFailure: (error: unknown) => Omit<JobFailure, 'message'>,
 ): Promise<void> {
-  const { root, writer, input } = workerData as { root: string; writer: string; input: Input };
+  const { root, writer, input, isAwaited } = workerData as ThreadData<Input>;
   // Requests of the service go first.
-  lowerThreadPriority();
+  lowerThreadPriority(isAwaited ? constants.priority.PRIORITY_BELOW_NORMAL : constants.priority.PRIORITY_LOW);
   const port = parentPort!;
   const post = (message: JobThreadMessage<T, JobFailure>): void => port.postMessage(message);
   const stop = new AbortController();

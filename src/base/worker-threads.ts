@@ -21,13 +21,13 @@ export const resolveThreadEntry = (entry: string, callerUrl: string): URL =>
   new URL(`${entry}${/\.[jt]s$/.exec(callerUrl)![0]}`, callerUrl);
 
 /**
- * Lowers the CPU priority of the calling thread, and of those that it starts, to the lowest. Does nothing where threads have none of
- * their own (only Linux has, by the thread's ID), or where a container does not show or permit it.
+ * Lowers the CPU priority of the calling thread, and of those that it starts, by default to the lowest. Does nothing where threads
+ * have none of their own (only Linux has, by the thread's ID), or where a container does not show or permit it.
  */
-export function lowerThreadPriority(): void {
+export function lowerThreadPriority(priority: number = constants.priority.PRIORITY_LOW): void {
   if (process.platform !== 'linux') return;
   try {
-    setPriority(Number(basename(readlinkSync('/proc/thread-self'))), constants.priority.PRIORITY_LOW);
+    setPriority(Number(basename(readlinkSync('/proc/thread-self'))), priority);
   } catch {}
 }
 

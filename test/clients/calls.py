@@ -116,7 +116,7 @@ def backtest(save):
 assert call(user, "run_backtest", body=backtest(False)).summary.ticks > 0
 saved = call(user, "run_backtest", body=backtest(True))
 while saved.state in ("waiting", "running"):
-    time.sleep(0.05)
+    time.sleep(0.2)
     saved = call(user, "get_backtest", saved.id)
 assert saved.result.summary.ticks > 0
 call(user, "get_backtest", saved.id)

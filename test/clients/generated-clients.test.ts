@@ -5,15 +5,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
-import type { Clock } from '../../src/base/ports.ts';
-import { systemClock } from '../../src/base/system.ts';
-import { clockAt } from '../archive/scratch.ts';
 import { project } from '../docs/kept-current.ts';
 import { collected, listed } from '../e2e/books.ts';
 import { fixedNow, folder } from '../e2e/lake.ts';
 import { run } from '../e2e/run-program.ts';
 import { claims, crafted, hs256, secret } from '../server/forged-tokens.ts';
-import { serving } from '../server/serving.ts';
+import { restlessAt, serving } from '../server/serving.ts';
 
 // Examples of the components of the OpenAPI document, taken from requests and responses.
 
@@ -86,9 +83,6 @@ function createExampleRecorder(document: object) {
 
 const here = join(project, 'test/clients');
 
-/** A fixed time, at which waiting runners look for jobs often. */
-const clock: Clock = { ...clockAt(fixedNow), sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
-
 interface Operation {
   readonly operationId: string;
   readonly responses: Readonly<
@@ -102,7 +96,10 @@ async function startService() {
   const { archive, output } = await collected();
   const work = folder();
   await importRows(work, listed(output)[0]!, output);
-  const { url, key } = await serving(archive, { clock, set: [`service.tokens.secret=${secret}`] });
+  const { url, key } = await serving(archive, {
+    clock: restlessAt(fixedNow),
+    set: [`service.tokens.secret=${secret}`],
+  });
   const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
   const text = await (await fetch(`${url}/api/v1/openapi.json`)).text();
   writeFileSync(join(work, 'openapi.json'), text);

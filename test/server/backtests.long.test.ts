@@ -17,7 +17,7 @@ import {
   slow,
   threshold,
 } from './backtesting.ts';
-import { holdJobs, restless } from './serving.ts';
+import { holdJobs, restlessAt } from './serving.ts';
 import { freshDatabase, overEachDatabase } from './workspace/databases.ts';
 
 describe('a saved backtest', () => {
@@ -273,8 +273,8 @@ overEachDatabase((kind) => {
   test('two services over one archive and database run each backtest once', async () => {
     const archive = await createTradedArchive();
     const database = await freshDatabase(kind);
-    const first = await asking(archive, { database, clock: restless });
-    const second = await asking(opened({ root: archive.layout.root }), { database, clock: restless });
+    const first = await asking(archive, { database, clock: restlessAt(now) });
+    const second = await asking(opened({ root: archive.layout.root }), { database, clock: restlessAt(now) });
     const jobs: Kept[] = [];
     for (const { alice } of [first, second, first, second]) jobs.push((await alice.post(saved)).body);
     const values = new Set<unknown>();

@@ -56,8 +56,11 @@ export interface Serving {
   ): Promise<{ status: number; headers: Headers; body: T }>;
 }
 
-/** A stopped clock on which job runners look for jobs continuously instead of every two seconds. */
-export const restless: Clock = { ...clockAt(now), sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
+/** A stopped clock on which job runners look for jobs continuously instead of every two seconds. Time limits stay as they are. */
+export const restlessAt = (now: number): Clock => ({
+  ...clockAt(now),
+  sleep: (ms, signal) => systemClock.sleep(ms <= 2_000 ? ms / 100 : ms, signal),
+});
 
 /** Keeps all backtests of an archive waiting; call it before a service starts. Returns the function that ends it. */
 export function holdJobs({ layout }: Archive): () => void {

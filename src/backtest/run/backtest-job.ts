@@ -68,7 +68,11 @@ export async function isTooLarge(
   signal: AbortSignal,
 ) {
   try {
-    await runBacktestInThread(archive, { ...task, threads: 0, trades: null }, { signal, progress() {} });
+    await runBacktestInThread(
+      archive,
+      { ...task, threads: 0, trades: null },
+      { signal, progress() {}, isAwaited: true },
+    );
     return false;
   } catch (error) {
     signal.throwIfAborted();

@@ -253,6 +253,7 @@ class ResearchRuns {
       const run = runBacktestInThread(this.context.archive, task, {
         signal: AbortSignal.any([signal, limit]),
         progress() {},
+        isAwaited: true,
       });
       this.threads.add(run);
       return (await run.finally(() => this.threads.delete(run))).result;

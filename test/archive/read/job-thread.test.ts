@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { isDiskFullError, JobThreadError } from '../../../src/archive/job-thread.ts';
+import { isDiskFullError, JobThreadError, runInThread } from '../../../src/archive/job-thread.ts';
 import { toBacktestFailure } from '../../../src/backtest/run/backtest-job.ts';
+import { opened } from '../scratch.ts';
 
 test('recognizes a full disk by the error, its cause and DuckDB messages', () => {
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
@@ -27,3 +28,14 @@ test('keeps the failure reason of a thread; other errors are unexpected', () => 
   for (const error of [new JobThreadError({ why: 'unexpected', message: 'y' }), new Error('y'), 'y'])
     expect(toBacktestFailure(error)).toMatchObject({ why: 'unexpected', faults: [] });
 });
+
+test.runIf(process.platform === 'linux')(
+  'jobs have the lowest CPU priority; a task that a client waits for a higher one, as the lowest would stop it on a busy machine',
+  async () => {
+    const archive = opened();
+    const entry = { name: './priority-thread', beside: import.meta.url };
+    const readPriority = (isAwaited: boolean): Promise<unknown> =>
+      runInThread(entry, archive, null, { signal: new AbortController().signal, progress() {}, isAwaited });
+    expect([await readPriority(false), await readPriority(true)]).toEqual([19, 10]);
+  },
+);

@@ -45,7 +45,7 @@ async function data<T>(call: Promise<{ data?: T; error?: components['schemas']['
 const require = (holds: boolean, what: string): void => {
   if (!holds) throw new Error(what);
 };
-const wait = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50));
+const wait = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 200));
 
 const document = await data(market.GET('/api/v1/openapi.json'));
 require(document.openapi === '3.1.0', 'the document is OpenAPI 3.1');

@@ -32,7 +32,8 @@ public final class Calls {
     ApiClient client = new ApiClient();
     client.setBasePath(System.getenv("ODDSLAKE_URL"));
     client.addDefaultHeader("authorization", "Bearer " + credential);
-    client.setHttpClient(client.getHttpClient().newBuilder().addInterceptor(Calls::record).build());
+    // On a busy machine the first backtest takes longer than the 10 s after which the client gives up.
+    client.setHttpClient(client.getHttpClient().newBuilder().readTimeout(2, TimeUnit.MINUTES).addInterceptor(Calls::record).build());
     return client;
   }
 
@@ -181,7 +182,7 @@ public final class Calls {
     Backtest saved = users.getApiClient().<Backtest>execute(save, Backtest.class).getData();
     String id = saved.getId();
     while (isPending(saved.getState().getValue())) {
-      Thread.sleep(50);
+      Thread.sleep(200);
       saved = users.getBacktest(id);
     }
     require(users.getBacktest(id).getResult().getSummary().getTicks() > 0, "a saved result");
