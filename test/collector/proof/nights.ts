@@ -45,7 +45,7 @@ export interface Held {
   owed: Window[];
   expired: Window[];
   /** Those of them that earlier nights showed. */
-  published: Set<number>;
+  published: readonly number[];
   /** When the last published response was generated. */
   observedAt: number | null;
 }
@@ -81,11 +81,11 @@ export class Archive {
   /** Applies a record: its ticks before its claims. */
   append(record: TickRecord): void {
     const held = this.held.get(record.symbol)!;
-    const added = [...record.ticks.t].sort((a, b) => a - b);
-    const last = held.times.at(-1) ?? Number.NEGATIVE_INFINITY;
-    if (added.length > 0 && added[0]! > last) held.times.push(...added);
-    else if (added.some((t) => held.times[positionIn(held.times, t)] !== t))
-      held.times = [...held.times, ...added].sort((a, b) => a - b).filter((t, i, all) => t !== all[i - 1]);
+    const isHeld = (t: number): boolean => held.times[positionIn(held.times, t)] === t;
+    const added = [...new Set(record.ticks.t.filter((t) => !isHeld(t)).sort())];
+    const at = added.length === 0 ? 0 : positionIn(held.times, added[0]!);
+    if (at === held.times.length || held.times[at]! > added.at(-1)!) held.times.splice(at, 0, ...added);
+    else if (added.length > 0) held.times = [...Float64Array.from([...held.times, ...added]).sort()];
     held.coverage = withdrawCoverage(held.coverage, record.withdrawn ?? []);
     for (const covered of record.covered) held.coverage.push({ ...covered, origin: record.origin });
     this.onRecord(record);
@@ -207,7 +207,7 @@ export class Archive {
           const { times, published } = this.held.get(symbol)!;
           const compared = { from: Math.max(from, knownFrom), to: Math.min(to, computeCut(observedAt, settleMs)) };
           const ends = [compared.from, compared.to].map((t) => positionIn(times, t));
-          return Float64Array.from(times.slice(...ends).filter((t) => published.has(t)));
+          return Float64Array.from(times.slice(...ends).filter((t) => published[positionIn(published, t)] === t));
         },
         onOmission: async ({ at }) => this.#distrust(source, memory.omittedAt === null ? at - recentMs : 0),
       },
@@ -308,7 +308,7 @@ const createHeld = (listed: Listed, now: number): Held => ({
   empties: [],
   owed: [],
   expired: [],
-  published: new Set(),
+  published: [],
   observedAt: null,
 });
 
@@ -323,7 +323,7 @@ function publish(held: Held): void {
   held.coverage = overlayCoverage(held.coverage);
   if (held.coverage.length > 0) held.observedAt = Math.max(...held.coverage.map(({ fetchedAt }) => fetchedAt));
   const { times } = held;
-  held.published = new Set(times);
+  held.published = times.slice();
   held.facts = {
     ...held.facts,
     firstTick: times[0] ?? null,

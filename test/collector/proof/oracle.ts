@@ -78,8 +78,11 @@ export async function runWorld(
 type Found = Omit<FalseClaim, 'seed' | 'habit' | 'night'>;
 
 export function findFalse({ listed, times, coverage }: Held, service: Service): Found[] {
-  const has = new Set(times);
-  const missing = listed.times.filter((t) => !(has.has(t) && service.isShown(t, listed)) && !service.isUnusable(t));
+  let next = 0;
+  const missing = listed.times.filter((t) => {
+    while (times[next]! < t) next++;
+    return !(times[next] === t && service.isShown(t, listed)) && !service.isUnusable(t);
+  });
   const out: Found[] = [];
   for (const { from, to, fetchedAt, evidence } of coverage) {
     if (evidence === 'inferred') continue;

@@ -97,7 +97,8 @@ export function openService(world: World, habits: readonly Habit[], hand: Hand):
   const dates =
     habits.findLast((habit) => habit.dates !== undefined)?.dates ?? ((now: number) => (isDated ? now : null));
   const rowsAt = (t: number): number => habits.reduce((rows, habit) => Math.max(rows, habit.rowsAt?.(t) ?? 1), 1);
-  const isUnusable = (t: number): boolean => habits.some((habit) => habit.isUnusable?.(t) === true);
+  const spoilers = habits.filter(({ isUnusable }) => isUnusable !== undefined);
+  const isUnusable = (t: number): boolean => spoilers.some((habit) => habit.isUnusable!(t));
   const isCrowded = habits.some((habit) => habit.rowsAt !== undefined);
   /** Rows of crowded milliseconds that were served. */
   const shown = new Set<string>();
@@ -129,15 +130,14 @@ export function openService(world: World, habits: readonly Habit[], hand: Hand):
       const last = times.at(-1);
       if (last !== undefined && last > knownTo)
         shownTo.set(symbol, [...(shownTo.get(symbol) ?? []), { night, t: last }]);
-      const usable = times.filter((t) => !isUnusable(Math.floor(t)));
+      const usable = spoilers.length === 0 ? times.slice() : times.filter((t) => !isUnusable(Math.floor(t)));
+      const unusable = spoilers.length === 0 ? [] : [...times].filter((t) => isUnusable(Math.floor(t)));
       for (const habit of habits) habit.orders?.(usable, dice);
       return {
         t: usable.map(Math.floor),
         p: usable.map((t) => (Math.round(900 * hash(Math.floor(t), 1)) + (t % 1) / part) / 1000),
         received: times.length,
-        rejected: [...times]
-          .filter((t) => isUnusable(Math.floor(t)))
-          .map((t) => ({ reason: 'p is not a number', raw: `{"t":${t},"p":"?"}` })),
+        rejected: unusable.map((t) => ({ reason: 'p is not a number', raw: `{"t":${t},"p":"?"}` })),
         gaps: intersect(gaps, [{ from, to }]),
         ...states(times.map(Math.floor), { ...asked, isCut }),
         generatedAt: dates(hand.now),
