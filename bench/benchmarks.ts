@@ -21,6 +21,7 @@ import type { Report } from './results.ts';
 import { allReaders, benchScan, type ReaderName } from './scan.ts';
 import { benchServe, fullServe, type ServeOptions } from './serve.ts';
 import { benchStartUp } from './start-up.ts';
+import { benchThinImport } from './thin-import.ts';
 import { benchVerify } from './verify.ts';
 
 /** All benchmarks, and how large their inputs are. */
@@ -55,6 +56,7 @@ export interface Sizes {
   readonly rateSeconds: number;
   readonly daysGrown: readonly number[];
   readonly symbolsDead: readonly number[];
+  readonly symbolsThin: number;
   readonly serve: ServeOptions;
   /** Rounds of the benchmarks that take a quarter to half a minute a round, and of those that take longer. */
   readonly roundsSlow: number;
@@ -90,6 +92,7 @@ export const normalSizes: Sizes = {
   rateSeconds: 15,
   daysGrown: [10, 100, 1000],
   symbolsDead: [1000, 100_000],
+  symbolsThin: 50_000,
   serve: fullServe,
   roundsSlow: 3,
   roundsSlowest: 2,
@@ -135,6 +138,7 @@ export const quickSizes: Sizes = {
   rateSeconds: 2,
   daysGrown: [10, 50],
   symbolsDead: [100, 2000],
+  symbolsThin: 500,
   serve: { requestsCold: 50, seconds: 0.3, secondsBefore: 0.3, ticksGenerated: 1e5 },
   roundsSlow: 1,
   roundsSlowest: 1,
@@ -201,6 +205,11 @@ export function createBenchmarks(sizes: Sizes, recording: string, folder: string
     { name: 'import-dlt', peers: ['dlt'], run: async (bench) => [await importGenerated(bench, dltPages, ['dlt'])] },
     { name: 'import-recorded', peers: sizes.peers, run: async (bench) => [await importRecorded(bench)] },
     { name: 'import-memory', run: async (bench) => [await importMemory(bench)] },
+    {
+      name: 'import-thin',
+      peers: ['duckdb'],
+      run: async (bench) => [await benchThinImport(slowest(bench), sizes.symbolsThin)],
+    },
     { name: 'late-ticks', run: async (bench) => [await benchLateTicks(bench, sizes.ticksLate)] },
     {
       name: 'scan',

@@ -2,7 +2,7 @@ import { globSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../src/archive/disk/file-system.ts';
 import type { Bench } from './bench.ts';
-import { atMost, quietNight } from './goals.ts';
+import { atMost, noGoal, quietNight } from './goals.ts';
 import { summarise } from './harness.ts';
 import { type Measured, measure } from './measure.ts';
 import { bareClient, nightly } from './nightly-command.ts';
@@ -77,6 +77,8 @@ function createReport(symbols: number, rounds: readonly Round[], changed: readon
     ours.map(({ wallMs }) => wallMs),
     bare.map(({ wallMs }) => wallMs),
   );
+  const { peakMiB } = summarise(ours);
+  const peakMb = peakMiB === null ? null : peakMiB * 1.048576;
   const peer = { name: 'bare client', figure: timeText(summarise(bare).wallMs) };
   const name = 'a night with nothing new';
   return {
@@ -87,9 +89,19 @@ function createReport(symbols: number, rounds: readonly Round[], changed: readon
         ours: timeText(summarise(ours).wallMs),
         peer,
         ratio: wall,
+        goal: noGoal,
+        value: wall.median,
+        missing: null,
+      },
+      {
+        what: `${name}, peak memory`,
+        input,
+        ours: peakMb === null ? '–' : `${peakMb.toFixed(0)} MB`,
+        peer: null,
+        ratio: null,
         goal: quietNight,
         headline: symbols >= judgedSymbols,
-        value: symbols >= judgedSymbols ? wall.median : null,
+        value: symbols >= judgedSymbols ? peakMb : null,
         missing: `judged only on ${judgedSymbols.toLocaleString('en-US')} symbols or more`,
       },
       {
