@@ -104,7 +104,7 @@ export function createPageReplayer({ futureSkewMs, settleMs, countKnown }: Repla
   /** Keeps what a response shows. Undefined if too many of its elements are unusable: it claims nothing. */
   function keep(symbol: string, purpose: TickRequestPurpose, o: Observation): void {
     if (hasTooManyRejected(o) || (o.received > 0 && o.last === null)) return;
-    night.note(symbol, o.shown, o.shownTimes);
+    night.note(symbol, o.shown, o.shownTimes, o.gaps);
     const pages = replayed.get(symbol) ?? [];
     replayed.set(symbol, pages);
     const { times, shown, claimableWindow, observedAt, generatedAt, received, gaps, window } = o;

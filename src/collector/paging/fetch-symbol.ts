@@ -229,7 +229,7 @@ async function noteShown(context: FetchContext, symbol: string, o: Observation):
   const isHalved = behavior.omitsTicks && o.requested.to - o.requested.from > thinnedMsMin;
   const omitted = await findOmitted(context, symbol, o, isHalved ? o.claimableWindow : null);
   // Another response may have been compared meanwhile.
-  if (omitted === null || night.omission !== null) night.note(symbol, o.shown, o.shownTimes);
+  if (omitted === null || night.omission !== null) night.note(symbol, o.shown, o.shownTimes, o.gaps);
   else if (isHalved) return true;
   else await noteOmission(context, { symbol, t: omitted, at: o.observedAt });
   return false;

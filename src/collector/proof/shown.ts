@@ -1,5 +1,5 @@
 import { formatCount, formatDuration } from '../../base/format-quantity.ts';
-import { dayMs, hourMs, isWithin, union, type Window } from '../../base/window.ts';
+import { dayMs, hourMs, isWithin, subtract, union, type Window } from '../../base/window.ts';
 
 /**
  * How far apart two moments are, in the units by which servers cut their answers: in ms, and by the UTC hour limits and
@@ -196,7 +196,7 @@ export class Night {
   readonly #fullest = new Map<string, Shown>();
   /** The windows that were requested of each symbol, with or without ticks. */
   readonly requested = new Map<string, readonly Window[]>();
-  /** Those that answers with ticks showed whole: what a row cap or a false empty answer left out is not known. */
+  /** Those that answers with ticks showed whole: what a row cap, a stated gap or a false empty answer left out is not known. */
   readonly showed = new Map<string, readonly Window[]>();
   readonly #known = { requests: 0, empty: 0 };
   /** The first known tick that a response left out between its first and last tick: then the run proves nothing. */
@@ -205,16 +205,20 @@ export class Night {
   #latest: Reach | null = null;
   #earliest: Reach | null = null;
 
-  /** Adds a response. Empty ones bear no witness. @param times of its ticks, distinct and ascending */
-  note(symbol: string, shown: Shown, times: Float64Array): void {
+  /**
+   * Adds a response. Empty ones bear no witness.
+   * @param times of its ticks, distinct and ascending
+   * @param gaps in which the server states that it has no data: its rows there may be among the last ones that it keeps
+   */
+  note(symbol: string, shown: Shown, times: Float64Array, gaps: readonly Window[]): void {
     const { from, to, first, last } = shown;
-    this.requested.set(symbol, union([...(this.requested.get(symbol) ?? []), { from, to }]));
+    this.requested.set(symbol, union([...(this.requested.get(symbol) ?? []), ...subtract([{ from, to }], gaps)]));
     if (shown.count === 0) return;
     this.shown.push({ symbol, shown });
     const before = this.showed.get(symbol) ?? [];
     const count = this.countTicks(symbol) + times.filter((t) => !before.some((window) => isWithin(t, window))).length;
     const whole = mayBeCapped(shown) ? { from: first!, to: last! + 1 } : { from, to };
-    this.showed.set(symbol, union([...before, whole]));
+    this.showed.set(symbol, union([...before, ...subtract([whole], gaps)]));
     for (const [name, top] of this.#measures) top.note(measures[name](shown), shown);
     this.#ticks.set(symbol, count);
     this.#mostTicks.note(count, symbol);

@@ -26,7 +26,7 @@ function startNight(times: readonly number[], known: Partial<KnownSymbol>, unitM
   const note = (symbol: string, ticks: readonly number[]) => {
     const t = Float64Array.from(ticks);
     const shown = summarizeShown(window, t, t.length);
-    night.note(symbol, shown, t);
+    night.note(symbol, shown, t, []);
     return shown;
   };
   note('W', witness);
@@ -135,7 +135,7 @@ test('a grid is given up if a request inside of it brings its tick', async () =>
 test('an empty response of a night in which known ticks came back empty supports nothing', () => {
   const { night, context } = startNight(each(10 * dayMs, 1, 1), {});
   const trail = Float64Array.of(start);
-  night.note('T', summarizeShown(window, trail, 1), trail);
+  night.note('T', summarizeShown(window, trail, 1), trail, []);
   const sent = { from: start + dayMs, to: start + 4 * dayMs };
   const empties = [{ symbol: 'E', ...sent, observedAt, lacksKnownTick: false, hasOthers: false, sent }];
   expect(findSupports(context, empties)).toHaveLength(1);

@@ -34,6 +34,12 @@ const all: readonly Needed[] = [
     seed: 2_013_163,
     size: { nights: 1 },
   },
+  {
+    condition: 'kept rows: what lies in a stated gap is not counted',
+    habits: [['first 100 rows, states gaps'], ['keeps 60 rows a symbol']],
+    seed: 2,
+    size: { nights: 1 },
+  },
   { condition: 'ticks beside a request: files', habits: [[before], ['first 2 day files with data']], seed: 1 },
   { condition: 'ticks beside a request: span', habits: [[before], ['24 h from the first tick']], seed: 3 },
   {

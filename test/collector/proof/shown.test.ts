@@ -11,7 +11,7 @@ const times = (from: number, count: number): Float64Array =>
 function createNight(ticks: number): Night {
   const night = new Night();
   const note = (symbol: string, from: number, all: Float64Array): void =>
-    night.note(symbol, summarizeShown({ from, to: start + 30 * day }, all, all.length), all);
+    night.note(symbol, summarizeShown({ from, to: start + 30 * day }, all, all.length), all, []);
   const first = start + 4 * day;
   note('full', start, times(start, 100));
   note('late', start, times(first, ticks));
@@ -33,7 +33,7 @@ test('no response is a witness for itself', () => {
   const [few, many] = [3, 200].map((count) => {
     const all = times(start + day, count);
     const shown = summarizeShown({ from: start, to: start + 30 * day }, all, all.length);
-    night.note(`of ${count}`, shown, all);
+    night.note(`of ${count}`, shown, all, []);
     return shown;
   });
   const own = night.witness('of 200', many!);
@@ -68,7 +68,7 @@ test('a night says how far its answers reach, or what else keeps it from proof',
     const night = new Night();
     for (let i = 0; i < symbols; i++) {
       const all = times(start + i, answered);
-      night.note(`S${i}`, summarizeShown({ from: start, to: start + 9 * day }, all, all.length), all);
+      night.note(`S${i}`, summarizeShown({ from: start, to: start + 9 * day }, all, all.length), all, []);
     }
     return night;
   };
@@ -78,7 +78,7 @@ test('a night says how far its answers reach, or what else keeps it from proof',
   // It may have nothing else, until another request shows more.
   expect(clamped.measureReach()).toEqual({ requestedMs: 9 * day, reachMs: Number.POSITIVE_INFINITY });
   const more = times(start + 5 * day, 24);
-  clamped.note('S0', summarizeShown({ from: start + 5 * day, to: start + 9 * day }, more, 24), more);
+  clamped.note('S0', summarizeShown({ from: start + 5 * day, to: start + 9 * day }, more, 24), more, []);
   const near = clamped.measureReach();
   expect(near).toEqual({ requestedMs: 9 * day, reachMs: 23 * hour + 24 });
   expect(noteAll(25, 24).describeLimit({ ...anyLength, ...near })).toMatch(/^answers reach 23 h.* only$/);
