@@ -42,20 +42,20 @@ export interface RateStateAccess {
   read(): RateState;
   write(state: RateState): void;
   getStart(request: number): RequestStart | undefined;
-  /** Lists all starts in the order of their requests. */
-  listStarts(): readonly (readonly [number, RequestStart])[];
   addStart(request: number, atMs: number): void;
   /** Records how long a request took, and whether it was accepted. */
   endStart(request: number, tookMs: number, isAccepted: boolean): void;
   /** Counts the accepted requests numbered `first` to `end` (exclusive) that started after `afterMs`. */
   countAccepted(first: number, end: number, afterMs: number): number;
-  /** Adds or replaces starts, in order. */
-  putStarts(starts: readonly (readonly [number, RequestStart])[]): void;
   /** Deletes all starts. */
   clear(): void;
 }
 
 export interface RateStateStore extends RateStateAccess {
+  /** Lists all starts in the order of their requests. */
+  listStarts(): readonly (readonly [number, RequestStart])[];
+  /** Adds or replaces starts, in order. */
+  putStarts(starts: readonly (readonly [number, RequestStart])[]): void;
   /** Runs `work` under an exclusive lock. The other methods may be called only from `work`. */
   runExclusive<T>(work: () => T): T;
 }

@@ -187,10 +187,6 @@ export class RateLease implements RateStateAccess {
     return this.#access.getStart(request);
   }
 
-  listStarts(): readonly (readonly [number, RequestStart])[] {
-    return this.#access.listStarts();
-  }
-
   addStart(request: number, atMs: number): void {
     if (atMs - this.#lastStartMs > busyMsMin) this.#use = { ...this.#use, busyFromMs: atMs };
     this.#lastStartMs = atMs;
@@ -207,16 +203,12 @@ export class RateLease implements RateStateAccess {
     return this.#access.countAccepted(first, end, afterMs);
   }
 
-  putStarts(starts: readonly (readonly [number, RequestStart])[]): void {
-    this.#access.putStarts(starts);
-  }
-
   clear(): void {
     this.#access.clear();
   }
 }
 
-function createCopy(store: RateStateAccess, state: RateState): RateStateAccess {
+function createCopy(store: RateStateStore, state: RateState): RateStateAccess {
   const copy = createLocalRateStore();
   copy.write(state);
   copy.putStarts(store.listStarts());
