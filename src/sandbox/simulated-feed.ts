@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { findFirstAtOrAfter } from '../base/binary-search.ts';
 import { createRandom, drawAt, hashNumber } from '../base/random.ts';
 import { emptyTicks, type TickColumns } from '../base/ticks.ts';
@@ -12,9 +13,8 @@ import {
   toListedMarket,
 } from './simulated-markets.ts';
 
-/** Maximum number of ticks in the cache, over all hours; each takes 16 bytes. */
-const cachedTicksMax = 2_000_000;
-const cachedHoursMax = 50_000;
+/** Maximum number of ticks in the cache, over all hours; each takes 16 bytes, and an hour as much as 40. */
+const cachedSizeMax = 2_000_000;
 
 /** Markets and ticks computed from a seed: independent of the order of requests and their windows. */
 export function createSimulatedFeed(simulation: Simulation): Feed {
@@ -46,26 +46,15 @@ export function createSimulatedFeed(simulation: Simulation): Feed {
   };
 }
 
-/** LRU cache of hours. */
 function createHourCache(ticksPerDay: number) {
-  const cache = new Map<string, TickColumns>();
-  let cachedTicks = 0;
+  const cache = new LRUCache<string, TickColumns>({
+    maxSize: cachedSizeMax,
+    sizeCalculation: ({ t }) => t.length + 40,
+  });
   return (market: SimulatedMarket, symbol: SimulatedSymbol, hour: number): TickColumns => {
     const key = `${hour} ${symbol.symbol}`;
-    const cached = cache.get(key);
-    if (cached !== undefined) {
-      cache.delete(key);
-      cache.set(key, cached);
-      return cached;
-    }
-    const ticks = generateHourTicks(market, symbol, hour, ticksPerDay);
+    const ticks = cache.get(key) ?? generateHourTicks(market, symbol, hour, ticksPerDay);
     cache.set(key, ticks);
-    cachedTicks += ticks.t.length;
-    for (const [oldest, dropped] of cache) {
-      if (cachedTicks <= cachedTicksMax && cache.size <= cachedHoursMax) break;
-      cache.delete(oldest);
-      cachedTicks -= dropped.t.length;
-    }
     return ticks;
   };
 }

@@ -1,4 +1,5 @@
 import { closeSync, openSync, readSync } from 'node:fs';
+import { LRUCache } from 'lru-cache';
 import {
   copyPrices,
   copyTimes,
@@ -177,22 +178,15 @@ function readFully(file: number, from: number, to: number): Uint8Array {
 }
 
 /** Row groups of the files read by this thread: each batch reads the same files, because they are split by day. */
-const cachedGroups = new Map<string, readonly TickRowGroup[]>();
-let cachedCount = 0;
-
-/** Each takes about a kilobyte. */
-const cachedGroupsMax = 20_000;
+const cachedGroups = new LRUCache<string, readonly TickRowGroup[]>({
+  // Each takes about a kilobyte.
+  maxSize: 20_000,
+  sizeCalculation: (groups) => Math.max(1, groups.length),
+});
 
 function readCachedGroups(path: string, bytes: number, read: ReadRange): readonly TickRowGroup[] {
-  const cached = cachedGroups.get(path);
-  if (cached !== undefined) return cached;
-  const groups = readTickRowGroups(bytes, read);
-  if (cachedCount + groups.length > cachedGroupsMax) {
-    cachedGroups.clear();
-    cachedCount = 0;
-  }
+  const groups = cachedGroups.get(path) ?? readTickRowGroups(bytes, read);
   cachedGroups.set(path, groups);
-  cachedCount += groups.length;
   return groups;
 }
 
