@@ -2,7 +2,7 @@ import recordedExamples from '../../config/openapi-examples.json' with { type: '
 import { isObject } from '../contract/parsed-schema.ts';
 import { strategySchemas } from '../contract/strategy-language.ts';
 
-type JsonObject = Record<string, unknown>;
+export type JsonObject = Record<string, unknown>;
 
 /** Keywords whose values are data and contain no schemas. */
 const dataKeywords = new Set(['const', 'default', 'enum', 'example', 'examples']);
@@ -108,38 +108,27 @@ const parameterExamples: Readonly<Record<string, unknown>> = {
   view: 'matched',
 };
 
-interface Parameter {
-  readonly in: string;
-  readonly name: string;
-  readonly schema?: JsonObject;
-  example?: unknown;
+/** An operation of an OpenAPI document. */
+export interface Parameterized {
+  readonly parameters?: readonly { in: string; name: string; schema?: JsonObject; example?: unknown }[];
 }
-
-type ParametersByPath = Readonly<
-  Record<string, Readonly<Record<string, { readonly parameters?: readonly Parameter[] }>>>
->;
-
-const listParameters = (paths: ParametersByPath): Parameter[] =>
-  Object.values(paths).flatMap((operations) => Object.values(operations).flatMap(({ parameters = [] }) => parameters));
 
 /**
- * Describes parameters that may be repeated as arrays, which is how OpenAPI repeats them. Validation sees a text or a list,
- * and generators of typed languages accept one of the two types at most.
+ * Adds an example to every parameter that has one, and describes those that may be repeated as arrays, which is how OpenAPI
+ * repeats them. Validation sees a text or a list, and generators of typed languages accept one of the two types at most.
  */
-export function describeRepeatableParameters(paths: ParametersByPath): void {
-  for (const { schema } of listParameters(paths)) {
-    if (schema === undefined || !Array.isArray(schema.type) || !schema.type.includes('array')) continue;
-    schema.type = 'array';
-    // The bounds of the text are also those of the items.
-    delete schema.minLength;
-    delete schema.maxLength;
-  }
-}
-
-/** Adds an example to every parameter that has one. */
-export function addParameterExamples(paths: ParametersByPath): void {
-  for (const parameter of listParameters(paths)) {
+export function describeParameters(paths: Readonly<Record<string, Readonly<Record<string, Parameterized>>>>): void {
+  const operations = Object.values(paths).flatMap((path) => Object.values(path));
+  for (const parameter of operations.flatMap(({ parameters = [] }) => parameters)) {
+    const { schema } = parameter;
+    const isList = Array.isArray(schema?.type) && schema.type.includes('array');
+    if (isList) {
+      // The bounds of the text are also those of the items.
+      schema.type = 'array';
+      delete schema.minLength;
+      delete schema.maxLength;
+    }
     const example = parameterExamples[`${parameter.in} ${parameter.name}`] ?? parameterExamples[parameter.name];
-    if (example !== undefined) parameter.example ??= parameter.schema?.type === 'array' ? [example] : example;
+    if (example !== undefined) parameter.example ??= isList ? [example] : example;
   }
 }

@@ -13,7 +13,7 @@ import { dataTimeHeader } from './http/data-time.ts';
 import { createProblem, pageContentSecurityPolicy } from './http/problem-details.ts';
 import type { App } from './http/service-context.ts';
 import { createStaticBody, type StaticBody, sendStaticBody } from './http/static-body.ts';
-import { addParameterExamples, describeRepeatableParameters, nameSchemas } from './openapi-components.ts';
+import { describeParameters, type JsonObject, nameSchemas, type Parameterized } from './openapi-components.ts';
 import { loadAssets } from './web/catalogue.ts';
 import { renderDocumentationPage } from './web/plain-pages.ts';
 
@@ -96,8 +96,7 @@ export async function describeRoutes(app: App, version: string, compress: Compre
         ? generated.openapiObject
         : generated.swaggerObject) as unknown as OpenApiDocument;
       addProblems(document, problems);
-      describeRepeatableParameters(document.paths);
-      addParameterExamples(document.paths);
+      describeParameters(document.paths);
       nameSchemas([document.paths, document.components.responses!], document.components.schemas);
       return document as never;
     },
@@ -154,30 +153,11 @@ function describeSchema(schema: FastifySchema | undefined, route: RouteOptions):
     ...schema,
     ...(body === undefined ? {} : { body }),
     ...(query === undefined ? {} : { querystring: query }),
-    operationId: schema?.operationId ?? toOperationId(String([route.method].flat()[0]), route.url),
     security: (scopes === null ? securityRequirements[access] : [{ key: scopes }]) as never,
   };
 }
 
-/** `GET /api/v1/historical/ticks` → `getHistoricalTicks` */
-function toOperationId(method: string, url: string): string {
-  const words = url
-    .replace(/^\/api\/v1/, '')
-    .split(/[^A-Za-z0-9]+/)
-    .filter((segment) => segment !== '');
-  const declared = words.map((segment) => segment[0]!.toUpperCase() + segment.slice(1)).join('');
-  return method.toLowerCase() + (declared === '' ? 'Root' : declared);
-}
-
-type JsonObject = Record<string, unknown>;
-
-interface OpenApiOperation {
-  readonly parameters?: readonly {
-    readonly in: string;
-    readonly name: string;
-    schema?: JsonObject;
-    example?: unknown;
-  }[];
+interface OpenApiOperation extends Parameterized {
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly requestBody?: unknown;
   readonly tags?: readonly string[];
