@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { TradePosition } from '../../backtest/data/stored-trades.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { RowPosition } from './history.ts';
@@ -12,10 +12,7 @@ import type { MarketPosition } from './market-history.ts';
  * @param selection every value that selects rows, in a fixed order of fields
  */
 export const digestQuery = (dataset: string, selection: object): string =>
-  createHash('sha256')
-    .update(JSON.stringify([dataset, selection]))
-    .digest('base64url')
-    .slice(0, 16);
+  hash('sha256', JSON.stringify([dataset, selection]), 'base64url').slice(0, 16);
 
 /** Encodes the position after a row. @param query from `digestQuery` */
 export const encodeRowCursor = (query: string, { symbol, t, id }: RowPosition): string =>

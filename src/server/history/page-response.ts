@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Manifest } from '../../archive/format/manifest.ts';
 import { listAcceptedTags, selectCoding, toCodedTag } from '../http/compress-response.ts';
@@ -96,11 +96,9 @@ function digestPage({ context }: HistoricalService, manifest: Manifest, request:
   // `format` selected JSON.
   const { format: _, ...query } = request.query as Readonly<Record<string, unknown>>;
   const parameters = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
-  return createHash('sha256')
-    .update(JSON.stringify([digestContent(manifest), context.version, ticksLimitMax, rowsLimitMax]))
-    .update(JSON.stringify([request.routeOptions.url, parameters]))
-    .digest('base64url')
-    .slice(0, 24);
+  const limits = [ticksLimitMax, rowsLimitMax];
+  const identity = [digestContent(manifest), context.version, ...limits, request.routeOptions.url, parameters];
+  return hash('sha256', JSON.stringify(identity), 'base64url').slice(0, 24);
 }
 
 const contentDigests = new WeakMap<Manifest, string>();
@@ -113,7 +111,7 @@ function digestContent(manifest: Manifest): string {
   const known = contentDigests.get(manifest);
   if (known !== undefined) return known;
   const { commit_id: _, ...content } = manifest;
-  const digest = createHash('sha256').update(JSON.stringify(content)).digest('base64url');
+  const digest = hash('sha256', JSON.stringify(content), 'base64url');
   contentDigests.set(manifest, digest);
   return digest;
 }

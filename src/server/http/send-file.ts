@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { OpenedFile } from '../../archive/read/verified-files.ts';
 import type { Random } from '../../base/ports.ts';
+import { parseHttpDate } from '../../client/classify-error.ts';
 import { generateRandomId } from '../workspace/tables.ts';
 import { ProblemError } from './problem-details.ts';
 
@@ -163,14 +164,14 @@ function evaluatePreconditions(
   if (match !== undefined) {
     if (!hasETag(match, sha256, false)) return 'failed';
   } else {
-    const unmodifiedSince = parseHttpDate(headers['if-unmodified-since']);
-    if (unmodifiedSince !== null && modifiedMs === null) return 'send';
-    if (unmodifiedSince !== null && toSeconds(modifiedMs!) > unmodifiedSince) return 'failed';
+    const unmodifiedSince = parseHttpDate(headers['if-unmodified-since'] ?? '');
+    if (unmodifiedSince !== undefined && modifiedMs === null) return 'send';
+    if (unmodifiedSince !== undefined && isModifiedAfter(modifiedMs!, unmodifiedSince)) return 'failed';
   }
   if (noneMatch !== undefined) return hasETag(noneMatch, sha256, true) ? 'not-modified' : 'send';
-  const modifiedSince = parseHttpDate(headers['if-modified-since']);
-  if (modifiedSince === null || modifiedMs === null) return 'send';
-  return toSeconds(modifiedMs) <= modifiedSince ? 'not-modified' : 'send';
+  const modifiedSince = parseHttpDate(headers['if-modified-since'] ?? '');
+  if (modifiedSince === undefined || modifiedMs === null) return 'send';
+  return isModifiedAfter(modifiedMs, modifiedSince) ? 'send' : 'not-modified';
 }
 
 /**
@@ -190,15 +191,9 @@ export function hasETag(list: string, sha256: string, weakly: boolean): boolean 
   return tags.some(([, weak, tag]) => tag === toETag(sha256) && (weakly || weak === undefined));
 }
 
-const httpDatePattern = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (\w{3}) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
-
-/** Epoch seconds of an HTTP date; null for any other text, which callers ignore. */
-function parseHttpDate(text: string | undefined): number | null {
-  const ms = text !== undefined && httpDatePattern.test(text) ? Date.parse(text) : Number.NaN;
-  return Number.isNaN(ms) ? null : toSeconds(ms);
-}
-
-const toSeconds = (ms: number): number => Math.floor(ms / 1000);
+/** HTTP dates are in whole seconds. */
+const isModifiedAfter = (modifiedMs: number, sinceMs: number): boolean =>
+  Math.floor(modifiedMs / 1000) > Math.floor(sinceMs / 1000);
 
 /** Size of one read, and the maximum number of buffers per response. */
 const chunkBytes = 256 * 1024;

@@ -74,13 +74,9 @@ export async function revokeTokens(
       await inside
         .insertInto('revoked_tokens')
         .values({ id, jti: null, user_id: user.user, ...change, expires_at: null })
-        .onConflict((on) => on.column('id').doNothing())
-        .execute();
-      await inside
-        .updateTable('revoked_tokens')
-        .set(change)
-        .where('id', '=', id)
-        .where('issued_before', '<', user.issuedBefore)
+        .onConflict((on) =>
+          on.column('id').doUpdateSet(change).where('revoked_tokens.issued_before', '<', user.issuedBefore),
+        )
         .execute();
     }
     const { count } = await inside
