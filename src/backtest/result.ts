@@ -1,12 +1,14 @@
+import { formatCount, formatNumber } from '../base/format-quantity.ts';
 import { compareUtf8 } from '../base/symbol-name.ts';
 import type { Window } from '../base/window.ts';
 import type { BacktestSpec } from '../contract/backtest-request.ts';
 import type { BacktestResult } from '../contract/backtests.ts';
-import { describeAssumptions } from './assumptions.ts';
+import type { Strategy } from '../contract/strategy-language.ts';
 import { findBest, objectives } from './engine/objectives.ts';
 import type { RunTotals } from './engine/run-series.ts';
 import { computeEquity, computeSampleTimes, decilesCount, type TradeTotals } from './engine/trade-totals.ts';
 import type { ParameterPoint } from './strategy/parse-strategy.ts';
+import { resolveQuantity, tradesWholeContracts } from './strategy/strategy.ts';
 
 export type GridResult = NonNullable<BacktestResult['grid']>;
 
@@ -120,3 +122,42 @@ const toCalibrationRows = ({
       brier: mean(brier),
     };
   });
+
+type BacktestAssumptions = BacktestResult['assumptions'];
+
+type FillCounts = Pick<TradeTotals, 'tickFills' | 'bookFills' | 'quoteFills'>;
+
+export function describeAssumptions(strategy: Strategy, fills: FillCounts): BacktestAssumptions {
+  const fees = getFeeKind(strategy);
+  const slippage = resolveQuantity(strategy.slippage, strategy);
+  return {
+    note: createNote(fees, slippage, fills),
+    fees,
+    slippage,
+    whole_contracts: tradesWholeContracts(strategy),
+    tick_fills: fills.tickFills,
+    book_fills: fills.bookFills,
+    quote_fills: fills.quoteFills,
+  };
+}
+
+function getFeeKind(strategy: Strategy): BacktestAssumptions['fees'] {
+  const { fees } = strategy;
+  if ('schedule' in fees) return fees.schedule;
+  const all = [fees.per_contract, fees.of_notional, fees.of_variance];
+  return all.every((fee) => resolveQuantity(fee, strategy) === 0) ? 'none' : 'per_contract';
+}
+
+/** Order books and quotes contain the spread. */
+function createNote(
+  fees: BacktestAssumptions['fees'],
+  slippage: number,
+  { tickFills, bookFills, quoteFills }: FillCounts,
+): string | null {
+  const fills = tickFills + bookFills + quoteFills;
+  if (fills === 0) return null;
+  const hasNoSpread = tickFills > 0 && slippage === 0;
+  if (!hasNoSpread) return fees === 'none' ? 'Without fees.' : null;
+  const share = tickFills === fills ? 'Filled' : `${formatNumber(tickFills)} of ${formatCount(fills, 'fill')}`;
+  return `${share} at tick prices, not bid and ask, ${fees === 'none' ? 'without fees or spread' : 'without spread'}.`;
+}

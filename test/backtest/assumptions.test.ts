@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { describeAssumptions } from '../../src/backtest/assumptions.ts';
 import { simulate } from '../../src/backtest/engine/simulate.ts';
 import {
   addTrades,
@@ -8,6 +7,7 @@ import {
   mergeTradeTotals,
 } from '../../src/backtest/engine/trade-totals.ts';
 import { bindGridPoints, InvalidBacktestError } from '../../src/backtest/resolve-strategy.ts';
+import { describeAssumptions } from '../../src/backtest/result.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { parseBacktestSpec } from '../../src/contract/backtest-request.ts';
 import { at, priced, ruled } from './series.ts';

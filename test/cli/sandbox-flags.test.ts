@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseSandboxOptions, sandboxFlags } from '../../src/cli/sandbox-flags.ts';
+import { parseSandboxOptions, sandboxFlags } from '../../src/cli/commands/sandbox.ts';
 import { checkSandboxOptions, type SandboxOptions, sandboxDefaults } from '../../src/sandbox/sandbox-options.ts';
 
 test('help names the actual defaults', () => {

@@ -1,6 +1,6 @@
 import stringWidth from 'string-width';
 import { expect, test } from 'vitest';
-import { measureText, oneColumnText } from '../../src/cli/text-width.ts';
+import { measureText, oneColumnText } from '../../src/cli/table.ts';
 
 test('each character of a text that is not measured takes one column', () => {
   const characters = Array.from({ length: 0x10000 }, (_, code) => String.fromCharCode(code)).filter((one) =>
