@@ -57,11 +57,6 @@ export function parseListView(parameters: URLSearchParams): ListView | undefined
 
 /** Adds the list to the parameters of a fragment; default values are omitted. */
 export function appendListView(parameters: URLSearchParams, list: ListView): void {
-  const { words, venue, category, state, sort, page } = list;
-  if (words !== '') parameters.set('q', words);
-  if (venue !== null) parameters.set('venue', venue);
-  if (category !== null) parameters.set('category', category);
-  if (state !== null) parameters.set('state', state);
-  if (sort !== listDefault.sort) parameters.set('sort', sort);
-  if (page !== 1) parameters.set('page', String(page));
+  for (const [name, value] of Object.entries(list))
+    if (value !== listDefault[name as keyof ListView]) parameters.set(name === 'words' ? 'q' : name, String(value));
 }

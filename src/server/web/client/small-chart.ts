@@ -84,11 +84,9 @@ export function renderSmallChart(options: SmallChartOptions, signal: AbortSignal
     else if (width !== plot.width) plot.setSize({ width, height: heightPx });
   });
   sized.observe(canvas);
-  const scheme = matchMedia('(prefers-color-scheme: dark)');
-  scheme.addEventListener('change', draw);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw, { signal });
   signal.addEventListener('abort', () => {
     sized.disconnect();
-    scheme.removeEventListener('change', draw);
     plot?.destroy();
   });
   const legend = lines.map(
