@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { readSymbol, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
-import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from './scratch.ts';
+import { readArchiveStatus } from '../../src/archive/read/archive-status.ts';
+import { readStatus } from '../../src/archive/read/status.ts';
+import { answer, append, day0, dayMs, hourMs, judged, market, now, opened, publishNow } from './scratch.ts';
 
 describe('the manifest', () => {
   test('says of a day whether it is complete, and up to where every live symbol is covered', async () => {
@@ -47,5 +49,22 @@ describe('the manifest', () => {
     expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'provisional', covered: 1 });
     append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs }));
     expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'complete' });
+  });
+
+  test.each([
+    ['no day after the last symbol has ended', true, { complete: 1, incomplete: 0, empty: 0 }],
+    ['the days that have ended since while a symbol is active', false, { complete: 1, incomplete: 7, empty: 0 }],
+  ])('and status count %s', async (_, hasEnded, days) => {
+    const archive = opened();
+    const end = hasEnded ? { isActive: false, resolvedAt: day0 + 20 * hourMs, outcome: 1 } : {};
+    recordMarkets(archive.state.db, [market('AAA', { opensAt: day0, ...end })], day0 + dayMs, true);
+    append(archive, answer('AAA', [[day0 + 1, 0.5]], { windows: [{ from: day0, to: day0 + dayMs }] }));
+    const nowMs = day0 + 8 * dayMs;
+    await publishNow(archive, nowMs);
+    expect(readStatus(archive, judged, nowMs).completeness.days).toMatchObject(days);
+    for (const at of [nowMs, nowMs + 5 * dayMs]) {
+      const { completeness } = readStatus(archive, judged, at);
+      expect(completeness.days).toEqual(readArchiveStatus(archive, at).completeness.days);
+    }
   });
 });

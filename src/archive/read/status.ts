@@ -9,7 +9,9 @@ import {
   type CompletenessRules,
   computeCompleteness,
 } from '../completeness/completeness.ts';
+import { computeLifetime, isActive } from '../completeness/symbol-lifetime.ts';
 import { listFilesWithRows, listManifestFiles, sumFileSizes, toManifestOwner } from '../format/manifest.ts';
+import type { SymbolFacts } from '../format/market.ts';
 import { countJournaledTicks } from '../journal/journal-rows.ts';
 import { type PastRun, readCurrentRuns } from '../journal/runs.ts';
 import { readAllSymbols } from '../journal/symbol-store.ts';
@@ -24,7 +26,7 @@ export const laggingMsMin = hourMs;
 
 /**
  * Judges the current state of an archive: published and journaled. Days are those of the manifest, those with owed or
- * lost windows, and all that have ended since.
+ * lost windows, and all that have ended since while a symbol is active.
  * @param sources judges only the symbols and lists of these sources; empty: of all
  */
 function computeArchiveCompleteness(
@@ -40,8 +42,11 @@ function computeArchiveCompleteness(
 /** Does the same as `computeArchiveCompleteness` for a state that is already read. */
 export function computeCompletenessOf(archive: Archive, state: CompletenessInput, nowMs: number): Completeness {
   const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
-  const today = floorToDay(nowMs);
-  for (let day = (days.at(-1) ?? today) + dayMs; day < today; day += dayMs) days.push(day);
+  // As `updatePublishedCompleteness` does: without an active symbol nothing is expected of what follows.
+  const isOpen = (facts: SymbolFacts): boolean =>
+    isActive(facts, state.namedSymbols) && computeLifetime(facts, [], state.lifetimeRules).to > nowMs;
+  const end = state.symbols.some(isOpen) ? floorToDay(nowMs) : 0;
+  for (let day = (days.at(-1) ?? end) + dayMs; day < end; day += dayMs) days.push(day);
   return computeCompleteness(state, { days, window: readKnownWindow(archive.state.db, nowMs), isEndOpen: true });
 }
 
