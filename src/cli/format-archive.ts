@@ -27,7 +27,7 @@ export function formatStatus(
   style = plainStyle,
   isVerbose = false,
 ): string {
-  const { published, symbols, gaps, reached } = status;
+  const { published, symbols, gaps, reached, watermark } = status;
   const rows: readonly (readonly [name: string, ...values: string[]])[] = [
     ['archive', `${keepTogether(status.archive)} (${formatStatusOwner(status)}, generation ${status.generation})`],
     [
@@ -36,7 +36,7 @@ export function formatStatus(
     ],
     ['days', formatDays(status), ...(isVerbose ? formatOpenDayLines(status) : [])],
     ['symbols', formatSymbolCounts(symbols)],
-    ...(!isVerbose && reached !== null && verdict.text.includes(formatMoment(reached))
+    ...(!isVerbose && reached !== null && reached === watermark && verdict.text.includes(formatMoment(reached))
       ? []
       : [['collected', formatCollected(status)] as const]),
     [
@@ -59,7 +59,8 @@ const statusIndent = ' '.repeat(13);
 
 function formatCollected({ reached, watermark, lag_ms: lagMs, symbols: { live } }: ArchiveStatus): string {
   if (reached === null) return live === 0 ? 'no live symbols' : `nothing yet, ${formatCount(live, 'live symbol')}`;
-  const proven = watermark === null || watermark === reached ? '' : `; proven to ${formatIsoUtc(watermark)}`;
+  const proven =
+    watermark === null || watermark === reached ? '' : `; proven without a hole to ${formatIsoUtc(watermark)}`;
   return `to ${formatIsoUtc(reached)}, ${formatDuration(lagMs!)} ago${proven}`;
 }
 

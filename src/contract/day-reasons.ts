@@ -201,6 +201,22 @@ export function groupOpenDays(days: readonly OpenDay[]): OpenDays[] {
   }));
 }
 
+/**
+ * How many past days are complete, and which of the newest are not, as a clause: `31 of 33 days complete (all but 2026-10-29 and
+ * 2026-11-30)`. One early window without proof holds the watermark back for ever, and says nothing of the days after it.
+ * @param openDays all of them, the newest first
+ */
+export function describeCompleteDays(complete: number, total: number, openDays: readonly OpenDay[]): string {
+  const count = `${complete} of ${formatCount(total, 'day')} complete`;
+  // Days that have ended since the last publish are counted and not listed.
+  if (complete === 0 || openDays.length === 0 || openDays.length !== total - complete) return count;
+  const same = { state: 'incomplete', reason: '', reasons: [], next_action: null } as const;
+  const [last, previous, earlier] = groupOpenDays(openDays.map(({ date }) => ({ date, ...same })));
+  const since = earlier === undefined ? '' : ` since ${addDays(earlier.days.slice(-10), 1)}`;
+  const open = [previous, last].flatMap((group) => group?.days ?? []);
+  return `${count} (all${since} but ${open.join(' and ')})`;
+}
+
 /** Whether nothing completes the day: a list of a past day cannot be fetched any more. */
 export const isLastingDay = ({ reasons }: Pick<OpenDay, 'reasons'>): boolean =>
   reasons.some(({ reason }) => reason === 'lists incomplete') && !reasons.some(({ reason }) => reason === 'damaged');

@@ -39,14 +39,17 @@ test('prints the verdict first, and findings last: those that need nothing only 
   );
 });
 
-test('says up to when it is collected, unless the verdict says so', () => {
+test('says up to when it is collected and proven without a hole, unless the verdict says so', () => {
   const reached = Date.UTC(2026, 10, 22, 8, 30);
-  const of = (text: string, isVerbose = false) =>
-    rowOf({ reached, watermark: 0, lag_ms: 60_000, verdict: { ...judged.verdict, text } }, 'collected', isVerbose);
-  const row = 'to 2026-11-22T08:30:00Z, 1 min ago; proven to 1970-01-01T00:00:00Z';
+  const of = (text: string, isVerbose = false, watermark = reached) =>
+    rowOf({ reached, watermark, lag_ms: 60_000, verdict: { ...judged.verdict, text } }, 'collected', isVerbose);
+  const row = 'to 2026-11-22T08:30:00Z, 1 min ago';
   expect(of('1 gap')).toBe(row);
   expect(of('OK: collected to 2026-11-22 08:30 UTC')).toBeUndefined();
   expect(of('OK: collected to 2026-11-22 08:30 UTC', true)).toBe(row);
+  expect(of('OK: collected to 2026-11-22 08:30 UTC', false, 0)).toBe(
+    `${row}; proven without a hole to 1970-01-01T00:00:00Z`,
+  );
 });
 
 test('never says that every byte is verified beside known damage', () => {

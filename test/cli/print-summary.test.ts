@@ -48,14 +48,14 @@ const problem: Finding = { ...note, kind: 'push', severity: 'action_required', m
 test('a good night takes at most six lines, the verdict first, and says nothing twice', () => {
   const done = { planned: 20_000, done: 20_000, failed: 0, suspended: 0 };
   const files = [{ date: '2026-11-20', rows: 1, bytes: 700 }] as unknown as RunFacts['files'];
-  const text = 'OK: collected to 2026-11-29 21:29 UTC, proven to 2026-11-19 11:26 UTC, 12,403 new ticks';
+  const text = 'OK: collected to 2026-11-29 21:29 UTC, 31 of 33 days complete, 12,403,000 new ticks';
   const summary = {
     ...night({ symbols: done, files, publishedTicks: { added: 12_403, lost: 0 } }),
     ...{ findings: [note], verdict: { state: 'ok', text, command: null } as const },
   };
   expect(linesOf(summary, 80, { isVerbose: false })).toEqual([
-    'OK: collected to 2026-11-29 21:29 UTC, proven to 2026-11-19 11:26 UTC, 12,403',
-    'new ticks',
+    'OK: collected to 2026-11-29 21:29 UTC, 31 of 33 days complete, 12,403,000 new',
+    'ticks',
     '  nightly    done after 4 min 5 s · /lake',
     '  ticks      12,403 new (48,211 re-read to check them)',
     '  published  1 file, 700 B, 2026-11-20 (generation 1,234)',

@@ -3,6 +3,7 @@ import {
   type DayReason,
   type DayReasonName,
   dayReasonNames,
+  describeCompleteDays,
   explainDay,
   formatOpenDays,
   groupOpenDays,
@@ -169,4 +170,24 @@ test('shows incomplete days first, then provisional ones', () => {
   ]);
   expect(selectShownDays(list.open_days, list.open_days_count)).toMatchObject({ more: 25 });
   expect(suggestOpenDaysCommand(days)).toBe('oddslake verify --repair');
+});
+
+test('says how many days are complete and which of the newest are not, and names no day that it does not know', () => {
+  const of = (complete: number, total: number, ...dates: readonly string[]) =>
+    describeCompleteDays(
+      complete,
+      total,
+      dates.map((date, i) => ({ ...explain(because('inferred', i)), date, state: 'provisional' })),
+    );
+  expect(of(3, 3)).toBe('3 of 3 days complete');
+  expect(of(0, 1, '2026-11-20')).toBe('0 of 1 day complete');
+  expect(of(2, 3, '2026-11-20')).toBe('2 of 3 days complete (all but 2026-11-20)');
+  expect(of(31, 34, '2026-11-30', '2026-11-29', '2026-10-29')).toBe(
+    '31 of 34 days complete (all but 2026-10-29 and 2026-11-29 to 2026-11-30)',
+  );
+  expect(of(26, 30, '2026-11-30', '2026-11-10', '2026-11-02', '2026-11-01')).toBe(
+    '26 of 30 days complete (all since 2026-11-03 but 2026-11-10 and 2026-11-30)',
+  );
+  // Another has ended since the last publish.
+  expect(of(2, 4, '2026-11-20')).toBe('2 of 4 days complete');
 });

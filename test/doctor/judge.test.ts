@@ -268,7 +268,7 @@ describe('the archive', () => {
       verdict: 'ok',
       quarantined: 'ok',
     });
-    expect(one(of(null), 'verdict').message).toBe('OK: collected to 2026-11-20 11:00 UTC');
+    expect(one(of(null), 'verdict').message).toBe('OK: collected to 2026-11-20 11:00 UTC, 3 of 3 days complete');
     expect(one(of(nowMs), 'published').message).toBe(
       '9 files have the right size, and 8 that were hashed now match; every byte verified since 2026-11-20T12:00:00Z',
     );

@@ -3,8 +3,14 @@ import { formatBytes, formatCount, formatDuration, formatNumber } from '../../ba
 import { quoteShellWord } from '../../base/shell-quote.ts';
 import { formatIsoUtc, parseDayStart } from '../../base/time.ts';
 import { dayMs, floorToDay, minuteMs, type Window } from '../../base/window.ts';
-import { countExceptedGaps } from '../../contract/completeness-counts.ts';
-import { type DayReason, isLastingDay, type OpenDay, suggestOpenDaysCommand } from '../../contract/day-reasons.ts';
+import { countCompleteDays, countExceptedGaps } from '../../contract/completeness-counts.ts';
+import {
+  type DayReason,
+  describeCompleteDays,
+  isLastingDay,
+  type OpenDay,
+  suggestOpenDaysCommand,
+} from '../../contract/day-reasons.ts';
 import {
   createVerdict,
   type Finding,
@@ -341,17 +347,18 @@ function judgeDisk({ disk }: ArchiveStatus): Finding[] {
   return [{ kind: 'disk space', severity, message, advice, command: null }];
 }
 
-/** `collected to 2026-11-29 08:10 UTC, proven to 2026-11-27, 170,150 new ticks`. */
+/** `collected to 2026-11-29 08:10 UTC, 25 of 27 days complete (all but 2026-11-01 and 2026-11-28), 170,150 new ticks`. */
 function describeWell({ status, ended }: Facts): string {
   if (status === null) return 'the job ended without a problem';
-  const { reached, watermark, ticksPublished, completeness } = status;
+  const { reached, ticksPublished, completeness, openDays } = status;
+  const { complete, total } = countCompleteDays(completeness);
   const ends = status.runs.flatMap(({ job, summary }) => (summary === null ? [] : [{ job, summary }]));
   const night = ended?.summary ?? (ends.findLast(({ job }) => job === 'nightly') ?? ends.at(-1))?.summary;
   return [
     ...(reached === null && ticksPublished > 0 ? [formatCount(ticksPublished, 'tick')] : []),
     ...(completeness.live === 0 ? ['no live symbols'] : []),
     ...(reached === null ? [] : [`collected to ${formatMoment(reached)}`]),
-    ...(watermark === null || watermark === reached ? [] : [`proven to ${formatMoment(watermark)}`]),
+    ...(total === 0 ? [] : [describeCompleteDays(complete, total, openDays)]),
     // A job that requests no ticks brings none.
     ...(night == null || night.ticks.fetched === 0 ? [] : [`${formatCount(night.ticks.accepted, 'new tick')}`]),
   ].join(', ');

@@ -96,13 +96,27 @@ test('an archive that is well', () => {
     findings: [],
     verdict: {
       state: 'ok',
-      text: 'OK: collected to 2026-11-29 03:10 UTC, proven to 2026-11-27, 1,234 new ticks',
+      text: 'OK: collected to 2026-11-29 03:10 UTC, 1 of 1 day complete, 1,234 new ticks',
       command: null,
     },
   });
   const summary = { requests: 2, exit_code: 0, symbols: { planned: 3 }, ticks: { fetched: 0 } } as unknown as Summary;
   expect(judgeFacts({}, { ended: { summary, findings: [] } }).verdict.text).toBe(
-    'OK: collected to 2026-11-29 03:10 UTC, proven to 2026-11-27',
+    'OK: collected to 2026-11-29 03:10 UTC, 1 of 1 day complete',
+  );
+});
+
+test('an archive whose watermark stays at its first day is judged by its days', () => {
+  const completeness = createCounts();
+  const days = { ...completeness.days, complete: 31, provisional: 1 };
+  const openDays = [createDay('2026-10-29', 'provisional', 'inferred')];
+  const { text } = judgeFacts({
+    watermark: Date.UTC(2026, 9, 29, 0, 45),
+    completeness: { ...completeness, days },
+    openDays,
+  }).verdict;
+  expect(text).toBe(
+    'OK: collected to 2026-11-29 03:10 UTC, 31 of 32 days complete (all but 2026-10-29), 1,234 new ticks',
   );
 });
 
@@ -327,7 +341,7 @@ test('says what to do in an empty archive, and what an archive of files has', ()
   expect(judgeFacts({ generation: 0, runs: [], reached: null }, { lateJobs }).verdict.state).toBe('warning');
   const counts = createCounts([], { live: 0 });
   expect(judgeFacts({ reached: null, watermark: null, completeness: counts, runs: [] }).verdict.text).toBe(
-    'OK: 170,150 ticks, no live symbols',
+    'OK: 170,150 ticks, no live symbols, 1 of 1 day complete',
   );
 });
 
