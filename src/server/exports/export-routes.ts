@@ -8,6 +8,7 @@ import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
 import { listChangedFiles, listRemovedPaths } from '../../archive/publish/prune-files.ts';
 import { toOpenedFile } from '../../archive/read/verified-files.ts';
 import { DamageError } from '../../base/errors.ts';
+import { memoize } from '../../base/memoize.ts';
 import {
   ExportQuery,
   FileHeaders,
@@ -123,15 +124,13 @@ async function sendPublished(
   }
 }
 
-const indexByManifest = new WeakMap<Manifest, Map<string, PublishedFile>>();
+const indexFiles = memoize(
+  ({ datasets }: Manifest): ReadonlyMap<string, PublishedFile> =>
+    new Map(Object.values(datasets).flatMap(({ files }) => files.map((file) => [file.path, file]))),
+);
 
 function requireListedFile(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile {
-  let index = indexByManifest.get(manifest);
-  if (index === undefined) {
-    index = new Map(Object.values(manifest.datasets).flatMap(({ files }) => files.map((file) => [file.path, file])));
-    indexByManifest.set(manifest, index);
-  }
-  const file = index.get(path);
+  const file = indexFiles(manifest).get(path);
   if (file === undefined) throw new ProblemError(404, `The manifest lists no file ${path} of ${dataset}.`);
   return file;
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Manifest } from '../../archive/format/manifest.ts';
+import { memoize } from '../../base/memoize.ts';
 import { listAcceptedTags, selectCoding, toCodedTag } from '../http/compress-response.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { ResponseCache } from '../http/response-cache.ts';
@@ -101,17 +102,10 @@ function digestPage({ context }: HistoricalService, manifest: Manifest, request:
   return hash('sha256', JSON.stringify(identity), 'base64url').slice(0, 24);
 }
 
-const contentDigests = new WeakMap<Manifest, string>();
-
 /**
  * Identifies the published content. The generation number does not: an archive that is rebuilt or restored may reuse it.
  * The commit ID is left out, because a repair that restores the published bytes changes nothing else.
  */
-function digestContent(manifest: Manifest): string {
-  const known = contentDigests.get(manifest);
-  if (known !== undefined) return known;
-  const { commit_id: _, ...content } = manifest;
-  const digest = hash('sha256', JSON.stringify(content), 'base64url');
-  contentDigests.set(manifest, digest);
-  return digest;
-}
+const digestContent = memoize(({ commit_id: _, ...content }: Manifest): string =>
+  hash('sha256', JSON.stringify(content), 'base64url'),
+);

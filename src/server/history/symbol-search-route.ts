@@ -1,6 +1,7 @@
 import type { DatasetName } from '../../archive/format/datasets.ts';
 import { listFilesWithRows, type Manifest, type PublishedFile } from '../../archive/format/manifest.ts';
 import { parseManifestSelection, type Selections } from '../../archive/format/selection.ts';
+import { memoize } from '../../base/memoize.ts';
 import { paths } from '../../contract/paths.ts';
 import { type SymbolsQuery, SymbolsQuery as SymbolsQuerySchema, SymbolsResponse } from '../../contract/symbols.ts';
 import type { App } from '../http/service-context.ts';
@@ -71,15 +72,14 @@ interface SearchedGeneration extends LoadedTable {
   readonly generation: number;
 }
 
+/** Decisions change without the files of the symbols. */
+const readSelections = memoize(parseManifestSelection);
+
 /** Returns a function that reads the table of the current generation. Requests share the reading. */
 function openSymbolTable({ history, context }: HistoricalService) {
   let loaded: { readonly key: string; readonly promise: Promise<LoadedTable> } | undefined;
-  // Decisions change without the files of the symbols.
-  let decided: { readonly manifest: Manifest; readonly selections: Selections } | undefined;
   return async (): Promise<SearchedGeneration> => {
     const manifest = context.current.getManifest();
-    if (decided?.manifest !== manifest) decided = { manifest, selections: parseManifestSelection(manifest) };
-    const { selections } = decided;
     const { generation } = manifest;
     const files = selectFiles(manifest);
     const key = files.map(({ sha256 }) => sha256).join();
@@ -91,7 +91,7 @@ function openSymbolTable({ history, context }: HistoricalService) {
         if (loaded === started) loaded = undefined;
       });
     }
-    return { ...(await loaded.promise), selections, generation };
+    return { ...(await loaded.promise), selections: readSelections(manifest), generation };
   };
 }
 

@@ -11,6 +11,7 @@ import { readDayMarkets } from '../../archive/publish/day-tables.ts';
 import { openPinned } from '../../archive/query/pinned-query.ts';
 import { requireFileIntact } from '../../archive/read/export-file.ts';
 import { type ManifestWatcher, readConsistently } from '../../archive/read/manifest-watcher.ts';
+import { memoize } from '../../base/memoize.ts';
 import type { Random } from '../../base/ports.ts';
 import { findSource } from '../../base/source-name.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
@@ -104,19 +105,13 @@ function findLastPolls({ state }: Archive, manifest: Manifest): FoundPolls {
   return { sources: names.length === 0 ? [null] : names, files, journaled, key };
 }
 
-const latestFiles = new WeakMap<Manifest, readonly PublishedFile[]>();
-
-/** The published market files with the latest polls, newest first. Sorted once for each manifest. */
-function listLatestFiles(manifest: Manifest): readonly PublishedFile[] {
-  const known = latestFiles.get(manifest);
-  if (known !== undefined) return known;
-  const files = manifest.datasets.markets.files
+/** The published market files with the latest polls, newest first. */
+const listLatestFiles = memoize(({ datasets, sources }: Manifest): readonly PublishedFile[] =>
+  datasets.markets.files
     .filter((file) => file.t_max !== null)
     .sort((a, b) => b.t_max! - a.t_max!)
-    .slice(0, manifest.sources === undefined ? 1 : daysMax);
-  latestFiles.set(manifest, files);
-  return files;
-}
+    .slice(0, sources === undefined ? 1 : daysMax),
+);
 
 /** The markets of one source in its last poll. */
 interface SourcePoll {
