@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto';
+import type { Transaction } from 'kysely';
 import { type DatasetName, datasetNames } from '../../archive/format/datasets.ts';
 import { UsageError } from '../../base/errors.ts';
 import { suggestName } from '../../base/nearest-name.ts';
@@ -63,8 +64,7 @@ export async function createApiKey(
   if (datasets !== null) row.datasets = joinNames(datasets, datasetNames, 'dataset');
   // Hex: an ID is an argument of `keys revoke`, where a leading hyphen would make it a flag.
   const id = Buffer.from(randomBytes(idBytes)).toString('hex');
-  const { key, digest } = createSecret(id, randomBytes);
-  await db.transaction().execute(async (inside) => {
+  return await db.transaction().execute(async (inside) => {
     await inside
       .insertInto('keys')
       .values({
@@ -78,12 +78,8 @@ export async function createApiKey(
         requests_per_minute: requestsPerMinute,
       })
       .execute();
-    await inside
-      .insertInto('key_secrets')
-      .values({ digest, key_id: id, created_at: nowMs, expires_at: null })
-      .execute();
+    return { id, key: await addSecret(inside, id, nowMs, randomBytes) };
   });
-  return { id, key };
 }
 
 function requireFuture(expiresAt: number | null, nowMs: number): void {
@@ -101,9 +97,12 @@ function joinNames(names: readonly string[], known: readonly string[], what: 'sc
   return known.filter((name) => names.includes(name)).join(' ');
 }
 
-function createSecret(id: string, randomBytes: RandomBytes): { key: string; digest: string } {
+/** Adds a secret without an expiry time, and returns the key's text. */
+async function addSecret(db: Transaction<Tables>, id: string, nowMs: number, randomBytes: RandomBytes) {
   const secret = Buffer.from(randomBytes(secretBytes)).toString('base64url');
-  return { key: `olk_${id}_${secret}`, digest: hashSecret(secret).toString('hex') };
+  const row = { digest: hashSecret(secret).toString('hex'), key_id: id, created_at: nowMs, expires_at: null };
+  await db.insertInto('key_secrets').values(row).execute();
+  return `olk_${id}_${secret}`;
 }
 
 export interface ApiKeyRotation {
@@ -174,11 +173,7 @@ export async function rotateApiKey(
       throw new UsageError(
         `The key ${id} has ${secretsMax} earlier secrets that are still valid. Wait until one has ended, or end them with --overlap 0s.`,
       );
-    const { key, digest } = createSecret(id, randomBytes);
-    await inside
-      .insertInto('key_secrets')
-      .values({ digest, key_id: id, created_at: nowMs, expires_at: null })
-      .execute();
+    const key = await addSecret(inside, id, nowMs, randomBytes);
     return { id, name: before.name, key, expires_at: keyExpiresAt, previous_until: previousUntil };
   });
 }
@@ -248,16 +243,11 @@ export function revokeApiKeys(
   return db.transaction().execute(async (inside) => {
     const revoked: RevokedApiKey[] = [];
     for (const id of ids) {
-      await inside
-        .updateTable('keys')
-        .set({ revoked_at: nowMs })
-        .where('id', '=', id)
-        .where('revoked_at', 'is', null)
-        .execute();
       const row = await inside
-        .selectFrom('keys')
-        .select(['name', 'revoked_at'])
+        .updateTable('keys')
+        .set((e) => ({ revoked_at: e.fn.coalesce('revoked_at', e.lit(nowMs)) }))
         .where('id', '=', id)
+        .returning(['name', 'revoked_at'])
         .executeTakeFirst();
       // The message does not repeat the argument, which may be a secret.
       if (row === undefined)
