@@ -68,10 +68,9 @@ export async function runLocalBacktest(
   const id = createObjectId(context);
   const created_at = clock.nowMs();
   const { savedBacktestsMax, tradesBytesMax } = serviceLimits;
-  const withBacktests = <T>(work: (store: BacktestStore) => Promise<T>): Promise<T> =>
-    withWorkspaceOf(context, archive, ({ db }) => work(new BacktestStore(db, readLeaseId(archive, random))));
+  const target = { id, ...columns };
   const storeTarget = save
-    ? await withBacktests((store) => prepareTradesTarget(archive, store, { id, ...columns }, tradesBytesMax))
+    ? await withBacktests(context, archive, (store) => prepareTradesTarget(archive, store, target, tradesBytesMax))
     : null;
   let trades: WrittenTrades | null = null;
   let stored: StoredTrades | null = null;
@@ -103,7 +102,7 @@ export async function runLocalBacktest(
       result: JSON.stringify(result),
       ...toTradesColumns(stored),
     };
-    await withBacktests(async (store) => {
+    await withBacktests(context, archive, async (store) => {
       // Those of backtests that earlier ones have replaced: there may be no service that removes them.
       await removeOrphanTrades(archive, store, clock.nowMs());
       await store.addFinished(row, savedBacktestsMax);
@@ -131,6 +130,9 @@ async function resolveLocalStrategy(
   return resolveStrategy(executable, async () => null);
 }
 
+const withBacktests = <T>(context: Context, archive: Archive, work: (store: BacktestStore) => Promise<T>): Promise<T> =>
+  withWorkspaceOf(context, archive, ({ db }) => work(new BacktestStore(db, readLeaseId(archive, context.random))));
+
 /** Whether the service's database exists: running a built-in strategy must not create one. */
 const hasServiceDatabase = ({ settings }: Context, { disk, layout }: Archive): boolean =>
   settings.service.databaseUrl !== null || disk.size(join(layout.privateFolder, 'service.sqlite')) !== null;
@@ -142,11 +144,10 @@ export async function listSavedBacktests(
   rowsMax: number,
 ): Promise<{ rows: readonly ListedBacktest[]; more: boolean }> {
   if (!hasServiceDatabase(context, archive)) return { rows: [], more: false };
-  return withWorkspaceOf(context, archive, async ({ db }) => {
-    const all = new BacktestStore(db, readLeaseId(archive, context.random));
-    const { rows, next } = await all.list(null, { limit: rowsMax, before: null });
-    return { rows, more: next !== null };
-  });
+  const { rows, next } = await withBacktests(context, archive, (store) =>
+    store.list(null, { limit: rowsMax, before: null }),
+  );
+  return { rows, more: next !== null };
 }
 
 /**
@@ -155,9 +156,7 @@ export async function listSavedBacktests(
  */
 export async function getSavedBacktest(context: Context, archive: Archive, id: string): Promise<BacktestRow> {
   const row = hasServiceDatabase(context, archive)
-    ? await withWorkspaceOf(context, archive, ({ db }) =>
-        new BacktestStore(db, readLeaseId(archive, context.random)).get(null, id),
-      )
+    ? await withBacktests(context, archive, (store) => store.get(null, id))
     : null;
   if (row !== null) return row;
   throw new UsageError(`This archive has no saved backtest ${id}. Run oddslake backtest list to see the saved ones.`);

@@ -234,9 +234,7 @@ class ResearchRuns {
     } catch (error) {
       throw toRequestError(error, signal);
     }
-    throw new ProblemError(422, `${formatTooManyTicksMessage(this.limits.backtestTicksJobMax)}. Reduce the request.`, {
-      code: 'backtest_too_large',
-    });
+    throw createTooLargeError(`${formatTooManyTicksMessage(this.limits.backtestTicksJobMax)}. Reduce the request.`);
   }
 
   async runNow(user: string, { spec, resolvedStrategy }: ResolvedBacktest, signal: AbortSignal): Promise<string> {
@@ -259,17 +257,17 @@ class ResearchRuns {
       return (await run.finally(() => this.threads.delete(run))).result;
     } catch (error) {
       signal.throwIfAborted();
-      throw limit.aborted ? createTooLongError(this.limits) : toProblem(error, this.limits);
+      if (!limit.aborted) throw toProblem(error, this.limits);
+      throw createTooLargeNowError(`The backtest takes longer than ${this.limits.backtestMsMax / 1000} seconds`);
     }
   }
 }
 
-const createTooLongError = ({ backtestMsMax }: ServiceLimits): ProblemError =>
-  new ProblemError(
-    422,
-    `The backtest takes longer than ${backtestMsMax / 1000} seconds. Reduce the request, or run it as a job with "save": true.`,
-    { code: 'backtest_too_large' },
-  );
+const createTooLargeError = (detail: string): ProblemError =>
+  new ProblemError(422, detail, { code: 'backtest_too_large' });
+
+const createTooLargeNowError = (what: string): ProblemError =>
+  createTooLargeError(`${what}. Reduce the request, or run it as a job with "save": true.`);
 
 function toProblem(error: unknown, { backtestTicksSyncMax }: ServiceLimits): unknown {
   const { why, faults } = toBacktestFailure(error);
@@ -277,11 +275,7 @@ function toProblem(error: unknown, { backtestTicksSyncMax }: ServiceLimits): unk
     case 'invalid':
       return createInvalidBacktestError(faults);
     case 'too large':
-      return new ProblemError(
-        422,
-        `${formatTooManyTicksMessage(backtestTicksSyncMax)}. Reduce the request, or run it as a job with "save": true.`,
-        { code: 'backtest_too_large' },
-      );
+      return createTooLargeNowError(formatTooManyTicksMessage(backtestTicksSyncMax));
     case 'unexpected':
       return error;
     default:
