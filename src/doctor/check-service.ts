@@ -54,29 +54,19 @@ export function judgeKeys(keys: readonly KeyExpiry[], nowMs: number): Finding[] 
     formatSome(some.map(({ id, name, at }) => `${JSON.stringify(name)} (${id}) at ${formatIsoUtc(at)}`));
   const expired = ending.filter(({ at }) => at <= nowMs);
   const soon = ending.filter(({ at }) => at > nowMs && at <= nowMs + expiresSoonMs);
-  const findings: Finding[] = [];
-  if (expired.length > 0)
-    findings.push(
-      warning(
-        'api keys',
-        `${formatCount(expired.length, 'key')} expired: ${list(expired)}`,
-        'If clients still need them, create new ones: oddslake keys create. Revoke the expired ones: oddslake keys revoke ID.',
-      ),
-    );
-  if (soon.length > 0)
-    findings.push(
-      warning(
-        'api keys',
-        `${formatCount(soon.length, 'key')} will expire within ${formatDuration(expiresSoonMs)}: ${list(soon)}`,
-        'Give clients that still need them a new secret: oddslake keys rotate ID --expires 90d.',
-      ),
-    );
-  if (findings.length === 0)
-    findings.push(
-      ok(
-        'api keys',
-        `${formatCount(keys.length, 'active key')}, none of which expires within ${formatDuration(expiresSoonMs)}`,
-      ),
-    );
-  return findings;
+  const within = `within ${formatDuration(expiresSoonMs)}`;
+  const findings = [
+    warning(
+      'api keys',
+      `${formatCount(expired.length, 'key')} expired: ${list(expired)}`,
+      'If clients still need them, create new ones: oddslake keys create. Revoke the expired ones: oddslake keys revoke ID.',
+    ),
+    warning(
+      'api keys',
+      `${formatCount(soon.length, 'key')} will expire ${within}: ${list(soon)}`,
+      'Give clients that still need them a new secret: oddslake keys rotate ID --expires 90d.',
+    ),
+  ].filter((_, i) => [expired, soon][i]!.length > 0);
+  if (findings.length > 0) return findings;
+  return [ok('api keys', `${formatCount(keys.length, 'active key')}, none of which expires ${within}`)];
 }
