@@ -15,6 +15,7 @@ test('every surface takes completeness from the one judge, and nobody else compu
   const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
   /** Where each surface asks: the judge, what updates its published completeness, or one of those that do so. */
   const asks: Readonly<Record<string, string>> = {
+    'src/archive/known-state.ts': 'completeness/completeness.ts',
     'src/archive/publish/staging.ts': 'completeness/completeness.ts',
     'src/archive/read/status.ts': 'completeness/completeness.ts',
     'src/archive/read/gaps.ts': 'completeness/completeness.ts',
@@ -111,7 +112,7 @@ test('no function has more than 100 lines', () => {
  * - 103,606: before anything was cut
  * - 97,500: after the cuts, with the import of archives
  * - 96,660: parts by range of symbols, so that readers of a symbol's day open one file
- * - 97,000: venue and receive times of trades and quotes; retention of a bucket that reads no manifest
+ * - 97,000: venue and receive times of trades and quotes; retention of a bucket that reads no manifest; closed symbols
  */
 const sourceLinesMax = 97_000;
 /** With this many lines below the maximum, the test says that it can be lowered. */

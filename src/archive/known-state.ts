@@ -3,13 +3,25 @@ import { isInRange, type SymbolRange } from '../base/symbol-range.ts';
 import { parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, subtract, type Window } from '../base/window.ts';
 import type { Archive } from './archive.ts';
-import type { CompletenessInput, CompletenessRules, KnownDamage } from './completeness/completeness.ts';
+import {
+  type CompletenessInput,
+  type CompletenessRules,
+  computeCompleteness,
+  type KnownDamage,
+} from './completeness/completeness.ts';
 import type { CoveredWindow, LostWindow } from './format/coverage.ts';
 import { getFileRange } from './format/day-parts.ts';
 import { findManifestFile, type Manifest } from './format/manifest.ts';
 import type { SymbolFacts } from './format/market.ts';
 import type { PublishedWithdrawal } from './format/withdrawals.ts';
-import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage-store.ts';
+import {
+  areClosedBy,
+  closeSymbols,
+  readClosedSymbols,
+  readEndedSymbols,
+  readOpenSymbols,
+} from './journal/closed-symbols.ts';
+import { findKnownWindow, readCurrentCoverageOf } from './journal/coverage-store.ts';
 import type { Database } from './journal/database.ts';
 import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './journal/gap-records.ts';
 import { findLastListedDay, readDayLists, type SourceLists } from './journal/nightly-memory.ts';
@@ -23,6 +35,8 @@ import { readAllSymbols } from './journal/symbol-store.ts';
 /** The facts that a commit changes. */
 export interface StateAfterCommit {
   readonly symbols: readonly SymbolFacts[];
+  /** The others; default: there are none. */
+  readonly closed?: CompletenessInput['closed'];
   readonly coverage: ReadonlyMap<string, readonly CoveredWindow[]>;
   readonly lost: readonly LostWindow[];
   /** The withdrawals that the manifest lists; default: as before. */
@@ -33,26 +47,63 @@ export interface StateAfterCommit {
 export const selectSymbolsOf = (symbols: readonly SymbolFacts[], sources: readonly string[]): readonly SymbolFacts[] =>
   sources.length === 0 ? symbols : symbols.filter(({ symbol }) => sources.some((source) => isSymbolOf(source, symbol)));
 
+const toClosingRules = ({ lifetimeRules }: CompletenessRules): string =>
+  JSON.stringify([lifetimeRules.lookbackMs, lifetimeRules.lingerMs]);
+
+/**
+ * Reads the symbols of a state to judge: the open ones, with what is counted of the closed ones. All, if those were judged by other
+ * rules, or if damage may concern them.
+ * @param keptFrom closed symbols that are expected after this time, epoch ms, are read all the same
+ */
+export const readJudgedSymbols = (
+  db: Database,
+  rules: CompletenessRules,
+  keptFrom = Number.POSITIVE_INFINITY,
+): Pick<CompletenessInput, 'symbols' | 'closed'> =>
+  db.snapshot(() =>
+    rules.namedSymbols === null && areClosedBy(db, toClosingRules(rules)) && readRecordedDamage(db).length === 0
+      ? { symbols: readOpenSymbols(db, keptFrom), closed: readClosedSymbols(db, keptFrom) }
+      : { symbols: readAllSymbols(db) },
+  );
+
+/** Symbols that are judged in one transaction. */
+const closedAtOnceMax = 2000;
+
+/** Closes the symbols that are final. */
+export function closeFinalSymbols(archive: Archive, rules: CompletenessRules, nowMs: number): void {
+  const { db } = archive.state;
+  if (rules.namedSymbols !== null || readRecordedDamage(db).length > 0) return;
+  let last: string | undefined = '';
+  while (last !== undefined)
+    last = db.transaction(() => {
+      const symbols = readEndedSymbols(db, last!, closedAtOnceMax);
+      const state = readCurrentState(archive, rules, nowMs, symbols);
+      closeSymbols(db, computeCompleteness(state).final, toClosingRules(rules));
+      return symbols.length < closedAtOnceMax ? undefined : symbols.at(-1)!.symbol;
+    });
+}
+
 /**
  * The current state of an archive: published and journaled.
+ * @param given the symbols to judge; null: all, the closed ones by what is counted of them
  * @param sources some of several sources, whose market lists alone count; empty: all
  */
 export function readCurrentState(
   { state, readManifest }: Archive,
   rules: CompletenessRules,
   nowMs: number,
-  symbols: readonly SymbolFacts[] = readAllSymbols(state.db),
+  given: readonly SymbolFacts[] | null = null,
   sources: readonly string[] = [],
+  keptFrom?: number,
 ): CompletenessInput {
   const { db } = state;
+  const { symbols, closed } =
+    given === null ? readJudgedSymbols(db, rules, keptFrom) : { symbols: given, closed: undefined };
   const lost = readLostWindows(db).filter(({ dataset }) => dataset === 'ticks');
-  const coverage =
-    symbols.length <= symbolLookupsMax
-      ? readCurrentCoverageOf(
-          db,
-          symbols.map(({ symbol }) => symbol),
-        )
-      : readCurrentCoverage(db);
+  const coverage = readCurrentCoverageOf(
+    db,
+    symbols.map(({ symbol }) => symbol),
+  );
   // A journaled response does not cover a lost window until it is published.
   for (const [symbol, lostWindows] of Map.groupBy(lost, (loss) => loss.symbol)) {
     const covered = coverage.get(symbol);
@@ -60,6 +111,7 @@ export function readCurrentState(
   }
   return {
     symbols,
+    closed,
     coverage,
     lost,
     ...readCommonState(
@@ -75,9 +127,6 @@ export function readCurrentState(
 const listSourceNames = (identity: State['identity'], chosen: readonly string[]): string[] =>
   identity.sources.map(({ name }) => name).filter((name) => chosen.length === 0 || chosen.includes(name));
 
-/** Maximum number of symbols whose coverage is read one by one. For more symbols, all coverage is read in one query. */
-const symbolLookupsMax = 100;
-
 const subtractWindows = (covered: readonly CoveredWindow[], lostWindows: readonly Window[]): CoveredWindow[] =>
   covered.flatMap((window) => subtract([window], lostWindows).map((rest) => ({ ...window, ...rest })));
 
@@ -91,13 +140,12 @@ export const computeStateAfterCommit = (
   nowMs: number,
   damage: readonly FileDamage[],
 ): CompletenessInput => ({
-  symbols: after.symbols,
-  coverage: after.coverage,
+  ...after,
   lost: after.lost.filter(({ dataset }) => dataset === 'ticks'),
   ...readCommonState(db, { manifest, sources: listSourceNames(identity, []) }, rules, nowMs, damage),
 });
 
-type CommonState = Omit<CompletenessInput, 'symbols' | 'coverage' | 'lost'>;
+type CommonState = Omit<CompletenessInput, 'symbols' | 'closed' | 'coverage' | 'lost'>;
 
 function readCommonState(
   db: Database,

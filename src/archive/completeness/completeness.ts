@@ -3,6 +3,7 @@ import { formatDay } from '../../base/time.ts';
 import {
   dayMs,
   findFirstEndingAfter,
+  floorToDay,
   intersect,
   intersectTwo,
   isEmpty,
@@ -21,7 +22,7 @@ import {
   type SymbolCompleteness,
   type SymbolWindows,
 } from './symbol-completeness.ts';
-import { getUnselectedCount, isActive, type LingerRules } from './symbol-lifetime.ts';
+import { canBeLive, getUnselectedCount, isActive, type LingerRules } from './symbol-lifetime.ts';
 
 // The only place that decides how complete an archive is. Manifest, status, gaps, report, exit code, metrics and health
 // use its result. contract/completeness-counts.ts updates a published result to a later time.
@@ -63,6 +64,17 @@ export interface CompletenessInput {
   readonly lastListedDay?: number | null;
   readonly nowMs: number;
   readonly lifetimeRules: LingerRules;
+  /** The closed symbols, if they are not among `symbols`. */
+  readonly closed?: ClosedSymbols | undefined;
+}
+
+/** Symbols that are expected, and covered by proof, on whole days, of which nothing else is to be said. */
+interface ClosedSymbols {
+  readonly count: number;
+  /** The end of their coverage, epoch ms; null if nothing is covered. */
+  readonly newest: number | null;
+  /** How many more of them are expected from a day on, by its UTC midnight, sorted. */
+  readonly changes: ReadonlyMap<number, number>;
 }
 
 /** Published files known to be damaged or missing. */
@@ -108,6 +120,8 @@ export interface Completeness {
   readonly provisional: { readonly windows: number; readonly symbols: number };
   /** The number of symbols in the state. */
   readonly known: number;
+  /** The symbols that are final, of which nothing is owed. */
+  readonly final: ReadonlyMap<string, ClosedColumns>;
   readonly counts: CompletenessCounts;
 }
 
@@ -124,6 +138,7 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
   const newest = findNewestCoveredMs(state);
   const live: Completeness['live'][number][] = [];
   const gaps: Gap[] = [];
+  const final = new Map<string, ClosedColumns>();
   const provisional = { windows: 0, symbols: 0 };
   let suspended = 0;
   const unselected = { excluded: 0, forgotten: 0 };
@@ -151,6 +166,11 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
     };
     const symbolResult = computeSymbolCompleteness(facts, known, symbolQuery);
     if (symbolResult === null) continue;
+    // Nothing that is expected of it changes by time alone: it is covered by proof, and polled no more.
+    const isProven = !symbolResult.hasMarks && coversEach(symbolResult.proven, symbolResult.expected);
+    const isDecided = kind !== null || facts.watchedAt !== undefined || namedSymbols !== null;
+    if (isProven && !isDecided && symbolResult.expected.length <= 1 && !canBeLive(facts, nowMs, lifetimeRules))
+      final.set(symbol, toClosedColumns(facts, symbolResult));
     if (symbolResult.reach !== null) live.push({ symbol, ...symbolResult.reach });
     for (const gap of symbolResult.gaps) gaps.push({ symbol, ...gap });
     provisional.windows += symbolResult.provisional.length;
@@ -167,7 +187,8 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
     live,
     gaps,
     provisional,
-    known: state.symbols.length,
+    known: state.symbols.length + (state.closed?.count ?? 0),
+    final,
   };
   return {
     ...result,
@@ -184,9 +205,21 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
 
 const emptyList: readonly never[] = [];
 
+/** The columns of a closed symbol in the state: the whole days on which it is expected, and the first and last known time. */
+type ClosedColumns = readonly [from: number, to: number, knownFrom: number | null, knownTo: number | null];
+
+function toClosedColumns(
+  { firstTick, lastTick }: SymbolFacts,
+  { expected, covered }: SymbolCompleteness,
+): ClosedColumns {
+  const { from, to } = expected[0] ?? emptyWindow;
+  const known = firstTick === null ? covered : union([...covered, { from: firstTick, to: lastTick! + 1 }]);
+  return [floorToDay(from), floorToDay(to + dayMs - 1), known[0]?.from ?? null, known.at(-1)?.to ?? null];
+}
+
 /** Finds the latest time that is or was covered; null if nothing is. */
-function findNewestCoveredMs({ coverage, lost = [] }: CompletenessInput): number | null {
-  let newest = Number.NEGATIVE_INFINITY;
+function findNewestCoveredMs({ coverage, lost = [], closed }: CompletenessInput): number | null {
+  let newest = closed?.newest ?? Number.NEGATIVE_INFINITY;
   // With two layers, the last window need not be the one that ends last.
   for (const list of coverage.values()) for (const { to } of list) newest = Math.max(newest, to);
   if (!Number.isFinite(newest)) return null;
@@ -247,9 +280,12 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]) {
     },
     computeDayStates(): Map<number, DayState> {
       let proven = 0;
+      const closed = [...(state.closed?.changes ?? [])];
+      let next = 0;
       return new Map(
         tallies.map((tally, i) => {
           proven += provenChange[i]!;
+          for (; next < closed.length && closed[next]![0] <= tally.day; next++) proven += closed[next]![1];
           return [
             tally.day,
             toDayState({ ...tally, expected: tally.expected + proven, covered: tally.covered + proven }),

@@ -51,13 +51,15 @@ function readPublishedCoverageWhere(
   return out;
 }
 
-/** Reads the coverage of every symbol, published or journaled, with its evidence. Windows of a symbol may overlap. */
-export const readCurrentCoverage = (db: Database): Map<string, CoveredWindow[]> =>
-  readCurrentCoverageWhere(db, 'true', []);
+const areOf = 'symbol in (select value from json_each(?1))';
 
-/** Does the same as `readCurrentCoverage`, but only for these symbols. */
+/** Reads the published coverage of these symbols. */
+export const readPublishedCoverageOf = (db: Database, symbols: Iterable<string>): Map<string, CoveredWindow[]> =>
+  readPublishedCoverageWhere(db, areOf, JSON.stringify([...symbols]));
+
+/** Reads the coverage of symbols, published or journaled, with its evidence. Windows of a symbol may overlap. */
 export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]): Map<string, CoveredWindow[]> =>
-  new Map(symbols.flatMap((symbol) => [...readCurrentCoverageWhere(db, 'symbol = ?1', [symbol])]));
+  readCurrentCoverageWhere(db, areOf, [JSON.stringify(symbols)]);
 
 /** A window in the state, its kind, and the journal record that it came with (0: published). */
 interface CurrentCoverageRow extends CoverageRow {
@@ -81,9 +83,9 @@ function readCurrentCoverageWhere(
   return collectCurrentCoverage(readRows<CurrentCoverageRow>(db, sql, values));
 }
 
-/** Reads rows, those of a whole archive one at a time. */
+/** Reads rows, those of many symbols one at a time. */
 const readRows = <R>(db: Database, sql: string, values: readonly (string | number)[]): Iterable<R> =>
-  values.length === 0 ? db.iterate<R>(sql) : db.all<R>(sql, ...values);
+  values.length === 0 || sql.includes('json_each') ? db.iterate<R>(sql, ...values) : db.all<R>(sql, ...values);
 
 function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
@@ -177,8 +179,12 @@ const deleteCoverage = (db: Database, symbol: string, { from }: Window): void =>
 export function findKnownWindow(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
     `select min(t_from) as t_from, max(t_to) as t_to from
-       (select t_from, t_to from coverage union all select t_from, t_to from journal_coverage
-        union all select first_tick, last_tick + 1 from symbols
+       (select t_from, t_to from symbols s indexed by symbols_open cross join coverage c on c.symbol = s.symbol
+          where s.closed_to is null
+        union all select first_tick, last_tick + 1 from symbols indexed by symbols_open where closed_to is null
+        union all select (select min(known_from) from symbols where known_from is not null),
+          (select max(known_to) from symbols where known_to is not null)
+        union all select t_from, t_to from journal_coverage
         union all select t_from, t_to from lost where dataset = 'ticks'
         union all select t_from, t_to from owed)`,
   );
@@ -221,18 +227,12 @@ export interface CoverageExtent {
 }
 
 /** Computes the extent of each symbol's published coverage. */
-export function computeCoverageExtents(db: Database): Map<string, CoverageExtent> {
-  const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
-    'select symbol, t_from, t_to from coverage order by symbol, t_from',
+export const computeCoverageExtents = (db: Database): Map<string, CoverageExtent> =>
+  new Map(
+    db
+      .all<CoverageExtent & { readonly symbol: string }>(
+        `select symbol, count(*) as windows, sum(t_to - t_from) as ms, min(t_from) as "from", max(t_to) as "to"
+         from coverage group by symbol`,
+      )
+      .map((row) => [row.symbol, row]),
   );
-  const out = new Map<string, CoverageExtent>();
-  for (const { symbol, t_from, t_to } of rows) {
-    const previous = out.get(symbol);
-    if (previous === undefined) out.set(symbol, { windows: 1, ms: t_to - t_from, from: t_from, to: t_to });
-    else {
-      const ms = previous.ms + t_to - t_from;
-      out.set(symbol, { windows: previous.windows + 1, ms, from: previous.from, to: t_to });
-    }
-  }
-  return out;
-}

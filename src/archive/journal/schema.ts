@@ -1,5 +1,49 @@
 /** A state of any other schema is refused. Every change of the tables raises it. */
-export const schemaVersion = 14;
+export const schemaVersion = 15;
+
+/** When a listed symbol ended, with the first and the last of what is known of it; null while it is active. For an index. */
+export const endedSql = 'max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0))';
+
+/** What is judged of a symbol. Each change of it reopens a closed one. A mere listing changes no more than `last_seen`. */
+const judgedColumns =
+  'canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at, outcome, first_seen, ' +
+  'last_active, listed, inactive_since, polled_from, first_tick, last_tick, ticks, resolution_seen, unknown_since, ' +
+  'suspended_at, served_from, outcome_source, event, exclusive, strike_low, strike_high, expected_end, rules_sha256, ' +
+  'fee_schedule, tick_size';
+
+export const reopenedSql = 'closed_from = null, closed_to = null, known_from = null, known_to = null';
+/** Whether the lifetime of a symbol depends on when a list last named it. */
+const dependsOnListing =
+  '(old.outcome is null and old.resolved_at > old.last_seen or coalesce(old.last_active, old.last_tick) is null)';
+
+/** Where something of a symbol is journaled that it is judged by. */
+export const journalOfSymbols = ['journal_ticks', 'journal_coverage', 'journal_withdrawn'];
+const reopeningTables = [...journalOfSymbols, 'coverage', 'owed', 'accepted', 'lost', 'unselected', 'watched'];
+
+/** Whatever writes to the tables of a closed symbol reopens it, and what is closed or open is counted with it. */
+const closingTriggers = `
+create trigger symbol_changed after update on symbols when old.closed_to is not null and new.closed_to is not null and (
+  (${judgedColumns.replace(/\w+/g, 'old.$&')}) is not (${judgedColumns.replace(/\w+/g, 'new.$&')}) or old.last_seen is not new.last_seen and ${dependsOnListing}) begin
+  update symbols set ${reopenedSql} where symbol = new.symbol;
+end;
+${['closed old new', 'reopened new old']
+  .map((words, reopens) => {
+    const [name, open, closed] = words.split(' ');
+    const n = 1 - 2 * reopens;
+    return `create trigger symbol_${name} after update of closed_to on symbols
+  when ${open}.closed_to is null and ${closed}.closed_to is not null begin
+  insert into closed_days values (${closed}.closed_from, ${n}, ${n}), (${closed}.closed_to, ${-n}, 0)
+    on conflict do update set change = change + excluded.change, symbols = symbols + excluded.symbols; end;`;
+  })
+  .join('')}
+${reopeningTables
+  .flatMap((table) =>
+    ['insert', 'update', 'delete'].map(
+      (event) => `create trigger ${table}_${event} after ${event} on ${table} begin
+  update symbols set ${reopenedSql} where symbol = ${event === 'delete' ? 'old' : 'new'}.symbol and closed_to is not null; end;`,
+    ),
+  )
+  .join('')}`;
 
 /**
  * The state database, one SQLite file in WAL mode with full sync. Days are UTC midnights in epoch milliseconds, other times
@@ -131,7 +175,9 @@ create table book_observed (
 -- did not; polled_from: where its polling began; resolution_seen: when the lists first showed it as resolved; served_from:
 -- start of the history that the server says it keeps. unknown_since, unknown_days, unknown_at: since when the server reports
 -- it as unknown while it responds for others, on how many UTC days, and when last; suspended_at: since when it is suspended
--- for that; tried_at: when it last failed while suspended.
+-- for that; tried_at: when it last failed while suspended. closed_from, closed_to: UTC midnights between which a closed symbol is
+-- expected, and covered by proof, see completeness.ts; null if it is open. known_from, known_to: the first and the last
+-- time that is known of a closed one.
 create table symbols (
   symbol text primary key, canonical_id text, source text, question text, category text, is_active integer,
   opens_at integer, closes_at integer, resolved_at integer, outcome real,
@@ -139,8 +185,19 @@ create table symbols (
   inactive_since integer, polled_from integer, first_tick integer, last_tick integer, ticks integer not null default 0,
   resolution_seen integer, unknown_since integer, unknown_days integer not null default 0, unknown_at integer,
   suspended_at integer, tried_at integer, served_from integer, outcome_source text, event text, exclusive integer,
-  strike_low real, strike_high real, expected_end integer, rules_sha256 text, fee_schedule text, tick_size real
+  strike_low real, strike_high real, expected_end integer, rules_sha256 text, fee_schedule text, tick_size real,
+  closed_from integer, closed_to integer, known_from integer, known_to integer
 ) without rowid;
+create index symbols_open on symbols (symbol) where closed_to is null;
+create index symbols_closed on symbols (closed_to) where closed_to is not null;
+create index symbols_known_from on symbols (known_from) where known_from is not null;
+create index symbols_known_to on symbols (known_to) where known_to is not null;
+create index symbols_ended on symbols (${endedSql}) where listed = 1;
+create index symbols_first_seen on symbols (first_seen);
+create index symbols_suspended on symbols (symbol) where suspended_at is not null;
+create index symbols_unknown on symbols (symbol) where unknown_since is not null;
+-- The closed symbols by day: how many more are expected from that day on, and how many are first expected on it (day 0: never).
+create table closed_days (day integer primary key, change integer not null, symbols integer not null);
 -- Windows of a symbol's ticks that were requested without success, disjoint, with the reason, unless covered since.
 create table owed (
   symbol text not null, t_from integer not null, t_to integer not null, kind text not null, reason text not null,
@@ -204,4 +261,5 @@ create index tick_log_at on tick_log (at);
 create table tick_log_symbols (
   symbol text primary key, since integer not null, until integer not null, last_tick integer
 ) without rowid;
+${closingTriggers}
 `;

@@ -1,8 +1,15 @@
 import { getSymbolRange } from '../../base/source-name.ts';
 import { dayMs, floorToDay, type Window } from '../../base/window.ts';
-import { type MarketFacts, type SymbolFacts, statedColumns, symbolColumns } from '../format/market.ts';
-import { type OutcomeSource, symbolDetailColumns } from '../format/market-details.ts';
+import {
+  createUnknownSymbol,
+  type MarketFacts,
+  type SymbolFacts,
+  statedColumns,
+  symbolColumns,
+} from '../format/market.ts';
+import { symbolDetailColumns } from '../format/market-details.ts';
 import type { Database } from './database.ts';
+import { endedSql } from './schema.ts';
 import { attachSelection, attachSelections } from './selection-store.ts';
 
 /** The columns of `symbols` that a market record states, in the order of `toStatedValues`. The sixth is `is_active`. */
@@ -46,8 +53,8 @@ export function readSymbolsWhere(
 export const readUnsettledSymbols = (db: Database, afterMs: number, source: string | null = null): SymbolFacts[] =>
   readSymbolsWhere(
     db,
-    `listed = 1 and (inactive_since is null
-       or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?)`,
+    `symbol in (select symbol from symbols where listed = 1 and ${endedSql} is null
+       union all select symbol from symbols where listed = 1 and ${endedSql} > ?)`,
     [afterMs],
     source,
   );
@@ -57,7 +64,7 @@ export const readUnsettledSymbols = (db: Database, afterMs: number, source: stri
  * symbols of one of the archive's sources; null: all symbols.
  */
 export const readSuspendedSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
-  readSymbolsWhere(db, 'suspended_at is not null', [], source);
+  readSymbolsWhere(db, 'symbol in (select symbol from symbols where suspended_at is not null)', [], source);
 
 /** Reads the symbols of which it was decided that they are not collected, sorted. */
 export const readUnselectedSymbols = (db: Database, source: string | null = null): SymbolFacts[] =>
@@ -68,17 +75,6 @@ export function selectSymbolsOf(source: string | null, column = 'symbol'): { whe
   if (source === null) return { where: 'true', values: [] };
   const { from, to } = getSymbolRange(source);
   return { where: `(${column} >= ? and ${column} < ?)`, values: [from, to] };
-}
-
-/** Counts the active symbols according to the market lists, without those that are not to be collected. */
-export function countActiveSymbols(db: Database, source: string | null = null): number {
-  const { where, values } = selectSymbolsOf(source);
-  return db.one<{ n: number }>(
-    `select count(*) as n from symbols where listed = 1 and inactive_since is null
-       and not (resolved_at is not null and ${resolvedSql}) and ${where}
-       and symbol not in (select symbol from unselected where t_to is null)`,
-    ...values,
-  )!.n;
 }
 
 /** Reads the facts of a symbol; undefined if it is unknown. */
@@ -115,12 +111,6 @@ export function ensureSymbol(db: Database, symbol: string, atMs: number): void {
 
 /** A market that is listed as active without a resolution was reopened, so a stored resolution is obsolete. */
 const reopenedSql = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
-
-/**
- * A symbol is resolved by an outcome, or by a resolution time that is not only planned; see
- * archive/completeness/symbol-lifetime.ts.
- */
-const resolvedSql = '(outcome is not null or coalesce(resolved_at <= last_seen, 0))';
 
 /**
  * Records one poll of the market lists. If the lists are `complete`, a listed symbol that they do not name becomes
@@ -162,7 +152,7 @@ export function recordMarkets(
       const { where, values } = selectSymbolsOf(source);
       db.run(
         `update symbols set inactive_since = ?, is_active = 0
-         where listed = 1 and inactive_since is null and last_seen < ? and ${where}`,
+         where listed = 1 and ${endedSql} is null and last_seen < ? and ${where}`,
         atMs,
         atMs,
         ...values,
@@ -193,7 +183,8 @@ export function recordRecognition(
   nowMs: number,
 ): string[] {
   return db.transaction(() => {
-    const sql = 'select symbol from symbols where unknown_since is not null or suspended_at is not null';
+    const select = 'select symbol from symbols where';
+    const sql = `${select} unknown_since is not null union ${select} suspended_at is not null`;
     const inDoubt = new Set(db.all<{ symbol: string }>(sql).map(({ symbol }) => symbol));
     for (const symbol of answered)
       if (inDoubt.has(symbol)) db.run(`update symbols set ${recognizedSql} where symbol = ?`, symbol);
@@ -270,80 +261,25 @@ export function findPublishedWindow(db: Database, symbol: string): Window | null
   return first === null || last === null ? null : { from: first, to: last + 1 };
 }
 
-/** A row of `rowColumnsSql`. As arrays, because objects with so many properties are slow to create and to read. */
-type SymbolRow = readonly [
-  symbol: string,
-  canonical_id: string | null,
-  source: string | null,
-  question: string | null,
-  category: string | null,
-  is_active: number | null,
-  opens_at: number | null,
-  closes_at: number | null,
-  resolved_at: number | null,
-  outcome: number | null,
-  first_seen: number,
-  last_seen: number,
-  last_active: number | null,
-  inactive_since: number | null,
-  listed: number,
-  polled_from: number | null,
-  served_from: number | null,
-  first_tick: number | null,
-  last_tick: number | null,
-  ticks: number,
-  unknown_since: number | null,
-  suspended_at: number | null,
-  tried_at: number | null,
-  outcome_source: OutcomeSource | null,
-  event: string | null,
-  exclusive: number | null,
-  strike_low: number | null,
-  strike_high: number | null,
-  expected_end: number | null,
-  rules_sha256: string | null,
-  fee_schedule: string | null,
-  tick_size: number | null,
+const factColumns = [
+  ...symbolColumns,
+  ...pollColumns,
+  ...symbolDetailColumns,
+  ...([
+    ['unknownSince', 'unknown_since'],
+    ['suspendedAt', 'suspended_at'],
+    ['triedAt', 'tried_at'],
+  ] as const),
 ];
+const rowColumnsSql = factColumns.map(([, name]) => name).join(', ');
+const booleanFields: ReadonlySet<string> = new Set(['isActive', 'listed', 'exclusive']);
 
-const rowColumnsSql =
-  'symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at, outcome, ' +
-  'first_seen, last_seen, last_active, inactive_since, listed, polled_from, served_from, first_tick, last_tick, ' +
-  'ticks, unknown_since, suspended_at, tried_at, outcome_source, event, exclusive, strike_low, strike_high, ' +
-  'expected_end, rules_sha256, fee_schedule, tick_size';
+type SymbolRow = readonly (string | number | null)[];
 
-/** In the order of `SymbolRow`. */
-const toSymbolFacts = (row: SymbolRow): SymbolFacts => ({
-  symbol: row[0],
-  canonicalId: row[1],
-  source: row[2],
-  question: row[3],
-  category: row[4],
-  isActive: row[5] === null ? null : row[5] !== 0,
-  opensAt: row[6],
-  closesAt: row[7],
-  resolvedAt: row[8],
-  outcome: row[9],
-  firstSeen: row[10],
-  lastSeen: row[11],
-  lastActive: row[12],
-  inactiveSince: row[13],
-  listed: row[14] !== 0,
-  polledFrom: row[15],
-  servedFrom: row[16],
-  firstTick: row[17],
-  lastTick: row[18],
-  ticks: row[19],
-  unknownSince: row[20],
-  suspendedAt: row[21],
-  triedAt: row[22],
-  outcomeSource: row[23],
-  event: row[24],
-  exclusive: row[25] === null ? null : row[25] !== 0,
-  strikeLow: row[26],
-  strikeHigh: row[27],
-  expectedEnd: row[28],
-  rulesSha256: row[29],
-  feeSchedule: row[30],
-  tickSize: row[31],
-});
+/** Rows are arrays, because objects with so many properties are slow to create. */
+function toSymbolFacts(row: SymbolRow): SymbolFacts {
+  const facts: Record<string, unknown> = { ...createUnknownSymbol('', 0) };
+  for (const [i, [field]] of factColumns.entries())
+    facts[field] = booleanFields.has(field) && row[i] !== null ? row[i] !== 0 : row[i];
+  return facts as unknown as SymbolFacts;
+}

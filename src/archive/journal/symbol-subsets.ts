@@ -1,5 +1,6 @@
 import type { SymbolFacts } from '../format/market.ts';
 import type { Database } from './database.ts';
+import { endedSql } from './schema.ts';
 import { readSymbolsWhere, selectSymbolsOf } from './symbol-store.ts';
 
 // Reads of the symbols that a step needs. Most symbols of an archive of years have ended; reading all of them in each step
@@ -16,7 +17,7 @@ export function readPossiblyActiveSymbols(
 ): SymbolFacts[] {
   const watched = 'symbol in (select symbol from watched)';
   return namedSymbols === null
-    ? readSymbolsWhere(db, `listed = 1 and inactive_since is null or ${watched}`, [], source)
+    ? readSymbolsWhere(db, `listed = 1 and ${endedSql} is null or ${watched}`, [], source)
     : readSymbolsWhere(
         db,
         `symbol in (select value from json_each(?)) or ${watched}`,

@@ -8,8 +8,10 @@ import type { CandleInterval } from '../format/datasets.ts';
 import type { DayPart } from '../format/day-parts.ts';
 import { toDayPath } from '../format/layout.ts';
 import { hasRows, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import type { SymbolFacts } from '../format/market.ts';
 import { flattenWithdrawals, overlayWithdrawals, type PublishedWithdrawal } from '../format/withdrawals.ts';
-import { overlayPublishedCoverage, readAllPublishedCoverage, retractCoverage } from '../journal/coverage-store.ts';
+import { reopenSymbols } from '../journal/closed-symbols.ts';
+import { overlayPublishedCoverage, readPublishedCoverageOf, retractCoverage } from '../journal/coverage-store.ts';
 import type { Database } from '../journal/database.ts';
 import { dropLost, readLostWindows } from '../journal/gap-records.ts';
 import { readCommitState, SupersededError } from '../journal/intent.ts';
@@ -29,6 +31,7 @@ import {
 import { addSeriesTally } from '../journal/series-counts.ts';
 import { readAllSymbols } from '../journal/symbol-store.ts';
 import { addTickDeltas } from '../journal/tick-counts.ts';
+import { readJudgedSymbols } from '../known-state.ts';
 import { commitStage, finishIntent } from './commit.ts';
 import { chooseDayParts } from './day-part-choice.ts';
 import { mergeMarketPolls, stageMarkets } from './day-tables.ts';
@@ -251,11 +254,14 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOpti
   }
   // In the order in which the commit inserts unknown symbols into the state.
   const seen = [...(intake?.series.seen ?? []), ...(intake?.ticks.seen ?? [])];
-  const symbols = computeSymbolsAfter(readAllSymbols(db), seen, results, nowMs);
-  stageSymbols(archive, stage, symbols);
+  stageSymbols(archive, stage, computeSymbolsAfter(readAllSymbols(db), seen, results, nowMs));
+  // What is imported reopens its symbols, as what is journaled has done.
+  reopenSymbols(db, seen);
+  const judged = readJudgedSymbols(db, options);
+  const symbols = computeSymbolsAfter(judged.symbols, seen, results, nowMs);
   const withdrawn = results.flatMap(({ withdrawn: ofPart }) => flattenWithdrawals(ofPart));
   const listed = [...(base.datasets.coverage.withdrawn ?? []), ...withdrawn];
-  const after = { symbols, ...computeClaimsAfter(db, readLostWindows(db), listed, results) };
+  const after = { ...judged, symbols, ...computeClaimsAfter(db, readLostWindows(db), listed, results, symbols) };
   const mayBeQuiet =
     permitsQuiet(db, options) && !(hasRejected || hasOthers) && refused.length === 0 && results.every(hasNothingNew);
   // A quiet publish needs no file of markets that were only seen again.
@@ -348,8 +354,10 @@ export function computeClaimsAfter(
   lost: readonly LostWindow[],
   withdrawn: readonly PublishedWithdrawal[],
   results: readonly PartResult[],
+  symbols: readonly SymbolFacts[],
 ) {
-  const coverage = computeCoverageAfter(db, results);
+  const named = new Set([...symbols, ...withdrawn].flatMap(({ symbol }) => symbol ?? []));
+  const coverage = computeCoverageAfter(readPublishedCoverageOf(db, named), results);
   return {
     coverage,
     lost: computeLostAfter(lost, results),
@@ -357,8 +365,10 @@ export function computeClaimsAfter(
   };
 }
 
-function computeCoverageAfter(db: Database, results: readonly PartResult[]): Map<string, CoveredWindow[]> {
-  const coverage: Map<string, CoveredWindow[]> = readAllPublishedCoverage(db);
+function computeCoverageAfter(
+  coverage: Map<string, CoveredWindow[]>,
+  results: readonly PartResult[],
+): Map<string, CoveredWindow[]> {
   for (const [symbol, windows] of joinLists(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
   for (const [symbol, added] of joinLists(results.map(({ covered }) => covered)))

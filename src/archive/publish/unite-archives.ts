@@ -99,7 +99,7 @@ async function uniteStaged(union: Union, options: PublishOptions): Promise<Unite
   const symbols = computeSymbolsAfter(sorted, [], results, options.clock.nowMs());
   stageSymbols(archive, stage, symbols);
   stageMissingEmptyFiles(archive, stage);
-  const after = { symbols, ...computeClaimsAfter(db, listLost(db, other), union.withdrawn, results) };
+  const after = { symbols, ...computeClaimsAfter(db, listLost(db, other), union.withdrawn, results, symbols) };
   const recordFound = (): void => {
     // Collectors may have recorded a list since.
     for (const facts of uniteSymbols(readKnownSymbols(db), found)) writeSymbolFacts(db, facts);

@@ -2,7 +2,7 @@ import { UsageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
-import { listOpenDays, type OpenDayList, toOpenDayList } from '../../contract/day-reasons.ts';
+import { listOpenDays, type OpenDay, type OpenDayList, toOpenDayList } from '../../contract/day-reasons.ts';
 import type { Archive } from '../archive.ts';
 import {
   type Completeness,
@@ -72,10 +72,6 @@ export function listGaps(
       isRequestedByName: symbols.length > 0,
     },
   );
-  const openDays = listOpenDays(
-    [...days].map(([day, state]) => [formatDay(day), state] as const),
-    nowMs,
-  );
   const { excluded, forgotten } = counts;
   return {
     ...window,
@@ -85,9 +81,16 @@ export function listGaps(
     ...((excluded ?? forgotten) !== undefined && {
       not_collected: { ...(excluded !== undefined && { excluded }), ...(forgotten !== undefined && { forgotten }) },
     }),
-    ...(judgesDays && toOpenDayList(openDays)),
+    ...(judgesDays && toOpenDayList(listOpenDaysOf({ days }, nowMs))),
   };
 }
+
+/** The past days that are neither complete nor empty, the newest first, with their reasons. */
+export const listOpenDaysOf = ({ days }: Pick<Completeness, 'days'>, nowMs: number): OpenDay[] =>
+  listOpenDays(
+    [...days].map(([day, state]) => [formatDay(day), state] as const),
+    nowMs,
+  );
 
 /** Maximum number of days to judge: the newest of a longer window. */
 const judgedDaysMax = 3660;

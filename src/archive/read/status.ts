@@ -1,7 +1,7 @@
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { formatDay } from '../../base/time.ts';
 import { dayMs, floorToDay, hourMs } from '../../base/window.ts';
-import { listOpenDays, type OpenDay, toOpenDayList } from '../../contract/day-reasons.ts';
+import { toOpenDayList } from '../../contract/day-reasons.ts';
 import type { Archive } from '../archive.ts';
 import {
   type Completeness,
@@ -17,7 +17,7 @@ import { type PastRun, readCurrentRuns } from '../journal/runs.ts';
 import { readAllSymbols } from '../journal/symbol-store.ts';
 import { listDaysToJudge, readCurrentState, readKnownWindow, selectSymbolsOf } from '../known-state.ts';
 import { readDamageStatus } from './archive-status.ts';
-import { countGaps } from './gaps.ts';
+import { countGaps, listOpenDaysOf } from './gaps.ts';
 
 const cursorsMax = 20;
 
@@ -25,21 +25,9 @@ const cursorsMax = 20;
 export const laggingMsMin = hourMs;
 
 /**
- * Judges the current state of an archive: published and journaled. Days are those of the manifest, those with owed or
- * lost windows, and all that have ended since while a symbol is active.
- * @param sources judges only the symbols and lists of these sources; empty: of all
+ * Judges a state of an archive. Days are those of the manifest, those with owed or lost windows, and all that have ended since while a
+ * symbol is active.
  */
-function computeArchiveCompleteness(
-  archive: Archive,
-  rules: CompletenessRules,
-  nowMs: number,
-  sources: readonly string[] = [],
-): Completeness {
-  const symbols = selectSymbolsOf(readAllSymbols(archive.state.db), sources);
-  return computeCompletenessOf(archive, readCurrentState(archive, rules, nowMs, symbols, sources), nowMs);
-}
-
-/** Does the same as `computeArchiveCompleteness` for a state that is already read. */
 export function computeCompletenessOf(archive: Archive, state: CompletenessInput, nowMs: number): Completeness {
   const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
   // As `updatePublishedCompleteness` does: without an active symbol nothing is expected of what follows.
@@ -56,7 +44,9 @@ export function computeCompletenessOf(archive: Archive, state: CompletenessInput
  * if `sources` selects some of its sources.
  */
 export function readStatus(archive: Archive, rules: CompletenessRules, nowMs: number, sources: readonly string[] = []) {
-  return createStatus(archive, computeArchiveCompleteness(archive, rules, nowMs, sources), nowMs);
+  const symbols = sources.length === 0 ? null : selectSymbolsOf(readAllSymbols(archive.state.db), sources);
+  const state = readCurrentState(archive, rules, nowMs, symbols, sources);
+  return createStatus(archive, computeCompletenessOf(archive, state, nowMs), nowMs);
 }
 
 /** Creates the status from the completeness at the same moment. */
@@ -115,10 +105,3 @@ const toRunLine = ({ runId, job, startedAt, finishedAt, exitCode, state }: PastR
   exit_code: exitCode,
   state,
 });
-
-/** The past days that are neither complete nor empty, the newest first, with their reasons. */
-const listOpenDaysOf = ({ days }: Pick<Completeness, 'days'>, nowMs: number): OpenDay[] =>
-  listOpenDays(
-    [...days].map(([day, state]) => [formatDay(day), state] as const),
-    nowMs,
-  );

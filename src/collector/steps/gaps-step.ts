@@ -15,7 +15,7 @@ import {
 } from '../../archive/journal/gap-records.ts';
 import { listUnfinishedRuns } from '../../archive/journal/runs.ts';
 import { requireKnownSymbol } from '../../archive/journal/symbol-names.ts';
-import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../archive/journal/symbol-store.ts';
+import { readAllSymbols, readSuspendedSymbols } from '../../archive/journal/symbol-store.ts';
 import { readPossiblyActiveSymbols } from '../../archive/journal/symbol-subsets.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import { countPublishedTicks } from '../../archive/publish/count-ticks.ts';
@@ -152,7 +152,7 @@ export function reportSuspendedSymbols(run: Run): void {
   }
   const active =
     named === null
-      ? countActiveSymbols(archive.state.db, run.source)
+      ? readPossiblyActiveSymbols(archive.state.db, null, run.source).filter((facts) => isActive(facts, null)).length
       : [...named].filter((symbol) => isSymbolOf(run.source, symbol)).length;
   if (run.requestedSymbols.size === 0 && hasTooManySuspended(suspended.length, active)) {
     const reason = `${formatSymbolList(names)} of ${active} active symbols suspended: more than 1 %`;

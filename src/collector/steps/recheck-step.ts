@@ -7,13 +7,14 @@ import {
 } from '../../archive/journal/nightly-memory.ts';
 import { computeLatenessMs, type RecheckHistory, recordLateness } from '../../archive/journal/recheck-results.ts';
 import type { RecheckCounts } from '../../archive/journal/run-summary.ts';
+import { closeFinalSymbols } from '../../archive/known-state.ts';
 import { concatTimes } from '../../archive/read/read-ticks.ts';
 import { DamageError, UpstreamError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import { createRandom, hashText } from '../../base/random.ts';
 import { hourMs } from '../../base/window.ts';
-import { getFutureSkewMs, getOverlapMs } from '../../context/open-configured.ts';
+import { getFutureSkewMs, getOverlapMs, toCompletenessRules } from '../../context/open-configured.ts';
 import { type FetchContext, requestWindow } from '../paging/fetch-symbol.ts';
 import { type JournalWriter, openJournalWriter, tickRecords } from '../paging/journal-writer.ts';
 import type { Observation } from '../paging/observation.ts';
@@ -133,10 +134,11 @@ export function isRepeatedNight(
   return last !== null && last <= context.clock.nowMs() + clockAheadMsMax && end - last < nightMsMin;
 }
 
-/** Records a published night, and what is known of lateness after its publish. */
+/** Records a published night, and what is known of lateness after its publish. Closes the symbols that are final. */
 export function finishNight(run: Run, end: number): void {
   const { archive, context, source } = run;
   const { db } = archive.state;
+  closeFinalSymbols(archive, toCompletenessRules(context.settings), context.clock.nowMs());
   const known = readRecheckHistory(db, source);
   run.rechecks = {
     ...(run.rechecks ?? emptyRecheckCounts),

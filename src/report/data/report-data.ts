@@ -109,8 +109,8 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number) {
       const first = floorToDay(existing?.from ?? end);
       const { stepMs, ...span } = chooseHeatmapSpan(first, end, rules.days);
       const named = rules.judged.namedSymbols ?? new Set<string>();
-      // All coverage is read once: it is by far the largest part of the state.
-      const state = readCurrentState(archive, rules.judged, nowMs);
+      // Read once: coverage is by far the largest part of the state. What closed before the shown time is counted only.
+      const state = readCurrentState(archive, rules.judged, nowMs, null, [], span.from);
       const completeness = computeCompletenessOf(archive, state, nowMs);
       const status = createStatus(archive, completeness, nowMs);
       const { lagMsMax } = rules;

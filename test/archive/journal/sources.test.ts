@@ -20,12 +20,12 @@ import {
 } from '../../../src/archive/journal/runs.ts';
 import { forgetUnusedSources, recordSources } from '../../../src/archive/journal/state.ts';
 import {
-  countActiveSymbols,
   readAllSymbols,
   readSymbol,
   readUnsettledSymbols,
   recordMarkets,
 } from '../../../src/archive/journal/symbol-store.ts';
+import { readPossiblyActiveSymbols } from '../../../src/archive/journal/symbol-subsets.ts';
 import { answer, append, dayMs, market, now, opened, publishNow } from '../scratch.ts';
 
 // What is known about a server is known of one source.
@@ -38,7 +38,10 @@ test('the lists of one source say nothing about the symbols of another', () => {
   expect(readSymbol(db, 'alpha:B')!.inactiveSince).toBe(now + 2);
   for (const symbol of ['alpha:A', 'alpha-2:A', 'beta:A']) expect(readSymbol(db, symbol)!.inactiveSince).toBeNull();
   expect(readAllSymbols(db, 'alpha').map(({ symbol }) => symbol)).toEqual(['alpha:A', 'alpha:B']);
-  expect([countActiveSymbols(db), countActiveSymbols(db, 'alpha')]).toEqual([3, 1]);
+  const active = [null, 'alpha'].map((source) =>
+    readPossiblyActiveSymbols(db, null, source).map(({ symbol }) => symbol),
+  );
+  expect(active).toEqual([['alpha-2:A', 'alpha:A', 'beta:A'], ['alpha:A']]);
   expect(readUnsettledSymbols(db, now, 'beta').map(({ symbol }) => symbol)).toEqual(['beta:A']);
 });
 
