@@ -6,7 +6,7 @@ import { DamageError } from '../base/errors.ts';
 import { forEachConcurrent } from '../base/for-each-concurrent.ts';
 import { type StoredFile, toFileId } from './bucket-manifest.ts';
 import type { ObjectHead, ObjectStore, RequestCounts } from './object-store.ts';
-import { requireRemoteManifest } from './pull.ts';
+import { downloadsConcurrent, requireRemoteManifest } from './pull.ts';
 
 interface BucketFinding {
   /** Path of the object below the prefix. */
@@ -38,9 +38,8 @@ interface BucketVerifyOptions {
   readonly onProgress?: (done: number, total: number) => void;
 }
 
-/** Requests at a time: for heads, and for downloads, which are in memory. */
+/** Requests at a time for heads. */
 const headsConcurrent = 32;
-const downloadsConcurrent = 8;
 
 /**
  * Compares each object of the current generation with the manifest: by the SHA-256 that the server computed when it stored

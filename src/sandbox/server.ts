@@ -56,11 +56,8 @@ export function createRequestListener(context: ServerContext) {
       const problem = checkRequest(request, path, context);
       const decision = problem === undefined ? takeRateLimit(context, limit) : undefined;
       if (decision !== undefined) {
-        for (const [name, value] of Object.entries(
-          formatRateHeaders(decision, options.rateHeaders, context.clock.nowMs()),
-        )) {
-          response.setHeader(name, value);
-        }
+        const headers = formatRateHeaders(decision, options.rateHeaders, context.clock.nowMs());
+        response.setHeaders(new Map(Object.entries(headers)));
       }
       const refusal = problem ?? createThrottledResponse(context, decision);
       if (context.options().latencyMs > 0) await context.clock.sleep(context.options().latencyMs, context.stopping);

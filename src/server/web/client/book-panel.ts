@@ -2,7 +2,7 @@ import { formatCount, formatPlainNumber } from '../../../base/format-quantity.ts
 import { ApiError, fetchJson, fetchRows } from './api.ts';
 import { type BestPrices, type Book, computeDepths, computeSpread, cumulateDepth, toBestPrices } from './book-depth.ts';
 import { renderCode } from './code-panel.ts';
-import { fillElement, html, renderLoading, renderTableHead } from './dom.ts';
+import { html, renderLoaded, renderTableHead } from './dom.ts';
 import { formatQuantity, formatTime } from './format.ts';
 import { renderSmallChart } from './small-chart.ts';
 import type { Selection } from './snippets.ts';
@@ -18,10 +18,8 @@ const formatRounded = (quantity: number): string => formatQuantity(Number(quanti
 
 /** Renders the order book: the depth now, and spread and depth in the range. */
 export function renderBookPanel({ symbol, range, view, signal }: TabContext): HTMLElement {
-  const now = html`<div class="book-now">${renderLoading('Loading the order book…')}</div>`;
-  const past = html`<div class="book-past">${renderLoading('Loading quotes…')}</div>`;
-  void fillElement(now, async () => renderDepthNow(await fetchLatestBook(symbol, signal), signal));
-  void fillElement(past, async () => {
+  const loadNow = async () => renderDepthNow(await fetchLatestBook(symbol, signal), signal);
+  const loadPast = async () => {
     const [quotes, books] = await Promise.all([
       loadBestPrices(symbol, range, signal),
       fetchRows<Book>('orderbooks', { symbol, ...range }, snapshotsMax, signal),
@@ -36,8 +34,12 @@ export function renderBookPanel({ symbol, range, view, signal }: TabContext): HT
       html`<p class="note">${[best.note, cut].filter(Boolean).join(' ')}</p>`,
       renderCode(what, selection, view.code ?? 'duckdb'),
     ];
-  });
-  return html`<div class="book-panel">${now}${past}</div>`;
+  };
+  return html`
+    <div class="book-panel">
+      ${renderLoaded('Loading the order book…', loadNow, 'book-now')}
+      ${renderLoaded('Loading quotes…', loadPast, 'book-past')}
+    </div>`;
 }
 
 async function fetchLatestBook(symbol: string, signal: AbortSignal): Promise<Book | null> {

@@ -86,20 +86,15 @@ export function renderCalendar(input: CalendarInput, choose: (date: string) => v
 /** New index after a key press. Left and right move by a day, up and down by a week, Page Up and Down by a month, Home and End to the first and last day. */
 function findNextIndex(key: string, at: number, all: readonly HTMLElement[]): number {
   const dateOf = (i: number): number => Date.parse(all[i]!.dataset.date!);
-  const jump = (by: number): number => {
-    const target = dateOf(at) + by;
-    return all.findIndex((_, i) => dateOf(i) === target);
-  };
   if (at < 0) return -1;
   if (key === 'ArrowLeft') return at - 1;
   if (key === 'ArrowRight') return at + 1;
-  if (key === 'ArrowUp') return jump(-7 * dayMs);
-  if (key === 'ArrowDown') return jump(7 * dayMs);
-  if (key === 'PageUp') return jump(-28 * dayMs);
-  if (key === 'PageDown') return jump(28 * dayMs);
   if (key === 'Home') return 0;
   if (key === 'End') return all.length - 1;
-  return -1;
+  const days = { ArrowUp: -7, ArrowDown: 7, PageUp: -28, PageDown: 28 }[key];
+  if (days === undefined) return -1;
+  const target = dateOf(at) + days * dayMs;
+  return all.findIndex((_, i) => dateOf(i) === target);
 }
 
 /** What lies ahead is neither missing nor empty. */

@@ -23,26 +23,18 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a +
 
 /** The description of a chart for screen readers. */
 export function formatSummary(symbol: string, loaded: ChartData): string {
-  const lows: number[] = [];
-  const highs: number[] = [];
-  let [first, last]: [number | null, number | null] = [null, null];
-  if (loaded.kind === 'ticks') {
-    for (const { p } of loaded.symbols[0]!.ticks) lows.push(p);
-    highs.push(...lows);
-    [first, last] = [lows[0] ?? null, lows.at(-1) ?? null];
-  } else {
-    const { candles } = loaded.symbols[0]!;
-    for (const { low } of candles) lows.push(low);
-    for (const { high } of candles) highs.push(high);
-    [first, last] = [candles[0]?.open ?? null, candles.at(-1)?.close ?? null];
-  }
-  if (first === null || last === null)
+  const candles =
+    loaded.kind === 'candles'
+      ? loaded.symbols[0]!.candles
+      : loaded.symbols[0]!.ticks.map(({ p }) => ({ open: p, high: p, low: p, close: p }));
+  const [first, last] = [candles[0], candles.at(-1)];
+  if (first === undefined || last === undefined)
     return `${symbol}: no ticks from ${formatDate(loaded.range.from)} to ${formatDate(loaded.range.to)}`;
-  const low = lows.reduce((a, b) => Math.min(a, b));
-  const high = highs.reduce((a, b) => Math.max(a, b));
-  const ends = `${formatPlainNumber(first)} at the start, ${formatPlainNumber(last)} at the end`;
+  const lowest = candles.reduce((least, { low }) => Math.min(least, low), first.low);
+  const highest = candles.reduce((most, { high }) => Math.max(most, high), first.high);
+  const ends = `${formatPlainNumber(first.open)} at the start, ${formatPlainNumber(last.close)} at the end`;
   const other = loaded.symbols[1] === undefined ? '' : ` Compared with ${loaded.symbols[1].symbol}.`;
-  return `Prices of ${symbol}: ${ends}, between ${formatPlainNumber(low)} and ${formatPlainNumber(high)}. ${formatCaption(loaded)}${other}`;
+  return `Prices of ${symbol}: ${ends}, between ${formatPlainNumber(lowest)} and ${formatPlainNumber(highest)}. ${formatCaption(loaded)}${other}`;
 }
 
 /** How the band above a chart shows each kind of evidence: proven, declared, or provisional. */

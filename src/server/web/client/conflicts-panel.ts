@@ -3,7 +3,7 @@ import { formatCount, formatPlainNumber } from '../../../base/format-quantity.ts
 import type { HistoricalConflictsResponse } from '../../../contract/historical-series.ts';
 import { fetchRows } from './api.ts';
 import { renderCode } from './code-panel.ts';
-import { fillElement, html, renderLoading, renderScrolledTable } from './dom.ts';
+import { html, renderLoaded, renderScrolledTable } from './dom.ts';
 import { formatTime } from './format.ts';
 import type { TabContext } from './symbol-facts.ts';
 import type { TimeRange } from './view.ts';
@@ -17,9 +17,8 @@ const shownMax = 500;
 export const fetchConflicts = (symbol: string, range: TimeRange, signal: AbortSignal) =>
   fetchRows<Conflict>('conflicts', { symbol, ...range }, shownMax, signal);
 
-export function renderConflictsPanel({ symbol, range, view, signal }: TabContext): HTMLElement {
-  const root = html`<div>${renderLoading('Loading conflicts…')}</div>`;
-  void fillElement(root, async () => {
+export const renderConflictsPanel = ({ symbol, range, view, signal }: TabContext): HTMLElement =>
+  renderLoaded('Loading conflicts…', async () => {
     const { rows: conflicts, isCut } = await fetchConflicts(symbol, range, signal);
     const parameters = { ...(isCut && { limit: conflicts.length }) };
     const selection = { name: 'conflicts', symbols: [symbol], ...range, timeColumns: ['seen_at'], parameters };
@@ -34,8 +33,6 @@ export function renderConflictsPanel({ symbol, range, view, signal }: TabContext
       renderCode('these conflicts', selection, view.code ?? 'duckdb'),
     ];
   });
-  return root;
-}
 
 const renderConflicts = (conflicts: readonly Conflict[]): HTMLElement =>
   renderScrolledTable(

@@ -97,6 +97,13 @@ export async function fillElement(target: HTMLElement, load: () => Promise<Conte
   }
 }
 
+/** Renders a message until what is loaded replaces it. */
+export function renderLoaded(message: string, load: () => Promise<Content>, className = ''): HTMLElement {
+  const root = html`<div class=${className || null}>${renderLoading(message)}</div>`;
+  void fillElement(root, load);
+  return root;
+}
+
 /** Copies a text. @returns whether that worked: the clipboard requires https or this machine */
 export const copyText = async (text: string): Promise<boolean> =>
   (await navigator.clipboard?.writeText(text).then(

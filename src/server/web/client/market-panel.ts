@@ -1,6 +1,6 @@
 import { formatCount } from '../../../base/format-quantity.ts';
-import { fetchApi, fetchJson, getServedAt, isAbortError, toErrorMessage } from './api.ts';
-import { fillElement, html, renderError, renderLoading } from './dom.ts';
+import { fetchApi, fetchJson, getServedAt } from './api.ts';
+import { fillElement, html, renderLoaded } from './dom.ts';
 import { formatTime } from './format.ts';
 import { getView } from './navigation.ts';
 import { formatMarketState, marketsPath } from './search.ts';
@@ -13,9 +13,7 @@ const relatedMax = 40;
 /** Renders the history of a market, its rules and its related markets. */
 export function renderMarketPanel(market: Market, signal: AbortSignal): HTMLElement {
   const rules = html`<div></div>`;
-  const related = html`<div class="related">${renderLoading('Loading related markets…')}</div>`;
-  if (market.rules_sha256 !== null) void showRules(rules, market, signal);
-  void fillElement(related, () => loadRelated(market, signal));
+  if (market.rules_sha256 !== null) void fillElement(rules, () => loadRules(market, signal));
   return html`
     <div class="market-panel">
       <div>
@@ -23,7 +21,7 @@ export function renderMarketPanel(market: Market, signal: AbortSignal): HTMLElem
         ${renderTimeline(listMarketEvents(market, getServedAt()))}
         ${rules}
       </div>
-      ${related}
+      ${renderLoaded('Loading related markets…', () => loadRelated(market, signal), 'related')}
     </div>`;
 }
 
@@ -45,7 +43,7 @@ const renderTimeline = (events: readonly MarketEvent[]): HTMLElement => html`
   </ol>`;
 
 /** Loads the text of the rules: only the formats with rows have it. */
-async function showRules(target: HTMLElement, market: Market, signal: AbortSignal): Promise<void> {
+async function loadRules(market: Market, signal: AbortSignal): Promise<HTMLElement | null> {
   const { symbol, canonical_id, last_seen } = market;
   const query = new URLSearchParams({
     symbol: symbol!,
@@ -55,19 +53,15 @@ async function showRules(target: HTMLElement, market: Market, signal: AbortSigna
     limit: '10',
     format: 'ndjson',
   });
-  try {
-    const lines = (await (await fetchApi(`${marketsPath}?${query}`, signal)).text()).trim().split('\n');
-    const rows = lines.filter((line) => line !== '').map((line) => JSON.parse(line) as { rules?: string | null });
-    const rules = rows.at(-1)?.rules ?? null;
-    if (rules === null) return;
-    target.replaceChildren(html`
-      <details class="rules" open=${rules.length < 600}>
-        <summary>Rules</summary>
-        <p tabindex="0">${rules}</p>
-      </details>`);
-  } catch (error) {
-    if (!isAbortError(error)) target.replaceChildren(renderError(`The rules: ${toErrorMessage(error)}`));
-  }
+  const lines = (await (await fetchApi(`${marketsPath}?${query}`, signal)).text()).trim().split('\n');
+  const rows = lines.filter((line) => line !== '').map((line) => JSON.parse(line) as { rules?: string | null });
+  const rules = rows.at(-1)?.rules ?? null;
+  if (rules === null) return null;
+  return html`
+    <details class="rules" open=${rules.length < 600}>
+      <summary>Rules</summary>
+      <p tabindex="0">${rules}</p>
+    </details>`;
 }
 
 interface MarketsResponse {

@@ -1,7 +1,7 @@
 import { formatCount, formatPlainNumber, shortenText } from '../../../base/format-quantity.ts';
 import { fetchRows } from './api.ts';
 import { renderCode } from './code-panel.ts';
-import { fillElement, html, renderLoading, renderScrolledTable } from './dom.ts';
+import { html, renderLoaded, renderScrolledTable } from './dom.ts';
 import { formatQuantity, formatTime } from './format.ts';
 import type { TabContext } from './symbol-facts.ts';
 import { selectTradeMarks, type Trade, type TradeMark, type TradeMarks } from './trade-marks.ts';
@@ -19,9 +19,8 @@ export async function fetchTradeMarks(symbol: string, range: TimeRange, signal: 
 }
 
 /** Renders the trades of the range: their number, volume and mean price, and the latest of them. */
-export function renderTradesPanel({ symbol, range, view, signal }: TabContext): HTMLElement {
-  const root = html`<div>${renderLoading('Loading trades…')}</div>`;
-  void fillElement(root, async () => {
+export const renderTradesPanel = ({ symbol, range, view, signal }: TabContext): HTMLElement =>
+  renderLoaded('Loading trades…', async () => {
     const { rows: trades, isCut } = await fetchRows<Trade>('trades', { symbol, ...range }, loadedMax, signal);
     const parameters = { ...(isCut && { limit: trades.length }) };
     return [
@@ -31,8 +30,6 @@ export function renderTradesPanel({ symbol, range, view, signal }: TabContext): 
       renderCode('these trades', { name: 'trades', symbols: [symbol], ...range, parameters }, view.code ?? 'duckdb'),
     ];
   });
-  return root;
-}
 
 function formatTotals(trades: readonly Trade[], isCut: boolean): string {
   if (trades.length === 0) return 'The archive has no trades in this range.';
