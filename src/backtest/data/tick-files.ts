@@ -10,7 +10,7 @@ import {
   type TickRowGroup,
 } from '../../archive/parquet/tick-row-groups.ts';
 import { decodePublished } from '../../archive/read-published-file.ts';
-import { findFirstAtOrAfter } from '../../base/binary-search.ts';
+import { findFirstAtOrAfter, findFirstIndex } from '../../base/binary-search.ts';
 import type { SymbolRange } from '../../base/symbol-range.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
@@ -138,13 +138,8 @@ function* readWantedGroups(
 /** Whether the bounds of a row group include one of the sorted names. */
 function mayHaveAny({ symbolMin, symbolMax }: TickRowGroup, names: readonly Uint8Array[]): boolean {
   if (symbolMin === null || symbolMax === null) return true;
-  let [low, high] = [0, names.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (Buffer.compare(names[middle]!, symbolMin) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low < names.length && Buffer.compare(names[low]!, symbolMax) <= 0;
+  const first = names[findFirstIndex(0, names.length, (i) => Buffer.compare(names[i]!, symbolMin) >= 0)];
+  return first !== undefined && Buffer.compare(first, symbolMax) <= 0;
 }
 
 /** Limits runs to the rows in a window. */

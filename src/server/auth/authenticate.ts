@@ -229,9 +229,7 @@ export function registerSessionRoutes(app: App, { sessions = null, clock }: Serv
         throw new ProblemError(
           401,
           'The sign-in link was used before, has expired, or is of another run of the service.',
-          {
-            headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
-          },
+          createChallenge('invalid_token'),
         );
       return { credential: session.credential, expires_at: session.expiresAt, generated_at: clock.nowMs() };
     },
