@@ -1,7 +1,12 @@
 import { readAllSymbols } from '../src/archive/journal/symbol-store.ts';
 import { type BackfillFlags, type Job, runJob } from '../src/collector/job.ts';
 import { estimatePlans, expectRequestRate } from '../src/collector/steps/estimate-step.ts';
-import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';
+import {
+  reportDataLoss,
+  reportGaps,
+  reportSuspendedSymbols,
+  reportUnjudgedBackfill,
+} from '../src/collector/steps/gaps-step.ts';
 import { collectPlans, createBackfillPlans, pollMarketLists } from '../src/collector/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
@@ -28,6 +33,7 @@ export const job: Job<BackfillFlags> = {
         await collectPlans(run, plans, 'backfill');
         await publishJournal(run);
         await verifyPublishedFiles(run);
+        reportUnjudgedBackfill(run, range);
         reportGaps(run, { symbols, window: range, isFromNamed: true });
         reportSuspendedSymbols(run);
         reportDataLoss(run);

@@ -40,22 +40,14 @@ export const readUnfinished = (db: Database, origin: string, source: string | nu
 export const recordUnfinished = (db: Database, origin: string, source: string | null, begunMs: number | null): void =>
   setMeta(db, toBeginKey(origin, source), `${begunMs ?? ''}`);
 
-/** Whether other symbols have claims without proof of collections since `begunMs`. Polls do not return to ended ones. */
-export function hasOtherClaims(
-  db: Database,
-  origin: string,
-  source: string | null,
-  begunMs: number,
-  symbols: readonly string[],
-): boolean {
+/** The symbols with claims without proof of collections since `begunMs`. Polls do not return to ended ones. */
+export function listUnprovenClaims(db: Database, origin: string, source: string | null, begunMs: number): string[] {
   const isClaim = `origin = ? and fetched_at >= ? and evidence = 'inferred'`;
-  const claimed = readSymbolsWhere(
+  return readSymbolsWhere(
     db,
     `suspended_at is null and (inactive_since is null or ? = 'backfill') and symbol in
        (select symbol from coverage where ${isClaim} union select symbol from journal_coverage where ${isClaim})`,
     [origin, origin, begunMs, origin, begunMs],
     source,
-  );
-  const judged = new Set(symbols);
-  return claimed.some(({ symbol }) => !judged.has(symbol));
+  ).map(({ symbol }) => symbol);
 }

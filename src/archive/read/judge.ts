@@ -152,7 +152,7 @@ function judgeStatus(status: ArchiveStatus, facts: Facts): Finding[] {
     ...judgeGaps(status, facts.nowMs),
     ...judgeLists(status),
     ...judgeJournal(status),
-    ...judgeProvisional(status, facts.nowMs),
+    ...judgeProvisional(status, facts),
     ...judgeDisk(status),
   ];
 }
@@ -300,9 +300,10 @@ function judgeJournal({ ticksJournaled, isPublishOpen, runs }: ArchiveStatus): F
 const provenDays = 8;
 const unprovenShareMax = 0.05;
 
-function judgeProvisional({ completeness, openDays, nights }: ArchiveStatus, nowMs: number): Finding[] {
+function judgeProvisional({ completeness, openDays, nights }: ArchiveStatus, { nowMs, ended }: Facts): Finding[] {
   const { inferred_windows: windows, gaps, live } = completeness;
-  if (windows === 0) return [];
+  // A backfill that continues another says what nights do not prove.
+  if (windows === 0 || ended?.findings.some(({ kind }) => kind === 'provisional')) return [];
   const since = Math.min(...nights.map((night) => night.since));
   const isOld = ({ state, date }: OpenDay): boolean =>
     state === 'provisional' && parseDayStart(date) >= since && parseDayStart(date) < nowMs - provenDays * dayMs;

@@ -38,8 +38,13 @@ export type FailureKind =
   | 'suspended'
   | 'unrecoverable';
 
-/** A warning of a run. The kind is that of the finding of the archive that says the same; without one it stands alone. */
-export type RunWarning = string | { readonly kind: FindingKind; readonly text: string };
+/**
+ * A warning of a run. The kind is that of the finding of the archive that says the same; without one it stands alone. `flags`: with
+ * them, the command line of the run helps.
+ */
+export type RunWarning =
+  | string
+  | { readonly kind: FindingKind; readonly text: string; readonly flags?: readonly string[] };
 
 /** What `judgeRun` needs besides the summary. */
 export interface RunEnd {
@@ -77,10 +82,15 @@ export function judgeRun(summary: Described, { failures, warnings, thrown, argv 
     ...judgeEnding(summary, thrown, rerun),
     ...[...Map.groupBy(failures, toFindingKind)].map(([kind, of]) => createFailureFinding(kind, of, rerun)),
     ...warnings.map((warning): Finding => {
-      const { kind, text } = typeof warning === 'string' ? { kind: 'warning' as const, text: warning } : warning;
+      const {
+        kind,
+        text,
+        flags = null,
+      } = typeof warning === 'string' ? { kind: 'warning' as const, text: warning } : warning;
       const isInfo = infoKinds.has(kind) || (kind === 'rejected rows' && isUsualShare(summary));
       const severity = isInfo ? 'info' : 'warning';
-      return { kind, severity, message: stripFullStop(text), command: null };
+      const command = flags === null ? null : [rerun, ...flags].join(' ');
+      return { kind, severity, message: stripFullStop(text), command };
     }),
   ];
 }

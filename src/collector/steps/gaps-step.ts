@@ -4,6 +4,8 @@ import { hasTooManySuspended, isActive } from '../../archive/completeness/symbol
 import type { AcceptedWindow } from '../../archive/format/coverage.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import { isUnselected } from '../../archive/format/selection.ts';
+import { listUnprovenClaims, readUnfinished } from '../../archive/journal/collected-ends.ts';
+import { findUnprovenOf, readResponses } from '../../archive/journal/coverage-store.ts';
 import type { Database } from '../../archive/journal/database.ts';
 import {
   acceptWindows,
@@ -24,9 +26,10 @@ import { UsageError } from '../../base/errors.ts';
 import { formatCount } from '../../base/format-quantity.ts';
 import { isSymbolOf } from '../../base/source-name.ts';
 import { formatIsoUtc } from '../../base/time.ts';
-import { intersect, overlaps, subtract, type Window } from '../../base/window.ts';
+import { intersect, overlaps, subtract, union, type Window } from '../../base/window.ts';
 import type { Context } from '../../context/context.ts';
-import { getConfiguredSymbols, toCompletenessRules } from '../../context/open-configured.ts';
+import { getConfiguredSymbols, getSettleMs, toCompletenessRules } from '../../context/open-configured.ts';
+import { computeCut } from '../paging/prove-coverage.ts';
 import { createJobFailure } from '../run/judge-run.ts';
 import type { Run } from '../run/run.ts';
 import { formatSymbolList } from './owed-windows-step.ts';
@@ -90,6 +93,24 @@ export function reportGaps(run: Run, { symbols, window, isFromNamed }: GapsRange
       `Another run has withdrawn coverage of ${formatSymbolList([...withdrawn])} that this run had fetched, and fetches it again. To list what is missing: oddslake gaps`,
     );
   reportSettledGaps(run, settled, nowMs);
+}
+
+/**
+ * Warns of what a backfill that was cut off fetched in a window and no response proves: only those of one run are witnesses for each
+ * other, and what its responses showed beside ticks and claims is not kept.
+ */
+export function reportUnjudgedBackfill({ archive, context, source, warnings }: Run, window: Window): void {
+  const { db } = archive.state;
+  const since = readUnfinished(db, 'backfill', source);
+  if (since === null) return;
+  const cut = computeCut(context.clock.nowMs(), getSettleMs(context));
+  const symbols = listUnprovenClaims(db, 'backfill', source, since).filter((symbol) => {
+    const own = readResponses(db, symbol).filter((w) => w.origin === 'backfill' && w.fetchedAt >= since);
+    return intersect(intersect(findUnprovenOf(db, symbol, cut), union(own)), [window]).length > 0;
+  });
+  if (symbols.length === 0) return;
+  const text = `Coverage of ${formatSymbolList(symbols)} is not proven: an interrupted backfill fetched it, and only responses of one run prove each other. --force requests all of it again`;
+  warnings.push({ kind: 'provisional', text, flags: ['--force'] });
 }
 
 function reportSettledGaps(run: Run, gaps: readonly Gap[], nowMs: number): void {

@@ -1,7 +1,7 @@
 import { isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
 import type { SymbolFacts } from '../../archive/format/market.ts';
 import {
-  hasOtherClaims,
+  listUnprovenClaims,
   readUnfinished,
   recordCollectedEnd,
   recordUnfinished,
@@ -343,9 +343,9 @@ export async function collectPlans(
     });
     const isEnded = !isRecheck && collected.stopError === null && collected.horizonError === null;
     // A collection judges its own symbols only, and a poll of chosen ones may have too few for it: the next night judges them.
-    const judged = origin === 'poll' && run.requestedSymbols.size > 0 ? [] : collected.done;
-    if (isEnded && (unfinishedSince === null || !hasOtherClaims(db, origin, run.source, unfinishedSince, judged)))
-      recordUnfinished(db, origin, run.source, null);
+    const judged = new Set(origin === 'poll' && run.requestedSymbols.size > 0 ? [] : collected.done);
+    const claimed = unfinishedSince === null ? [] : listUnprovenClaims(db, origin, run.source, unfinishedSince);
+    if (isEnded && claimed.every((symbol) => judged.has(symbol))) recordUnfinished(db, origin, run.source, null);
     if (isRecheck) Object.assign(run.symbols, symbols);
     return collected;
   } catch (error) {

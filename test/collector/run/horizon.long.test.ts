@@ -261,6 +261,53 @@ test('a backfill that was cut off stays so until the same symbols are backfilled
   expect(readUnfinishedSince()).toBeNull();
 });
 
+test('a backfill that continues one that was cut off names what is not proven, and the command that proves it', async () => {
+  const window = { from: at(0) - 14 * dayMs, to: at(0) - 8 * dayMs };
+  // One symbol is silent up to the end of the window, and another bridges a longer silence.
+  const silences: Readonly<Record<string, readonly [number, number]>> = { ONE: [-12, -5], TWO: [-13, -8.1] };
+  const startSparse = async () => {
+    const { box, night, contextAt, readDays } = await startKeeping(30 * dayMs, names, false, null, 0, [
+      'source.first_lookback_days=2',
+      'upstream.concurrency=1',
+    ]);
+    await night(0);
+    const script = box.script.ticks!;
+    let left = Number.POSITIVE_INFINITY;
+    box.script.ticks = (honest, request, ...rest) => {
+      if (left-- <= 0) return (response) => void response.writeHead(401).end();
+      const answer = script(honest, request, ...rest) as TicksBody;
+      const [from, to] = (silences[request.symbol] ?? [0, 0]).map((n) => at(0) + n * dayMs);
+      const ticks = answer.ticks.filter(({ t }) => t < from! || t >= to!);
+      return { ...answer, ticks, count: ticks.length };
+    };
+    return async (requests = Number.POSITIVE_INFINITY, force = false) => {
+      left = requests;
+      const how = { window, symbols: [], force, allKnown: true, recheckInferred: false, showPlan: null };
+      const { findings, exit_code } = await backfill.run(await contextAt(at(0) + hourMs), how);
+      const days = Object.entries(await readDays()).filter(([day]) => day < dayOf(window.to));
+      return {
+        exit_code,
+        states: days.map(([, { state }]) => state),
+        found: findings.filter(({ kind }) => kind === 'provisional'),
+      };
+    };
+  };
+  const complete = Array.from({ length: 6 }, () => 'complete');
+  const info = [expect.objectContaining({ severity: 'info' })];
+  const whole = await startSparse();
+  expect(await whole()).toEqual({ exit_code: 0, states: complete, found: info });
+  const cut = await startSparse();
+  expect(await cut(3)).toMatchObject({ exit_code: 3 });
+  const resumed = await cut();
+  expect(resumed).toMatchObject({
+    exit_code: 0,
+    found: [{ severity: 'warning', command: 'oddslake backfill … --force' }],
+  });
+  expect(resumed.found[0]!.message).toMatch(/^Coverage of 1 symbol \(ONE\) is not proven: an interrupted backfill/);
+  expect(resumed.states).toContain('provisional');
+  expect(await cut(undefined, true)).toEqual({ exit_code: 0, states: complete, found: info });
+});
+
 test('where answers reach a day only, the rest is requested in pieces, unless poll.pieces is off', async () => {
   const counts = [];
   for (const pieces of [true, false]) {
