@@ -224,6 +224,28 @@ describe('an archive whose final symbols are closed', () => {
     expect(countClosed(archive)).toBe(1);
   });
 
+  test('leaves a symbol open whose last tick lies beyond its coverage, so that the time that is covered last is not its own', async () => {
+    const archive = opened();
+    const noon = day0 + 12 * hourMs;
+    recordMarkets(archive.state.db, [market('live', { opensAt: day0 })], day0, false);
+    append(archive, answer('live', [[day0, 0.5]], { windows: [{ from: day0, to: noon }] }));
+    recordMarkets(archive.state.db, [{ ...market('X'), isActive: false, opensAt: day0 }], day0, false);
+    const excluded = {
+      from: day0,
+      to: Number.POSITIVE_INFINITY,
+      kind: 'excluded',
+      reason: null,
+      decidedAt: day0,
+    } as const;
+    recordSelections(archive.state.db, new Map([['X', { unselected: [excluded] }]]));
+    append(archive, answer('X', [[noon + 3 * hourMs, 0.5]], { windows: [] }));
+    const nowMs = noon + 4 * hourMs;
+    await publishNow(archive, nowMs);
+    closeFinalSymbols(archive, judged, nowMs);
+    expect(describeJudged(archive, nowMs).days.get(day0)).toMatchObject({ expected: 1, covered: 1 });
+    expect(describeJudged(archive, nowMs)).toEqual(describeUnclosed(archive, nowMs));
+  });
+
   test('is judged anew by other rules, which open what is closed', async () => {
     const archive = opened();
     addDead(archive, 'A');

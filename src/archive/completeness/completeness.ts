@@ -166,10 +166,8 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
     };
     const symbolResult = computeSymbolCompleteness(facts, known, symbolQuery);
     if (symbolResult === null) continue;
-    // Nothing that is expected of it changes by time alone: it is covered by proof, and polled no more.
-    const isProven = !symbolResult.hasMarks && coversEach(symbolResult.proven, symbolResult.expected);
     const isDecided = kind !== null || facts.watchedAt !== undefined || namedSymbols !== null;
-    if (isProven && !isDecided && symbolResult.expected.length <= 1 && !canBeLive(facts, nowMs, lifetimeRules))
+    if (!isDecided && isFinal(facts, symbolResult) && !canBeLive(facts, nowMs, lifetimeRules))
       final.set(symbol, toClosedColumns(facts, symbolResult));
     if (symbolResult.reach !== null) live.push({ symbol, ...symbolResult.reach });
     for (const gap of symbolResult.gaps) gaps.push({ symbol, ...gap });
@@ -205,16 +203,24 @@ export function computeCompleteness(state: CompletenessInput, query: Completenes
 
 const emptyList: readonly never[] = [];
 
+/**
+ * Whether nothing that is expected of a symbol changes by time alone, if it is polled no more: it is covered by proof. Coverage has
+ * to reach past its last tick, as otherwise an imported tick would count as the newest coverage of the archive.
+ */
+function isFinal({ lastTick }: SymbolFacts, { hasMarks, expected, covered, proven }: SymbolCompleteness): boolean {
+  const coveredTo = covered.at(-1)?.to ?? Number.NEGATIVE_INFINITY;
+  return (
+    !hasMarks && expected.length <= 1 && coversEach(proven, expected) && (lastTick === null || lastTick < coveredTo)
+  );
+}
+
 /** The columns of a closed symbol in the state: the whole days on which it is expected, and the first and last known time. */
 type ClosedColumns = readonly [from: number, to: number, knownFrom: number | null, knownTo: number | null];
 
-function toClosedColumns(
-  { firstTick, lastTick }: SymbolFacts,
-  { expected, covered }: SymbolCompleteness,
-): ClosedColumns {
+function toClosedColumns({ firstTick }: SymbolFacts, { expected, covered }: SymbolCompleteness): ClosedColumns {
   const { from, to } = expected[0] ?? emptyWindow;
-  const known = firstTick === null ? covered : union([...covered, { from: firstTick, to: lastTick! + 1 }]);
-  return [floorToDay(from), floorToDay(to + dayMs - 1), known[0]?.from ?? null, known.at(-1)?.to ?? null];
+  const known = covered[0] && Math.min(covered[0].from, firstTick ?? Number.POSITIVE_INFINITY);
+  return [floorToDay(from), floorToDay(to + dayMs - 1), known ?? null, covered.at(-1)?.to ?? null];
 }
 
 /** Finds the latest time that is or was covered; null if nothing is. */

@@ -255,9 +255,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOpti
   // In the order in which the commit inserts unknown symbols into the state.
   const seen = [...(intake?.series.seen ?? []), ...(intake?.ticks.seen ?? [])];
   stageSymbols(archive, stage, computeSymbolsAfter(readAllSymbols(db), seen, results, nowMs));
-  // What is imported reopens its symbols, as what is journaled has done.
-  reopenSymbols(db, seen);
-  const judged = readJudgedSymbols(db, options);
+  const judged = readJudgedWith(db, seen, options);
   const symbols = computeSymbolsAfter(judged.symbols, seen, results, nowMs);
   const withdrawn = results.flatMap(({ withdrawn: ofPart }) => flattenWithdrawals(ofPart));
   const listed = [...(base.datasets.coverage.withdrawn ?? []), ...withdrawn];
@@ -294,6 +292,14 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: MergeOpti
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file).filter(hasRows);
   return { manifest, files, lacking, late: findLateness(options, results), refused };
 }
+
+/** Reads the symbols to judge. What is imported reopens its symbols, as what is journaled has done. */
+const readJudgedWith = (db: Database, seen: Iterable<readonly [string, unknown]>, rules: JudgeContext) =>
+  // One transaction, because the night of another process may be closing symbols.
+  db.transaction(() => {
+    reopenSymbols(db, seen);
+    return readJudgedSymbols(db, rules);
+  });
 
 const permitsQuiet = (db: Database, { quietWindowsMax = -1, judges, intake }: PublishOptions): boolean =>
   countJournaledWindows(db) <= quietWindowsMax && judges !== true && intake === undefined;
