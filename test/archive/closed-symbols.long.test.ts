@@ -5,6 +5,7 @@ import { readClosedSymbols } from '../../src/archive/journal/closed-symbols.ts';
 import { retractCoverage } from '../../src/archive/journal/coverage-store.ts';
 import { acceptWindows, recordLost, recordOwed } from '../../src/archive/journal/gap-records.ts';
 import { recordSelections } from '../../src/archive/journal/selection-store.ts';
+import { clearState } from '../../src/archive/journal/state.ts';
 import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbol-store.ts';
 import { closeFinalSymbols, readCurrentState } from '../../src/archive/known-state.ts';
 import { computeCompletenessOf, readStatus } from '../../src/archive/read/status.ts';
@@ -222,6 +223,17 @@ describe('an archive whose final symbols are closed', () => {
     await publishNow(archive, later);
     closeFinalSymbols(archive, judged, later);
     expect(countClosed(archive)).toBe(1);
+  });
+
+  test('counts nothing as closed after the state is cleared to be rebuilt, whose deletions fire the same triggers', async () => {
+    const archive = opened();
+    const { db } = archive.state;
+    for (const symbol of ['A', 'B']) addDead(archive, symbol);
+    await publishNow(archive, later);
+    closeFinalSymbols(archive, judged, later);
+    expect(countClosed(archive)).toBe(2);
+    db.transaction(() => clearState(db));
+    expect(readClosedSymbols(db, Number.POSITIVE_INFINITY)).toEqual({ count: 0, newest: null, changes: new Map() });
   });
 
   test('leaves a symbol open whose last tick lies beyond its coverage, so that the time that is covered last is not its own', async () => {
