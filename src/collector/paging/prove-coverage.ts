@@ -407,9 +407,9 @@ export function findSupports(
     if (hasOthers || denied.has(symbol)) return [];
     const { first, count } = getSymbol(symbol);
     const witnessed = night.witness(symbol, { from, to });
-    // A store of each symbol's last rows has nothing before the oldest one.
+    // A store of each symbol's last rows has nothing before the oldest one, which this night may be the first to show.
     const isKnown = isCounted(context, symbol, { from: to, to: observedAt }, night.requested);
-    const isKept = isKnown && (first === null || witnessed.mostTicks >= 2 * count);
+    const isKept = isKnown && witnessed.mostTicks >= 2 * Math.max(night.countTicks(symbol), count);
     const since = isKept ? from : Math.max(from, first ?? to);
     const support = findSupport({ from: since, to: Math.min(to, observedAt - settleMs) }, sent, observedAt, witnessed);
     return support === null ? [] : [{ symbol, observedAt, ...support }];

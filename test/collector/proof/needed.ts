@@ -35,6 +35,16 @@ const all: readonly Needed[] = [
     size: { nights: 1 },
   },
   {
+    condition: 'kept rows of a symbol that this night shows for the first time',
+    habits: [
+      ['a busy symbol empty in nights 1, 2', { source: 'A' }],
+      ['keeps 400 rows a symbol', { source: 'A' }],
+      ['last 40 rows, states its first and last tick'],
+    ],
+    seed: 6_031_065,
+    size: { symbols: 25, nights: 3 },
+  },
+  {
     condition: 'kept rows: what lies in a stated gap is not counted',
     habits: [['first 100 rows, states gaps'], ['keeps 60 rows a symbol']],
     seed: 2,

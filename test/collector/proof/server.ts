@@ -435,7 +435,7 @@ export const habits: readonly Habit[] = [
   ),
   silent(
     'a sparse symbol empty in nights 2, 4',
-    ({ night, listed: { kind, nth } }) => kind === 'sparse' && nth % 9 === 0 && night % 2 === 1,
+    ({ night, listed: { kind, nth } }) => kind === 'sparse' && nth % 9 === 0 && (night === 1 || night === 3),
   ),
   { name: '15 % errors', isPromised: true, fails: ({ dice }) => dice.share() < 0.15 },
   late(12),
