@@ -3,7 +3,7 @@ export function memoize<K extends object, V extends NonNullable<unknown>>(comput
   const known = new WeakMap<K, V>();
   return (key) => {
     const value = known.get(key) ?? compute(key);
-    if (!known.has(key)) known.set(key, value);
+    known.set(key, value);
     return value;
   };
 }

@@ -258,7 +258,7 @@ describe('an archive whose final symbols are closed', () => {
     expect(describeJudged(archive, nowMs)).toEqual(describeUnclosed(archive, nowMs));
   });
 
-  test('is judged anew by other rules, which open what is closed', async () => {
+  test('reads all symbols when the lifetime rules change, and the next night reopens the closed ones', async () => {
     const archive = opened();
     addDead(archive, 'A');
     await publishNow(archive, later);

@@ -282,7 +282,7 @@ export class Night {
 
   /**
    * The longest window that was requested of a symbol with ticks, and how far from an end of its request a response showed one, in ms;
-   * Infinity: as far as there was any, however it was requested.
+   * Infinity: responses reach as far as there are ticks.
    */
   measureReach(): { readonly requestedMs: number; readonly reachMs: number } {
     const { forward, backward } = this.#measureReach();
